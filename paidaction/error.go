@@ -1,0 +1,74 @@
+package paidaction
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code names a kind of refusal. Codes are part of the public contract: clients switch on them, so a code keeps its meaning
+// for ever.
+type Code string
+
+// The codes a caller of the engine can meet.
+const (
+	CodeInvalidInput         Code = "INVALID_INPUT"         // an argument breaks a rule; the message says which
+	CodeInvalidAmount        Code = "INVALID_AMOUNT"        // zero, negative, fractional or too large
+	CodeNotFound             Code = "NOT_FOUND"             // no such thing, or the caller may not know of it
+	CodeForbidden            Code = "FORBIDDEN"             // the caller is not the one who may do this
+	CodeUnauthenticated      Code = "UNAUTHENTICATED"       // the caller must say who they are
+	CodeDuplicate            Code = "DUPLICATE"             // the same thing was done a moment ago
+	CodeMethodUnavailable    Code = "METHOD_UNAVAILABLE"    // no way to pay this action is open to this payer
+	CodeInsufficientFunds    Code = "INSUFFICIENT_FUNDS"    // the balance that was asked for does not cover the cost
+	CodeIdempotencyConflict  Code = "IDEMPOTENCY_CONFLICT"  // the key was used before, with other arguments
+	CodePriceChanged         Code = "PRICE_CHANGED"         // the price moved between the invoice and its payment
+	CodeNotRetryable         Code = "NOT_RETRYABLE"         // not FAILED, too old, or tried too often
+	CodeAlreadyRetried       Code = "ALREADY_RETRIED"       // a successor attempt exists
+	CodeNotCancelable        Code = "NOT_CANCELABLE"        // the payment has gone too far to be cancelled
+	CodeTooManyPending       Code = "TOO_MANY_PENDING"      // too many unpaid invoices of this payer
+	CodeLightningUnavailable Code = "LIGHTNING_UNAVAILABLE" // no node can take the payment now
+	CodeTryAgain             Code = "TRY_AGAIN"             // nothing was changed; the same call may succeed
+)
+
+// Error is a refusal that the person who caused it may see: a stable code and one plain sentence that says what to do. It
+// never carries SQL, addresses or stack traces; what an operator needs to know is in the wrapped cause.
+type Error struct {
+	Code    Code
+	Message string
+	cause   error
+}
+
+// Errorf makes a refusal. The message is shown to people: a whole sentence.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Because attaches the cause that operators see in the log and users do not.
+func (e *Error) Because(cause error) *Error {
+	return &Error{Code: e.Code, Message: e.Message, cause: cause}
+}
+
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.cause)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is makes errors.Is compare codes: errors.Is(err, Refused(CodeNotFound)).
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Message == "" && t.Code == e.Code
+}
+
+// Refused is the target for errors.Is that matches every refusal with this code.
+func Refused(code Code) error { return &Error{Code: code} }
+
+// AsRefusal finds the refusal in err, if there is one. An error without a refusal inside is a fault of ours or of a part
+// we depend on: its text is for operators only.
+func AsRefusal(err error) (*Error, bool) {
+	var e *Error
+	ok := errors.As(err, &e)
+	return e, ok
+}

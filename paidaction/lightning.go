@@ -1,0 +1,110 @@
+package paidaction
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+)
+
+// Preimage is the secret whose hash an invoice carries; who knows it can claim the payment (BOLT 4).
+type Preimage [32]byte
+
+// Hash is a payment hash: the SHA-256 of a preimage.
+type Hash [32]byte
+
+// Hash is the payment hash of p.
+func (p Preimage) Hash() Hash { return sha256.Sum256(p[:]) }
+
+// IsZero is true for the all-zero preimage, which nodes report where they mean "none" (spec 01 §1.6).
+func (p Preimage) IsZero() bool { return p == Preimage{} }
+
+// String is the hash in hex. A Preimage has no String on purpose: it must never reach a log.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// ErrInvoiceNotFound says that a node does not know an invoice. It is never taken for "the payment failed": see spec 01
+// §1.6, "never believe an absence".
+var ErrInvoiceNotFound = errors.New("the node does not know this invoice")
+
+// InvoiceState is what a node says of an invoice.
+type InvoiceState string
+
+// What a node can say. ACCEPTED is seen only on hold invoices: the payment has arrived and waits for us to settle it.
+const (
+	InvoiceOpen     InvoiceState = "OPEN"
+	InvoiceAccepted InvoiceState = "ACCEPTED"
+	InvoiceSettled  InvoiceState = "SETTLED"
+	InvoiceCanceled InvoiceState = "CANCELED"
+)
+
+// InvoiceRequest is an invoice to open at a node.
+type InvoiceRequest struct {
+	Hold      bool          // hold the payment until Settle; else the node settles at once
+	Hash      Hash          // of Preimage, or of a receiver's invoice that this one wraps
+	Preimage  Preimage      // needed for a plain invoice; a hold invoice does not show it to the node yet
+	Amount    Msat          // above zero
+	Memo      string        // what the payer's wallet shows
+	Expiry    time.Duration // whole seconds, above zero: LND reads 0 as a day
+	CLTVDelta uint32        // final CLTV in blocks
+}
+
+// NodeInvoice is a node's present view of an invoice.
+type NodeInvoice struct {
+	Hash         Hash
+	State        InvoiceState
+	Bolt11       string
+	Received     Msat   // what the accepted or settled HTLCs carry together; the node sets no upper limit
+	ExpiryHeight uint32 // lowest expiry height of the HTLCs held now (cancelled parts ignored); 0 if none is
+}
+
+// Chain is a node's view of the block chain.
+type Chain struct {
+	Height uint32 // of the best block the node knows
+	Synced bool   // false while the node is behind: it is given nothing new (spec 01 §1.6)
+}
+
+// Node is all that the engine asks of one Lightning node. Every call has a deadline of its own, and may be repeated:
+// "already exists", "already settled" and "already cancelled" are successes here, not errors (spec 01 §1.6).
+type Node interface {
+	// OpenInvoice makes the invoice and returns its bolt11. If the node already has one with this hash, that one's bolt11 is
+	// returned.
+	OpenInvoice(ctx context.Context, r InvoiceRequest) (bolt11 string, err error)
+	// LookupInvoice returns the node's view, or ErrInvoiceNotFound.
+	LookupInvoice(ctx context.Context, h Hash) (NodeInvoice, error)
+	// SettleInvoice reveals the preimage and so takes the held payment.
+	SettleInvoice(ctx context.Context, p Preimage) error
+	// CancelInvoice gives a held payment back, or closes an open invoice. It returns nil too where the node has settled the
+	// invoice meanwhile: the caller must look up what became of it. ErrInvoiceNotFound where the node does not know it.
+	CancelInvoice(ctx context.Context, h Hash) error
+	// Chain returns the node's view of the chain.
+	Chain(ctx context.Context) (Chain, error)
+}
+
+// Nodes finds nodes by name. Every invoice remembers the name of the node that issued it.
+type Nodes interface {
+	// Node returns the node with this name; LIGHTNING_UNAVAILABLE if none is configured under it.
+	Node(name string) (Node, error)
+	// Issuer picks the node that opens the next invoice.
+	Issuer(ctx context.Context) (name string, err error)
+}
+
+// InvoiceEvent is one message of a node's stream of invoices. It is a hint to look, never a decision.
+type InvoiceEvent struct {
+	Hash        Hash
+	State       InvoiceState
+	AddIndex    uint64 // the node's running number of invoices added; 0 in streams of a single invoice
+	SettleIndex uint64 // the node's running number of invoices settled; 0 unless State is SETTLED
+}
+
+// NodeEvents are a node's streams. Each call blocks, calls on for every message in turn, and returns when the stream ends:
+// with the error of on, of the context, or of the stream. A stream that ends says nothing about any invoice.
+type NodeEvents interface {
+	// WatchInvoices follows every invoice: first those added after addIndex and settled after settleIndex (an index of 0
+	// replays nothing), then new ones. It reports neither ACCEPTED nor CANCELED.
+	WatchInvoices(ctx context.Context, addIndex, settleIndex uint64, on func(InvoiceEvent) error) error
+	// WatchInvoice follows one invoice: its present state first, then each change. It returns nil after a final state.
+	WatchInvoice(ctx context.Context, h Hash, on func(InvoiceEvent) error) error
+	// WatchBlocks reports the height of the best block, the present one first.
+	WatchBlocks(ctx context.Context, on func(height uint32) error) error
+}
