@@ -1,0 +1,129 @@
+-- name: InsertAction :one
+-- No row comes back where the idempotency key was used before: the caller then reads the winner.
+WITH begun AS (
+    INSERT INTO paid_action (kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
+        genesis_id, args, idempotency_key, args_hash)
+    VALUES (@kind, @flow, @method, @state, @attempt, sqlc.narg(payer_id), @cost_msat, @at, @at, sqlc.narg(deadline),
+        sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash))
+    ON CONFLICT DO NOTHING
+    RETURNING id, state
+), history AS (
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, @fact, @at FROM begun
+)
+SELECT id FROM begun;
+
+-- name: MoveAction :execrows
+-- The compare-and-set of spec 01 §1.3: 0 rows means that another worker won.
+UPDATE paid_action SET
+    state = @to_state,
+    changed_at = @at,
+    deadline = coalesce(sqlc.narg(deadline), deadline),
+    deadline_height = coalesce(sqlc.narg(deadline_height), deadline_height),
+    failure_code = coalesce(sqlc.narg(failure_code), failure_code),
+    failure_message = coalesce(sqlc.narg(failure_message), failure_message),
+    successor_id = coalesce(sqlc.narg(successor_id), successor_id)
+WHERE id = @id AND state = @from_state;
+
+-- name: InsertHistory :exec
+INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES (@action_id, @from_state, @to_state, @fact, @at);
+
+-- name: SetResult :exec
+UPDATE paid_action SET result = @result WHERE id = @id;
+
+-- name: PermitSettle :execrows
+-- From the moment this commits, HELD can no longer be cancelled: a settle call may be on its way.
+UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state = 'HELD' AND settle_permitted_at IS NULL;
+
+-- name: LockAction :one
+SELECT * FROM paid_action WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: GetAction :one
+SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+    invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
+FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.id = $1;
+
+-- name: ActionByKey :one
+SELECT id, args_hash FROM paid_action WHERE payer_id = @payer_id AND idempotency_key = @idempotency_key;
+
+-- name: ActionByAnonymousKey :one
+SELECT id, args_hash FROM paid_action WHERE payer_id IS NULL AND idempotency_key = @idempotency_key;
+
+-- name: InsertInvoice :exec
+INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: SetBolt11 :execrows
+-- Only while the action still waits for its payer: an invoice issued too late is not handed out (it is cancelled instead).
+UPDATE invoice SET bolt11 = @bolt11
+WHERE action_id = @action_id AND EXISTS (
+    SELECT FROM paid_action WHERE id = @action_id AND state IN ('PENDING', 'PENDING_HELD'));
+
+-- name: SetReceived :exec
+UPDATE invoice SET received_msat = @received_msat WHERE action_id = @action_id;
+
+-- name: ActionsByHash :many
+SELECT action_id, hold FROM invoice WHERE payment_hash = ANY(@hashes::bytea[]);
+
+-- name: CountPendingOfPayer :one
+SELECT count(*) FROM paid_action WHERE payer_id = $1 AND state IN ('PENDING', 'PENDING_HELD');
+
+-- name: LockClient :exec
+-- Anonymous payers have no row to lock; those behind one address wait for each other here, and for nobody else.
+SELECT pg_advisory_xact_lock(hashtextextended(encode(@client_hash::bytea, 'hex'), 7277));
+
+-- name: CountPendingOfClient :one
+SELECT count(*) FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = $1;
+
+-- name: OpenActions :many
+-- The rows a sweep looks at, oldest deadline first, in pages.
+SELECT id, deadline FROM paid_action
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (deadline, id) > (@after_deadline::timestamptz, @after_id::bigint)
+ORDER BY deadline, id LIMIT @page;
+
+-- name: OverdueActions :many
+SELECT id FROM paid_action
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at
+ORDER BY deadline, id LIMIT @page;
+
+-- name: ActionsDueAtHeight :many
+-- Held payments of one node whose HTLC safety height is at or below the given height.
+SELECT paid_action.id, paid_action.deadline_height FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND paid_action.deadline_height <= @height AND invoice.node = @node
+ORDER BY paid_action.deadline_height, paid_action.id;
+
+-- name: OpenHoldInvoices :many
+-- Every hold invoice that can still change at the node; each needs a stream of its own (spec 01 §1.6).
+SELECT invoice.payment_hash, invoice.action_id FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND invoice.hold AND invoice.node = @node;
+
+-- name: GetCursor :one
+SELECT * FROM node_cursor WHERE node = $1;
+
+-- name: MoveCursor :exec
+-- Forwards only: a late writer cannot take the cursor back.
+INSERT INTO node_cursor (node, add_index, settle_index) VALUES (@node, @add_index, @settle_index)
+ON CONFLICT (node) DO UPDATE SET
+    add_index = greatest(node_cursor.add_index, excluded.add_index),
+    settle_index = greatest(node_cursor.settle_index, excluded.settle_index);
+
+-- name: MoveHeight :exec
+INSERT INTO node_cursor (node, height) VALUES (@node, @height)
+ON CONFLICT (node) DO UPDATE SET height = greatest(node_cursor.height, excluded.height);
+
+-- name: History :many
+SELECT * FROM action_history WHERE action_id = $1 ORDER BY id;
+
+-- name: ListActions :many
+-- For operators: newest first, by state if one is given.
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
+WHERE (sqlc.narg(state)::action_state IS NULL OR state = sqlc.narg(state)) AND id < @before
+ORDER BY id DESC LIMIT @page;
+
+-- name: ListStuck :many
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at ORDER BY deadline, id LIMIT @page;
+
+-- name: ActionsOfPayer :many
+SELECT id FROM paid_action WHERE payer_id = @payer_id AND id < @before ORDER BY id DESC LIMIT @page;

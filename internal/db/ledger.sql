@@ -1,0 +1,40 @@
+-- name: Debit :execrows
+-- The conditional debit: 0 rows means that the folded balance does not suffice.
+UPDATE account SET balance = balance - @msat WHERE id = @id AND balance >= @msat::bigint;
+
+-- name: LockAccounts :many
+-- Locked in the order of their ids, whatever the order of the array (spec 01 §1.4).
+SELECT id FROM account WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: FoldAccounts :execrows
+-- The accounts are locked by the caller. The deltas that are summed are those that this very statement deletes, so nothing
+-- that a concurrent payment appends is lost or counted twice.
+WITH gone AS (
+    DELETE FROM balance_delta WHERE account_id = ANY(@ids::bigint[]) RETURNING account_id, msat
+), sums AS (
+    SELECT account_id, sum(msat)::bigint AS msat FROM gone GROUP BY account_id
+)
+UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id;
+
+-- name: AccountsToFold :many
+SELECT DISTINCT account_id FROM (SELECT account_id FROM balance_delta ORDER BY id LIMIT @page) AS oldest ORDER BY account_id;
+
+-- name: InsertPostings :exec
+INSERT INTO posting (action_id, from_account, to_account, msat, reason, at)
+SELECT sqlc.narg(action_id)::bigint, unnest(@froms::bigint[]), unnest(@tos::bigint[]), unnest(@msats::bigint[]),
+    unnest(@reasons::text[]), @at::timestamptz;
+
+-- name: InsertDeltas :exec
+INSERT INTO balance_delta (account_id, msat) SELECT unnest(@accounts::bigint[]), unnest(@msats::bigint[]);
+
+-- name: Balance :one
+-- One statement, one snapshot: folding moves money between the two terms, never out of their sum.
+SELECT (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0))::bigint
+FROM account a WHERE a.id = $1;
+
+-- name: Balances :many
+SELECT a.id, (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0))::bigint AS balance
+FROM account a WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id;
+
+-- name: PostingsOfAction :many
+SELECT * FROM posting WHERE action_id = $1 ORDER BY id;

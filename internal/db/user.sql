@@ -1,0 +1,24 @@
+-- name: InsertUser :one
+INSERT INTO usr (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING id;
+
+-- name: InsertKey :exec
+INSERT INTO api_key (user_id, key_hash, created_at) VALUES ($1, $2, $3);
+
+-- name: UserByKey :one
+SELECT user_id FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL;
+
+-- name: RevokeKey :execrows
+UPDATE api_key SET revoked_at = @at WHERE key_hash = @key_hash AND revoked_at IS NULL;
+
+-- name: UsersByID :many
+SELECT id, name, trust_micros, created_at FROM usr WHERE id = ANY(@ids::bigint[]);
+
+-- name: UsersByName :many
+SELECT id, name FROM usr WHERE name = ANY(@names::text[]) ORDER BY id;
+
+-- name: LockUser :one
+-- One payer's actions whose price depends on what they did before wait for each other here.
+SELECT id, trust_micros FROM usr WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: Trust :one
+SELECT trust_micros FROM usr WHERE id = $1;

@@ -1,0 +1,11 @@
+DROP TABLE node_cursor;
+DROP TABLE posting;
+DROP TABLE invoice;
+DROP TABLE action_history;
+DROP FUNCTION refuse_posting_change;
+DROP TABLE paid_action;
+DROP FUNCTION refuse_action_step;
+DROP FUNCTION action_step_allowed;
+DROP TYPE payment_method;
+DROP TYPE action_flow;
+DROP TYPE action_state;
