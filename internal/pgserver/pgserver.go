@@ -1,0 +1,245 @@
+// Package pgserver runs a PostgreSQL server of its own for development and tests, from the programs installed on the machine.
+//
+// The server listens on 127.0.0.1 only, on a port that was free, and asks for a random password (SCRAM). Trusting every
+// connection from the loopback would be simpler, but a superuser of PostgreSQL can run programs, so on a machine with several
+// users it would hand the account of whoever starts the server to all of them.
+package pgserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
+)
+
+const superuser = "holdfast"
+
+// Options says which server to start. Only Dir is required.
+type Options struct {
+	// Dir is where the data, the log and the password live. It is made if missing; what an earlier start left there is used
+	// again. If the server's user cannot reach it, the data go elsewhere, Dir becomes a symbolic link, and Log is told.
+	Dir string
+
+	// Volatile gives up durability for speed: after a crash of the machine the data may be ruined. After the end of the
+	// server alone, however violent, they are complete.
+	Volatile bool
+
+	SharedBuffers  string            // as PostgreSQL writes it; default 128MB
+	MaxConnections int               // default 100
+	Settings       map[string]string // any other setting; these win
+
+	// Log receives what a person should know, one line each. nil discards it.
+	Log func(format string, args ...any)
+}
+
+// Server is a running server. Its methods are not for concurrent use, except DSN and Exited.
+type Server struct {
+	options  Options
+	bin, dir string
+	user     *child.User
+	claim    *child.Claim
+	password string
+	port     int
+	process  *child.Process
+}
+
+// Start starts a server and returns when it accepts connections. It fails with [*NotFoundError] if PostgreSQL is not installed,
+// and with [child.ErrClaimed] if another server uses the directory.
+func Start(ctx context.Context, options Options) (*Server, error) {
+	if options.Log == nil {
+		options.Log = func(string, ...any) {}
+	}
+	bin, err := findBinaries()
+	if err != nil {
+		return nil, err
+	}
+	// PostgreSQL refuses to run as root, because whoever gets into it would be root.
+	user, err := child.Unprivileged("postgres", "nobody")
+	if err != nil {
+		return nil, err
+	}
+	dir, moved, err := place(options.Dir, user)
+	if err != nil {
+		return nil, fmt.Errorf("prepare PostgreSQL's directory: %w", err)
+	}
+	if moved {
+		options.Log("PostgreSQL's own user cannot reach %s: the data are in %s", options.Dir, dir)
+	}
+
+	// A server whose parent was killed is shutting down for a moment longer.
+	patience, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	claim, err := child.ClaimDir(patience, dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{options: options, bin: bin, dir: dir, user: user, claim: claim}
+	s.password, err = initialise(ctx, bin, dir, user, options.Volatile)
+	if err == nil {
+		err = s.startOnFreePort(ctx)
+	}
+	if err != nil {
+		claim.Release()
+		return nil, err
+	}
+	return s, nil
+}
+
+// startOnFreePort tries again when the server ends at once, since the likely reason is a port that was taken in between.
+func (s *Server) startOnFreePort(ctx context.Context) error {
+	var failed error
+	for range 3 {
+		ports, err := freeport.Pick(1)
+		if err != nil {
+			return err
+		}
+		s.port = ports[0]
+		failed = s.Resume(ctx)
+		if exit := (*child.ExitError)(nil); !errors.As(failed, &exit) {
+			return failed
+		}
+	}
+	return failed
+}
+
+// Resume starts the server again after Stop or Kill, on the same port, and returns when it accepts connections.
+func (s *Server) Resume(ctx context.Context) error {
+	settings := map[string]string{
+		"listen_addresses":        "127.0.0.1",
+		"port":                    strconv.Itoa(s.port),
+		"unix_socket_directories": "", // one way in is enough, and the path of a socket may be too long
+		"max_connections":         strconv.Itoa(cmp.Or(s.options.MaxConnections, 100)),
+		"shared_buffers":          cmp.Or(s.options.SharedBuffers, "128MB"),
+		// Deadlocks are errors and always logged; with this so is every wait long enough to be looked at for one.
+		"log_lock_waits": "on",
+	}
+	if s.options.Volatile {
+		settings["fsync"] = "off"
+		settings["synchronous_commit"] = "off"
+		settings["full_page_writes"] = "off"
+	}
+	maps.Copy(settings, s.options.Settings)
+	args := []string{"-D", filepath.Join(s.dir, "data")}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-c", name+"="+settings[name])
+	}
+	process, err := child.Start(child.Command{
+		Name: "PostgreSQL", Path: filepath.Join(s.bin, "postgres"), Args: args,
+		Env: environment(), Dir: s.dir, Log: filepath.Join(s.dir, "postgres.log"),
+		User: s.user, Holds: s.claim,
+		// PostgreSQL's meanings: SIGTERM waits for clients to leave, SIGINT disconnects them, SIGQUIT ends at once. SIGKILL
+		// would leave its shared memory and its children behind.
+		Interrupt: syscall.SIGINT, Orphaned: syscall.SIGQUIT,
+	})
+	if err != nil {
+		return err
+	}
+	s.process = process
+	if err := s.waitReady(ctx); err != nil {
+		process.Stop(stopGrace)
+		return err
+	}
+	return nil
+}
+
+const (
+	startPatience = time.Minute // recovery after a crash replays what was not yet written
+	stopGrace     = 30 * time.Second
+)
+
+// waitReady connects until it succeeds: the one proof that the server accepts connections.
+func (s *Server) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		connection, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err == nil {
+			return connection.Close(ctx)
+		}
+		select {
+		case <-s.process.Exited():
+			return cmp.Or(s.process.Err(), errEndedAtOnce)
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL does not accept connections (log: %s): %w", s.LogFile(), err)
+		case <-again.C:
+		}
+	}
+}
+
+var errEndedAtOnce = errors.New("PostgreSQL ended before it accepted a connection")
+
+// DSN is the URL of a database of this server, as its superuser. It stays the same over restarts.
+func (s *Server) DSN(database string) string {
+	dsn := url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword(superuser, s.password),
+		Host:     "127.0.0.1:" + strconv.Itoa(s.port),
+		Path:     "/" + database,
+		RawQuery: "sslmode=disable",
+	}
+	return dsn.String()
+}
+
+// LogFile is where the server writes what happens to it, deadlocks among it.
+func (s *Server) LogFile() string { return filepath.Join(s.dir, "postgres.log") }
+
+// Exited is closed when the server as started last has ended.
+func (s *Server) Exited() <-chan struct{} { return s.process.Exited() }
+
+// EnsureDatabase creates the database if it is missing.
+func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
+	connection, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		return err
+	}
+	defer connection.Close(context.WithoutCancel(ctx))
+	var exists bool
+	err = connection.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+	if err != nil || exists {
+		return err
+	}
+	_, err = connection.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	return err
+}
+
+// Restart disconnects every client, stops in order and starts again.
+func (s *Server) Restart(ctx context.Context) error {
+	s.process.Stop(stopGrace)
+	return s.Resume(ctx)
+}
+
+// Kill ends the server as a crash would, transactions in flight included; Resume recovers from it.
+func (s *Server) Kill() {
+	if s.process.Signal(syscall.SIGQUIT) != nil {
+		s.process.Kill()
+	}
+	<-s.process.Exited()
+}
+
+// Stop disconnects every client, stops the server in order and gives the directory free. When it returns nothing runs.
+func (s *Server) Stop() {
+	s.process.Stop(stopGrace)
+	s.claim.Release()
+}
+
+// Remove stops the server without writing anything more and deletes its data, wherever they are.
+func (s *Server) Remove() error {
+	s.Kill()
+	s.claim.Release()
+	return errors.Join(os.RemoveAll(s.dir), os.RemoveAll(s.options.Dir))
+}

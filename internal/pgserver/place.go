@@ -1,0 +1,63 @@
+package pgserver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+)
+
+// elsewhere is where the data lies if the server's user cannot reach the wanted directory. It survives a reboot, unlike /tmp.
+const elsewhere = "/var/tmp"
+
+// place makes the directory that the server works in, owned by the server's user, and returns where it is: at the wanted path,
+// or behind a symbolic link there that leads to a place the user can reach. The link is what a later start, and "make clean",
+// find the data by; the place itself has a random name, because a name that can be foretold in a directory all may write to
+// could be taken by somebody else first.
+func place(wanted string, user *child.User) (dir string, moved bool, err error) {
+	wanted, err = filepath.Abs(wanted)
+	if err != nil {
+		return "", false, err
+	}
+	target, err := filepath.EvalSymlinks(wanted)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_ = os.Remove(wanted) // a link whose target was removed
+		if err := os.MkdirAll(wanted, 0o700); err != nil {
+			return "", false, err
+		}
+		target = wanted
+	case err != nil:
+		return "", false, err
+	}
+	if err := user.Own(target); err != nil {
+		return "", false, err
+	}
+	reaches, err := user.Reaches(target)
+	if err != nil {
+		return "", false, fmt.Errorf("find out whether user %s reaches %s: %w", user.Name, target, err)
+	}
+	if reaches {
+		return target, isLink(wanted), nil
+	}
+
+	target, err = os.MkdirTemp(elsewhere, "holdfast-postgres-")
+	if err != nil {
+		return "", false, err
+	}
+	if err := user.Own(target); err != nil {
+		return "", false, err
+	}
+	if err := os.Remove(wanted); err != nil { // only ever an empty directory: it was never reachable
+		return "", false, err
+	}
+	return target, true, os.Symlink(target, wanted)
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}

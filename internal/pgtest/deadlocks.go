@@ -1,0 +1,47 @@
+package pgtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Deadlocks is how many deadlocks PostgreSQL has broken in the database of this pool. It closes the pool's connections first
+// (the pool makes new ones), since a connection reports its count when it ends, and otherwise up to ten seconds late. So the
+// number is exact for what went through this pool and is over; call it when the work is done.
+func Deadlocks(t testing.TB, pool *pgxpool.Pool) int64 {
+	t.Helper()
+	ctx := t.Context()
+	var since time.Time
+	if err := pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&since); err != nil {
+		t.Fatalf("count deadlocks: %v", err)
+	}
+	pool.Reset()
+
+	// Other pools on the database may keep idle connections for good: they are waited for in vain, but not for long.
+	deadline := time.NewTimer(3 * time.Second)
+	defer deadline.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		var idle, deadlocks int64
+		err := pool.QueryRow(ctx, `
+			SELECT (SELECT count(*) FROM pg_stat_activity
+			         WHERE datname = current_database() AND backend_start < $1
+			           AND backend_type = 'client backend' AND state = 'idle' AND pid <> pg_backend_pid()),
+			       (SELECT deadlocks FROM pg_stat_database WHERE datname = current_database())`, since).
+			Scan(&idle, &deadlocks)
+		if err != nil {
+			t.Fatalf("count deadlocks: %v", err)
+		}
+		if idle == 0 {
+			return deadlocks
+		}
+		select {
+		case <-deadline.C:
+			return deadlocks
+		case <-again.C:
+		}
+	}
+}
