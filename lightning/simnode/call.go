@@ -1,0 +1,89 @@
+package simnode
+
+import (
+	"context"
+	"slices"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Method names a method of paidaction.Node or paidaction.NodeEvents.
+type Method string
+
+// The methods that calls are recorded under and faults are set for.
+const (
+	MethodOpen          Method = "OpenInvoice"
+	MethodLookup        Method = "LookupInvoice"
+	MethodSettle        Method = "SettleInvoice"
+	MethodCancel        Method = "CancelInvoice"
+	MethodChain         Method = "Chain"
+	MethodWatchInvoices Method = "WatchInvoices"
+	MethodWatchInvoice  Method = "WatchInvoice"
+	MethodWatchBlocks   Method = "WatchBlocks"
+)
+
+// Call is one call somebody made. Hash is zero where the method has none.
+type Call struct {
+	Method  Method
+	Hash    paidaction.Hash
+	Reached bool // false where a fault kept the call from the node, so that it certainly did nothing
+}
+
+// Calls are all calls so far, in order, whether they reached the node or not.
+func (n *Node) Calls() []Call {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.calls)
+}
+
+// Count is how many calls of a method for a hash reached the node.
+func (n *Node) Count(m Method, h paidaction.Hash) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := 0
+	for _, c := range n.calls {
+		if c.Method == m && c.Hash == h && c.Reached {
+			count++
+		}
+	}
+	return count
+}
+
+// ForgetCalls empties the record.
+func (n *Node) ForgetCalls() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls = nil
+}
+
+// call records a call, lets the faults have their way, and does the work with n.mu held.
+func (n *Node) call(ctx context.Context, m Method, h paidaction.Hash, work func() error) error {
+	before, after := n.hooks(m)
+	if before != nil {
+		before(h)
+	}
+	err := n.callLocked(ctx, m, h, work)
+	if after != nil {
+		after(h)
+	}
+	return err
+}
+
+func (n *Node) callLocked(ctx context.Context, m Method, h paidaction.Hash, work func() error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := n.faults.before(m); err != nil {
+		n.calls = append(n.calls, Call{Method: m, Hash: h})
+		return err
+	}
+	n.calls = append(n.calls, Call{Method: m, Hash: h, Reached: true})
+	err := work()
+	if n.faults.take(n.faults.lost, m) {
+		// Whatever the node answered, nobody heard it.
+		return ErrAnswerLost
+	}
+	return err
+}

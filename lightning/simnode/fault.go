@@ -1,0 +1,136 @@
+package simnode
+
+import (
+	"errors"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// What a caller sees of a fault. Neither says what the node has done, and a caller must treat both alike: as unknown.
+var (
+	ErrUnavailable = errors.New("simnode: the node cannot be reached")
+	ErrAnswerLost  = errors.New("simnode: the answer was lost")
+	ErrStreamLost  = errors.New("simnode: the stream was lost")
+)
+
+// faults are what a test has broken. The node's mutex guards them.
+type faults struct {
+	away     bool
+	unsynced bool
+	holding  bool
+	repeat   int            // extra copies of every event
+	fail     map[Method]int // calls still to fail before they do anything
+	lost     map[Method]int // calls still to do their work and lose the answer
+	onBefore map[Method]func(paidaction.Hash)
+	onAfter  map[Method]func(paidaction.Hash)
+}
+
+func newFaults() faults {
+	return faults{
+		fail:     make(map[Method]int),
+		lost:     make(map[Method]int),
+		onBefore: make(map[Method]func(paidaction.Hash)),
+		onAfter:  make(map[Method]func(paidaction.Hash)),
+	}
+}
+
+func (f *faults) before(m Method) error {
+	if f.away || f.take(f.fail, m) {
+		return ErrUnavailable
+	}
+	return nil
+}
+
+func (f *faults) take(from map[Method]int, m Method) bool {
+	if from[m] == 0 {
+		return false
+	}
+	from[m]--
+	return true
+}
+
+// FailBefore makes the next calls of m fail with ErrUnavailable without doing anything.
+func (n *Node) FailBefore(m Method, calls int) { n.set(func(f *faults) { f.fail[m] = calls }) }
+
+// FailAfter makes the next calls of m do their work and then fail with ErrAnswerLost.
+func (n *Node) FailAfter(m Method, calls int) { n.set(func(f *faults) { f.lost[m] = calls }) }
+
+// Before runs what in the goroutine of the next call of m, before the node does anything: what happens while a request is on
+// its way. It may use the node, even call m.
+func (n *Node) Before(m Method, what func(paidaction.Hash)) {
+	n.set(func(f *faults) { f.onBefore[m] = what })
+}
+
+// After runs what in the goroutine of the next call of m, when the node has done its work and the caller does not know yet.
+func (n *Node) After(m Method, what func(paidaction.Hash)) {
+	n.set(func(f *faults) { f.onAfter[m] = what })
+}
+
+// SetAway takes the node away or brings it back. While away every call fails with ErrUnavailable, payers are refused and
+// streams end; the node itself lives on: time and blocks have their effects.
+func (n *Node) SetAway(away bool) {
+	n.set(func(f *faults) { f.away = away })
+	if away {
+		n.DropStreams()
+	}
+}
+
+// SetSynced makes the node fall behind the chain, or catch up.
+func (n *Node) SetSynced(synced bool) { n.set(func(f *faults) { f.unsynced = !synced }) }
+
+// RepeatEvents delivers every later event this many times more.
+func (n *Node) RepeatEvents(times int) { n.set(func(f *faults) { f.repeat = times }) }
+
+// HoldEvents keeps all events back, those of a stream's start too, until ReleaseEvents.
+func (n *Node) HoldEvents() { n.set(func(f *faults) { f.holding = true }) }
+
+// ReleaseEvents lets held events go, after shuffle has changed their order in every stream: Reverse, a seeded rand.Shuffle, or
+// nil to keep it.
+func (n *Node) ReleaseEvents(shuffle func(n int, swap func(i, j int))) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults.holding = false
+	release(n.invoiceStreams, shuffle)
+	release(n.blockStreams, shuffle)
+}
+
+// Reverse is a shuffle for ReleaseEvents: the latest event first.
+func Reverse(n int, swap func(i, j int)) {
+	for i, j := 0, n-1; i < j; i, j = i+1, j-1 {
+		swap(i, j)
+	}
+}
+
+// DropStreams ends every open stream with ErrStreamLost; what it had not delivered yet is lost with it.
+func (n *Node) DropStreams() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	drop(n.invoiceStreams)
+	drop(n.blockStreams)
+}
+
+// Wipe makes the node forget every invoice and both indices, as one that was restored from its seed. Its streams end.
+func (n *Node) Wipe() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	drop(n.invoiceStreams)
+	drop(n.blockStreams)
+	clear(n.invoices)
+	n.added, n.settled, n.live = nil, nil, nil
+}
+
+func (n *Node) set(change func(*faults)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change(&n.faults)
+}
+
+// hooks takes the hooks of one call.
+func (n *Node) hooks(m Method) (before, after func(paidaction.Hash)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before, after = n.faults.onBefore[m], n.faults.onAfter[m]
+	delete(n.faults.onBefore, m)
+	delete(n.faults.onAfter, m)
+	return before, after
+}

@@ -1,0 +1,132 @@
+// Package simnode is a Lightning node in memory that behaves as LND 0.21 does towards the engine: the same states, indices,
+// refusals and silences, without a network. It does nothing on its own: no goroutines, no clock but the one it is given, no
+// chance. A test says when time passes (Tick), blocks arrive (Mine), payers pay (Pay) and things break (the methods in
+// fault.go).
+package simnode
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Blocks in which LND counts: see lncfg.DefaultHoldInvoiceExpiryDelta, lncfg.DefaultFinalCltvRejectDelta,
+// routing.MinCLTVDelta and chainreg.DefaultBitcoinTimeLockDelta of 0.21.
+const (
+	HoldExpiryDelta = 18 // an accepted hold invoice is cancelled this many blocks before its first HTLC expires
+	rejectDelta     = 19 // an HTLC that expires sooner than this is refused
+	minCLTVDelta    = 24 // the smallest final CLTV an invoice may ask for
+	defaultCLTV     = 80 // the final CLTV of an invoice that asks for none
+)
+
+// senderPadding is how many blocks senders add to the final CLTV, so that blocks found on the way do no harm.
+const senderPadding = 3
+
+// What the node answers, besides paidaction.ErrInvoiceNotFound. Only Add, Settle and Cancel return the first five: the
+// methods of paidaction.Node turn those that are answers into answers.
+var (
+	ErrDuplicate       = errors.New("invoice with payment hash already exists")
+	ErrStillOpen       = errors.New("invoice still open")
+	ErrAlreadySettled  = errors.New("invoice already settled")
+	ErrAlreadyCanceled = errors.New("invoice already canceled")
+	ErrNotHold         = errors.New("not a hold invoice")
+	ErrInvoiceDiffers  = errors.New("the invoice with this hash is not the one asked for")
+)
+
+// Node is one simulated node. It is safe for concurrent use.
+type Node struct {
+	name  string
+	clock func() time.Time
+
+	mu       sync.Mutex
+	invoices map[paidaction.Hash]*invoice
+	added    []*invoice // by add index, from 1
+	settled  []*invoice // by settle index, from 1
+	live     []*invoice // OPEN or ACCEPTED, by add index; final ones are dropped now and then
+	parts    uint64     // HTLCs seen, so that each has its own PartID
+	height   uint32
+	encode   Encoder
+
+	faults         faults
+	calls          []Call
+	invoiceStreams []*stream[paidaction.InvoiceEvent]
+	blockStreams   []*stream[uint32]
+	changed        chan struct{} // closed and replaced whenever a stream opens or ends
+}
+
+var (
+	_ paidaction.Node       = (*Node)(nil)
+	_ paidaction.NodeEvents = (*Node)(nil)
+)
+
+// New returns a node at height 100, synced, without invoices. The clock decides when open invoices expire.
+func New(name string, clock func() time.Time) *Node {
+	return &Node{
+		name:     name,
+		clock:    clock,
+		invoices: make(map[paidaction.Hash]*invoice),
+		height:   100,
+		encode:   encodeBolt11,
+		faults:   newFaults(),
+		changed:  make(chan struct{}),
+	}
+}
+
+// Name is the name the node was given.
+func (n *Node) Name() string { return n.name }
+
+// OpenInvoice implements paidaction.Node. A second invoice with the same hash is answered with the first one's bolt11, unless
+// that one has another amount or kind (ErrInvoiceDiffers) or can no longer be paid (ErrAlreadyCanceled).
+func (n *Node) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
+	inv, err := n.Add(ctx, r)
+	switch {
+	case err == nil:
+	case !errors.Is(err, ErrDuplicate):
+		return "", err
+	case inv.Request.Amount != r.Amount || inv.Request.Hold != r.Hold:
+		return "", ErrInvoiceDiffers
+	case inv.State == paidaction.InvoiceCanceled:
+		return "", ErrAlreadyCanceled
+	}
+	return inv.Bolt11, nil
+}
+
+// LookupInvoice implements paidaction.Node.
+func (n *Node) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction.NodeInvoice, error) {
+	inv, err := n.Lookup(ctx, h)
+	if err != nil {
+		return paidaction.NodeInvoice{}, err
+	}
+	return inv.NodeInvoice(), nil
+}
+
+// SettleInvoice implements paidaction.Node. It fails with ErrStillOpen while nothing is held, with ErrAlreadyCanceled once the
+// held payment was given back, and with paidaction.ErrInvoiceNotFound.
+func (n *Node) SettleInvoice(ctx context.Context, p paidaction.Preimage) error {
+	err := n.Settle(ctx, p)
+	if errors.Is(err, ErrAlreadySettled) {
+		return nil
+	}
+	return err
+}
+
+// CancelInvoice implements paidaction.Node.
+func (n *Node) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
+	err := n.Cancel(ctx, h)
+	if errors.Is(err, ErrAlreadySettled) {
+		return nil
+	}
+	return err
+}
+
+// Chain implements paidaction.Node.
+func (n *Node) Chain(ctx context.Context) (c paidaction.Chain, err error) {
+	err = n.call(ctx, MethodChain, paidaction.Hash{}, func() error {
+		c = paidaction.Chain{Height: n.height, Synced: !n.faults.unsynced}
+		return nil
+	})
+	return c, err
+}

@@ -1,0 +1,178 @@
+package simnode
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// ErrRefused says that the node refused an HTLC, so the payer keeps the money. LND tells the payer no more than that either.
+var ErrRefused = errors.New("the payment was refused")
+
+// PartState is the state of one HTLC.
+type PartState string
+
+// The states of an HTLC at the receiving node.
+const (
+	PartAccepted PartState = "ACCEPTED"
+	PartSettled  PartState = "SETTLED"
+	PartCanceled PartState = "CANCELED"
+)
+
+// PartID names an HTLC at its node.
+type PartID uint64
+
+// Part is one HTLC of a payment.
+type Part struct {
+	ID           PartID
+	Msat         paidaction.Msat
+	Total        paidaction.Msat // of the whole payment; the set is complete when its parts reach it (BOLT 4, total_msat)
+	ExpiryHeight uint32
+	AcceptHeight uint32
+	State        PartState
+}
+
+// Payment is what a payer sends. The zero value pays the invoice's amount in one part.
+type Payment struct {
+	Msat          paidaction.Msat // 0: the invoice's amount. More is accepted, less is refused
+	ExpiryHeight  uint32          // of every part; 0: the invoice's final CLTV and 3 blocks
+	ExpiryHeights []uint32        // one part for each, in place of ExpiryHeight
+}
+
+// Pay sends a whole payment. It returns nil once the payment is held or settled, and ErrRefused if the node took no part of
+// it; while the node is away it is refused too.
+func (n *Node) Pay(h paidaction.Hash, p Payment) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	inv, err := n.payable(h)
+	if err != nil {
+		return err
+	}
+	total := p.Msat
+	if total == 0 {
+		total = inv.Request.Amount
+	}
+	heights := p.ExpiryHeights
+	if len(heights) == 0 {
+		heights = []uint32{p.ExpiryHeight}
+	}
+	for i, height := range heights {
+		// Equal parts, the last one carrying what does not divide.
+		msat := total / paidaction.Msat(len(heights))
+		if i == len(heights)-1 {
+			msat = total - msat*paidaction.Msat(i)
+		}
+		if _, err := n.accept(inv, msat, total, height); err != nil {
+			// A payer whose part is refused gives up the whole set.
+			if inv.State == paidaction.InvoiceOpen {
+				inv.resolveParts(PartCanceled)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// PayBolt11 pays an invoice that this node issued, as Pay does.
+func (n *Node) PayBolt11(bolt11 string) error {
+	n.mu.Lock()
+	for _, inv := range n.added {
+		if inv.Bolt11 == bolt11 {
+			h := inv.Request.Hash
+			n.mu.Unlock()
+			return n.Pay(h, Payment{})
+		}
+	}
+	n.mu.Unlock()
+	return fmt.Errorf("%w: %s did not issue %s", ErrRefused, n.name, bolt11)
+}
+
+// AddPart sends one HTLC of a payment of total (0: the invoice's amount). Until the parts reach the total the invoice stays
+// OPEN and holds them.
+func (n *Node) AddPart(h paidaction.Hash, msat, total paidaction.Msat, expiryHeight uint32) (PartID, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	inv, err := n.payable(h)
+	if err != nil {
+		return 0, err
+	}
+	if total == 0 {
+		total = inv.Request.Amount
+	}
+	return n.accept(inv, msat, total, expiryHeight)
+}
+
+// CancelPart gives one held HTLC back, as LND does when the rest of a payment does not follow in time. LND does so on an OPEN
+// invoice only.
+func (n *Node) CancelPart(h paidaction.Hash, id PartID) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	inv, ok := n.invoices[h]
+	if !ok {
+		return paidaction.ErrInvoiceNotFound
+	}
+	if inv.State != paidaction.InvoiceOpen {
+		return fmt.Errorf("htlc canceled on invoice in state %s", inv.State)
+	}
+	for i := range inv.Parts {
+		if p := &inv.Parts[i]; p.ID == id && p.State == PartAccepted {
+			p.State = PartCanceled
+			return nil
+		}
+	}
+	return fmt.Errorf("no held HTLC %d on invoice %s", id, h)
+}
+
+// payable finds an invoice that can be paid now. n.mu is held.
+func (n *Node) payable(h paidaction.Hash) (*invoice, error) {
+	inv, ok := n.invoices[h]
+	switch {
+	case n.faults.away:
+		return nil, fmt.Errorf("%w: %s is away", ErrRefused, n.name)
+	case !ok:
+		return nil, fmt.Errorf("%w: invoice not found", ErrRefused)
+	}
+	n.expire(inv)
+	if inv.State != paidaction.InvoiceOpen {
+		return nil, fmt.Errorf("%w: invoice is %s", ErrRefused, inv.State)
+	}
+	return inv, nil
+}
+
+// accept is LND's updateMpp for one HTLC. n.mu is held.
+func (n *Node) accept(inv *invoice, msat, total paidaction.Msat, expiryHeight uint32) (PartID, error) {
+	if expiryHeight == 0 {
+		expiryHeight = n.height + inv.Request.CLTVDelta + senderPadding
+	}
+	if total < inv.Request.Amount || msat <= 0 {
+		return 0, fmt.Errorf("%w: %d of %d msat", ErrRefused, total, inv.Request.Amount)
+	}
+	if expiryHeight < n.height+max(rejectDelta, inv.Request.CLTVDelta) {
+		return 0, fmt.Errorf("%w: expiry %d too soon at height %d", ErrRefused, expiryHeight, n.height)
+	}
+	sum := msat
+	for _, p := range inv.Parts {
+		if p.State != PartAccepted {
+			continue
+		}
+		if p.Total != total {
+			return 0, fmt.Errorf("%w: parts of %d and of %d msat", ErrRefused, p.Total, total)
+		}
+		sum += p.Msat
+	}
+	n.parts++
+	id := PartID(n.parts)
+	inv.Parts = append(inv.Parts, Part{
+		ID: id, Msat: msat, Total: total, ExpiryHeight: expiryHeight, AcceptHeight: n.height, State: PartAccepted,
+	})
+	switch {
+	case sum < total:
+	case inv.Request.Hold:
+		inv.State = paidaction.InvoiceAccepted
+		n.publish(inv)
+	default:
+		n.settle(inv)
+	}
+	return id, nil
+}
