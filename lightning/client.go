@@ -1,0 +1,79 @@
+package lightning
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Client is one LND node. It is safe for concurrent use.
+type Client struct {
+	cfg      Config
+	conn     *grpc.ClientConn
+	macaroon []byte
+
+	main     mainRPC
+	invoices invoicesRPC
+	router   routerRPC
+	chain    chainRPC
+}
+
+var (
+	_ paidaction.Node       = (*Client)(nil)
+	_ paidaction.NodeEvents = (*Client)(nil)
+)
+
+func newClient(cfg Config, conn *grpc.ClientConn, macaroon []byte) *Client {
+	return &Client{
+		cfg:      cfg,
+		conn:     conn,
+		macaroon: macaroon,
+		main:     lnrpc.NewLightningClient(conn),
+		invoices: invoicesrpc.NewInvoicesClient(conn),
+		router:   routerrpc.NewRouterClient(conn),
+		chain:    chainrpc.NewChainNotifierClient(conn),
+	}
+}
+
+// Name is the name in the configuration.
+func (c *Client) Name() string { return c.cfg.Name }
+
+// Close ends the connection and every stream on it.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// rpc is a unary method of a generated client.
+type rpc[Request, Response any] func(context.Context, *Request, ...grpc.CallOption) (*Response, error)
+
+// call makes one unary call under the client's own deadline. Its error is what the table in errors.go makes of it.
+func call[Request, Response any](
+	ctx context.Context, c *Client, name string, method rpc[Request, Response], request *Request,
+) (*Response, error) {
+	limited, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer cancel()
+	response, err := method(limited, request)
+	if err != nil {
+		return nil, c.explain(ctx, name, err)
+	}
+	return response, nil
+}
+
+// explain wraps an error with the node, the method, and what it means.
+func (c *Client) explain(ctx context.Context, method string, err error) error {
+	meaning := meaningOf(err)
+	if ctx.Err() != nil {
+		// The caller gave up; the node may still act on the call.
+		return fmt.Errorf("lightning node %s: %s: %w: %w", c.cfg.Name, method, ErrUnreachable, context.Cause(ctx))
+	}
+	if meaning == nil {
+		return fmt.Errorf("lightning node %s: %s: %w", c.cfg.Name, method, err)
+	}
+	return fmt.Errorf("lightning node %s: %s: %w: %w", c.cfg.Name, method, meaning, err)
+}

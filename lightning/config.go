@@ -1,0 +1,128 @@
+package lightning
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"gopkg.in/macaroon.v2"
+)
+
+// Config says where a node is and how to be let in.
+type Config struct {
+	Name         string // under which rows remember the node: never reuse it for another one
+	Address      string // host:port of LND's gRPC
+	Network      string // mainnet, testnet, testnet4, signet, regtest or simnet; Check compares. Empty: not compared
+	TLSCertPath  string // LND's tls.cert, or
+	TLSCertPEM   []byte // its contents
+	MacaroonPath string // a macaroon with the permissions that Check asks for, or
+	MacaroonHex  string // its contents. A secret: never logged
+	Sends        bool   // the node pays too: Check asks for the permissions of Pay and TrackPayment
+
+	CallTimeout time.Duration // of every call that is not a stream; 0: 10 s
+
+	// Dialer replaces TCP, in tests; nil: TCP.
+	Dialer func(ctx context.Context, address string) (net.Conn, error)
+}
+
+const (
+	defaultCallTimeout = 10 * time.Second
+	maxReconnectDelay  = time.Second
+	// A single invoice is small, but a list of channels of a large node is above gRPC's 4 MiB.
+	maxMessageBytes = 64 << 20
+)
+
+// Dial prepares the connection. It reads the certificate and the macaroon, and fails only where these are unusable: the node
+// itself is contacted at the first call, so one that is down does not stop the service from starting, and is found again
+// within about a second of its return.
+func Dial(_ context.Context, cfg Config) (*Client, error) {
+	if cfg.Name == "" || cfg.Address == "" {
+		return nil, errors.New("a lightning node needs a name and an address")
+	}
+	tlsCreds, err := cfg.tls()
+	if err != nil {
+		return nil, fmt.Errorf("lightning node %s: %w", cfg.Name, err)
+	}
+	mac, err := cfg.macaroon()
+	if err != nil {
+		return nil, fmt.Errorf("lightning node %s: %w", cfg.Name, err)
+	}
+	if cfg.CallTimeout <= 0 {
+		cfg.CallTimeout = defaultCallTimeout
+	}
+	target := cfg.Address
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(tlsCreds),
+		grpc.WithPerRPCCredentials(mac),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
+		// A connection that died without a word is noticed within 30 s, so that streams end rather than stay silent. Without
+		// open streams LND refuses pings by default (grpc.client-allow-ping-without-stream) and would hang up on us.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectDelay},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+	}
+	if cfg.Dialer != nil {
+		target = "passthrough:///" + cfg.Address
+		options = append(options, grpc.WithContextDialer(cfg.Dialer))
+	}
+	conn, err := grpc.NewClient(target, options...)
+	if err != nil {
+		return nil, fmt.Errorf("lightning node %s: %w", cfg.Name, err)
+	}
+	return newClient(cfg, conn, mac), nil
+}
+
+func (cfg Config) tls() (credentials.TransportCredentials, error) {
+	pem := cfg.TLSCertPEM
+	if len(pem) == 0 {
+		var err error
+		if pem, err = os.ReadFile(cfg.TLSCertPath); err != nil {
+			return nil, fmt.Errorf("TLS certificate: %w", err)
+		}
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("TLS certificate: not in PEM format")
+	}
+	return credentials.NewTLS(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}), nil
+}
+
+func (cfg Config) macaroon() (macaroonCredentials, error) {
+	var raw []byte
+	var err error
+	if cfg.MacaroonHex != "" {
+		raw, err = hex.DecodeString(strings.TrimSpace(cfg.MacaroonHex))
+	} else {
+		raw, err = os.ReadFile(cfg.MacaroonPath)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("macaroon: %w", err)
+	}
+	// Better found here than as a refusal of every call.
+	if err := new(macaroon.Macaroon).UnmarshalBinary(raw); err != nil {
+		return nil, fmt.Errorf("macaroon: %w", err)
+	}
+	return raw, nil
+}
+
+// macaroonCredentials shows a macaroon with every call, in hex, as LND expects it.
+type macaroonCredentials []byte
+
+func (m macaroonCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"macaroon": hex.EncodeToString(m)}, nil
+}
+
+func (macaroonCredentials) RequireTransportSecurity() bool { return true }

@@ -1,0 +1,88 @@
+package lightning
+
+import (
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lightningnetwork/lnd/invoices"
+	paymentsdb "github.com/lightningnetwork/lnd/payments/db"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// What an error of a node means, to be asked with errors.Is. An error that is none of these is an answer of the node that this
+// package does not know; like ErrUnreachable it proves nothing about money (spec 01 §1.6).
+var (
+	// ErrUnreachable: the call, or its answer, did not arrive. What the node did is unknown.
+	ErrUnreachable = errors.New("the node cannot be reached, and what it did is unknown")
+	// ErrStreamEnded: the node or the network ended a stream. It says nothing about any invoice or payment.
+	ErrStreamEnded = errors.New("the stream ended")
+	// ErrInvoiceExists: there is an invoice with this hash.
+	ErrInvoiceExists = errors.New("the invoice exists")
+	// ErrInvoiceDiffers: there is one, but it is not the one asked for.
+	ErrInvoiceDiffers = errors.New("the invoice with this hash is not the one asked for")
+	// ErrInvoiceOpen: nothing is held that could be settled.
+	ErrInvoiceOpen = errors.New("the invoice is still open")
+	// ErrInvoiceSettled: the payment was taken.
+	ErrInvoiceSettled = errors.New("the invoice is settled")
+	// ErrInvoiceCanceled: the invoice was cancelled, and what was held given back.
+	ErrInvoiceCanceled = errors.New("the invoice is cancelled")
+	// ErrPaymentExists: the node was given this payment before: track it.
+	ErrPaymentExists = errors.New("the node was given this payment before")
+	// ErrPaymentNotFound: the node does not know the payment. Never taken for a failure (spec 01 §1.6).
+	ErrPaymentNotFound = errors.New("the node does not know this payment")
+	// ErrNotPermitted: the macaroon does not allow the call.
+	ErrNotPermitted = errors.New("the macaroon does not allow this")
+)
+
+// meaningOf is the one place where LND's errors are told apart. Most handlers of LND return plain Go errors, which gRPC turns
+// into code Unknown with the error's text, so that the text is all there is; where lnd exports the error, its text is taken
+// from there and follows the version in go.mod. It returns nil for an answer it does not know.
+func meaningOf(err error) error {
+	answer := status.Convert(err)
+	switch answer.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.ResourceExhausted:
+		return ErrUnreachable
+	case codes.AlreadyExists: // SendPaymentV2 alone
+		return ErrPaymentExists
+	case codes.NotFound: // LookupInvoice and TrackPaymentV2: told apart below
+		if strings.Contains(answer.Message(), paymentsdb.ErrPaymentNotInitiated.Error()) {
+			return ErrPaymentNotFound
+		}
+		return paidaction.ErrInvoiceNotFound
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return ErrNotPermitted
+	case codes.Unknown, codes.InvalidArgument: // CheckMacaroonPermissions says InvalidArgument and the text
+		for _, known := range texts {
+			if strings.Contains(answer.Message(), known.text) {
+				return known.meaning
+			}
+		}
+	}
+	return nil
+}
+
+var texts = []struct {
+	text    string
+	meaning error
+}{
+	{invoices.ErrDuplicateInvoice.Error(), ErrInvoiceExists},             // AddInvoice, AddHoldInvoice
+	{invoices.ErrInvoiceNotFound.Error(), paidaction.ErrInvoiceNotFound}, // SettleInvoice, CancelInvoice
+	{invoices.ErrNoInvoicesCreated.Error(), paidaction.ErrInvoiceNotFound},
+	{invoices.ErrInvoiceStillOpen.Error(), ErrInvoiceOpen},           // SettleInvoice
+	{invoices.ErrInvoiceAlreadyCanceled.Error(), ErrInvoiceCanceled}, // SettleInvoice
+	{invoices.ErrInvoiceAlreadySettled.Error(), ErrInvoiceSettled},   // CancelInvoice
+	{invoices.ErrShuttingDown.Error(), ErrUnreachable},
+	// package rpcperms: LND answers so while it starts, before any of its parts sees the call.
+	{"waiting to start, RPC services not available", ErrUnreachable},
+	{"wallet locked, unlock it to enable full RPC access", ErrUnreachable},
+	{"the RPC server is in the process of starting up, but not yet ready to accept calls", ErrUnreachable},
+	{"server is still in the process of starting", ErrUnreachable},
+	// The macaroon bakery under LND, through its interceptor.
+	{"permission denied", ErrNotPermitted},
+	{"verification failed: signature mismatch", ErrNotPermitted},
+	{"cannot get macaroon", ErrNotPermitted},
+}

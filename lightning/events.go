@@ -1,0 +1,93 @@
+package lightning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// WatchInvoices implements paidaction.NodeEvents. LND replays added invoices in their present state and leaves out those now
+// ACCEPTED or CANCELED: add indices have gaps there. It compares both indices with every event, so an index from before the
+// node was restored silences the stream.
+func (c *Client) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64, on func(paidaction.InvoiceEvent) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream at the node when on gives up
+	stream, err := c.main.SubscribeInvoices(ctx, &lnrpc.InvoiceSubscription{AddIndex: addIndex, SettleIndex: settleIndex})
+	return receive(ctx, c, "SubscribeInvoices", stream, err, func(m *lnrpc.Invoice) (bool, error) {
+		event, err := invoiceEvent(m)
+		if err != nil {
+			return false, err
+		}
+		return false, on(event)
+	})
+}
+
+// WatchInvoice implements paidaction.NodeEvents. For an invoice the node does not know it waits until there is one.
+func (c *Client) WatchInvoice(ctx context.Context, h paidaction.Hash, on func(paidaction.InvoiceEvent) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.invoices.SubscribeSingleInvoice(ctx, &invoicesrpc.SubscribeSingleInvoiceRequest{RHash: h[:]})
+	return receive(ctx, c, "SubscribeSingleInvoice", stream, err, func(m *lnrpc.Invoice) (bool, error) {
+		event, err := invoiceEvent(m)
+		if err != nil {
+			return false, err
+		}
+		event.AddIndex = 0
+		final := event.State == paidaction.InvoiceSettled || event.State == paidaction.InvoiceCanceled
+		return final, on(event)
+	})
+}
+
+// WatchBlocks implements paidaction.NodeEvents.
+func (c *Client) WatchBlocks(ctx context.Context, on func(height uint32) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.chain.RegisterBlockEpochNtfn(ctx, &chainrpc.BlockEpoch{}) // empty: the best block first
+	return receive(ctx, c, "RegisterBlockEpochNtfn", stream, err, func(m *chainrpc.BlockEpoch) (bool, error) {
+		return false, on(m.Height)
+	})
+}
+
+// receive hands every message of a stream to on until on says stop or fails, the context ends, or the stream does: then the
+// error is ErrStreamEnded.
+func receive[Message any, Stream interface{ Recv() (*Message, error) }](
+	ctx context.Context, c *Client, method string, stream Stream, err error, on func(*Message) (stop bool, err error),
+) error {
+	for {
+		var message *Message
+		if err == nil {
+			message, err = stream.Recv()
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("lightning node %s: %s: %w", c.cfg.Name, method, ErrStreamEnded)
+		default:
+			return fmt.Errorf("%w: %w", ErrStreamEnded, c.explain(ctx, method, err))
+		}
+		if stop, err := on(message); err != nil || stop {
+			return err
+		}
+	}
+}
+
+func invoiceEvent(m *lnrpc.Invoice) (paidaction.InvoiceEvent, error) {
+	state, err := invoiceState(m.State)
+	if err != nil {
+		return paidaction.InvoiceEvent{}, err
+	}
+	event := paidaction.InvoiceEvent{State: state, AddIndex: m.AddIndex, SettleIndex: m.SettleIndex}
+	if copy(event.Hash[:], m.RHash) != len(event.Hash) {
+		return paidaction.InvoiceEvent{}, fmt.Errorf("payment hash of %d bytes", len(m.RHash))
+	}
+	return event, nil
+}

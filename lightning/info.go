@@ -1,0 +1,124 @@
+package lightning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// NodeInfo is what a node says of itself.
+type NodeInfo struct {
+	PubKey  string // hex
+	Alias   string
+	Version string // as LND writes it: "0.21.3-beta commit=…"
+	Network string // mainnet, testnet, signet, regtest, simnet
+	Height  uint32 // of the best block it knows
+	Synced  bool   // to the chain
+}
+
+// Info asks the node who it is.
+func (c *Client) Info(ctx context.Context) (NodeInfo, error) {
+	info, err := call(ctx, c, "GetInfo", c.main.GetInfo, &lnrpc.GetInfoRequest{})
+	if err != nil {
+		return NodeInfo{}, err
+	}
+	node := NodeInfo{
+		PubKey: info.IdentityPubkey, Alias: info.Alias, Version: info.Version,
+		Height: info.BlockHeight, Synced: info.SyncedToChain,
+	}
+	if len(info.Chains) > 0 {
+		node.Network = info.Chains[0].Network
+	}
+	return node, nil
+}
+
+// Chain implements paidaction.Node.
+func (c *Client) Chain(ctx context.Context) (paidaction.Chain, error) {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return paidaction.Chain{}, err
+	}
+	return paidaction.Chain{Height: info.Height, Synced: info.Synced}, nil
+}
+
+// Permissions are the calls Holdfast makes, as LND names them: what a macaroon must allow. Each can be given to
+// `lncli bakemacaroon` as uri:<name>.
+func Permissions(sends bool) []string {
+	needed := []string{
+		"/lnrpc.Lightning/GetInfo",
+		"/lnrpc.Lightning/CheckMacaroonPermissions",
+		"/lnrpc.Lightning/AddInvoice",
+		"/lnrpc.Lightning/LookupInvoice",
+		"/lnrpc.Lightning/SubscribeInvoices",
+		"/invoicesrpc.Invoices/AddHoldInvoice",
+		"/invoicesrpc.Invoices/SettleInvoice",
+		"/invoicesrpc.Invoices/CancelInvoice",
+		"/invoicesrpc.Invoices/SubscribeSingleInvoice",
+		"/chainrpc.ChainNotifier/RegisterBlockEpochNtfn",
+	}
+	if sends {
+		needed = append(needed,
+			"/lnrpc.Lightning/DecodePayReq",
+			"/routerrpc.Router/SendPaymentV2",
+			"/routerrpc.Router/TrackPaymentV2",
+		)
+	}
+	return needed
+}
+
+// Check asks the node whether it can serve: LND 0.18 or later, on the network in the configuration, with a macaroon that allows
+// every call. Its error says what to change; ErrUnreachable where the node could not be asked.
+func (c *Client) Check(ctx context.Context) error {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if !versionAtLeast(info.Version, 0, 18) {
+		return fmt.Errorf("lightning node %s runs LND %s; upgrade it to 0.18 or later", c.cfg.Name, info.Version)
+	}
+	if c.cfg.Network != "" && info.Network != c.cfg.Network {
+		return fmt.Errorf("lightning node %s is on %s, not on %s; correct its address or the network",
+			c.cfg.Name, info.Network, c.cfg.Network)
+	}
+	var missing []string
+	for _, method := range Permissions(c.cfg.Sends) {
+		allowed, err := c.allows(ctx, method)
+		if err != nil {
+			return err
+		}
+		if !allowed {
+			missing = append(missing, "uri:"+method)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("lightning node %s: %w: bake one with %s", c.cfg.Name, ErrNotPermitted, strings.Join(missing, " "))
+	}
+	return nil
+}
+
+func (c *Client) allows(ctx context.Context, method string) (bool, error) {
+	_, err := call(ctx, c, "CheckMacaroonPermissions", c.main.CheckMacaroonPermissions, &lnrpc.CheckMacPermRequest{
+		Macaroon: c.macaroon, FullMethod: method, CheckDefaultPermsFromFullMethod: true,
+	})
+	if errors.Is(err, ErrNotPermitted) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// versionAtLeast reads the numbers at the start of LND's version.
+func versionAtLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	gotMajor, err1 := strconv.Atoi(parts[0])
+	gotMinor, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (gotMajor > major || gotMajor == major && gotMinor >= minor)
+}

@@ -1,0 +1,115 @@
+package lightning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/internal/request"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// OpenInvoice implements paidaction.Node. Where the node has an invoice with this hash it returns that one's bolt11, but
+// ErrInvoiceDiffers if its amount or kind is another, and ErrInvoiceCanceled if nobody can pay it any more.
+func (c *Client) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
+	if err := request.Check(r); err != nil {
+		return "", err
+	}
+	bolt11, err := c.addInvoice(ctx, r)
+	if !errors.Is(err, ErrInvoiceExists) {
+		return bolt11, err
+	}
+	found, err := call(ctx, c, "LookupInvoice", c.main.LookupInvoice, &lnrpc.PaymentHash{RHash: r.Hash[:]})
+	if err != nil {
+		return "", err
+	}
+	// LND shows the preimage of a plain invoice from the start, that of a hold invoice once it is settled. An invoice that
+	// takes the payment at once in place of one that holds it would break the promise of spec 01 §1.5.
+	holds := len(found.RPreimage) == 0 || found.State == lnrpc.Invoice_SETTLED
+	switch {
+	case found.ValueMsat != int64(r.Amount):
+		return "", fmt.Errorf("lightning node %s: invoice %s over %d msat, not %d: %w",
+			c.cfg.Name, r.Hash, found.ValueMsat, r.Amount, ErrInvoiceDiffers)
+	case r.Hold && !holds:
+		return "", fmt.Errorf("lightning node %s: invoice %s does not hold: %w", c.cfg.Name, r.Hash, ErrInvoiceDiffers)
+	case found.State == lnrpc.Invoice_CANCELED:
+		return "", fmt.Errorf("lightning node %s: invoice %s: %w", c.cfg.Name, r.Hash, ErrInvoiceCanceled)
+	}
+	return found.PaymentRequest, nil
+}
+
+func (c *Client) addInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
+	expiry := int64(r.Expiry.Seconds())
+	if r.Hold {
+		added, err := call(ctx, c, "AddHoldInvoice", c.invoices.AddHoldInvoice, &invoicesrpc.AddHoldInvoiceRequest{
+			Hash: r.Hash[:], ValueMsat: int64(r.Amount), Memo: r.Memo, Expiry: expiry, CltvExpiry: uint64(r.CLTVDelta),
+		})
+		return added.GetPaymentRequest(), err
+	}
+	added, err := call(ctx, c, "AddInvoice", c.main.AddInvoice, &lnrpc.Invoice{
+		RPreimage: r.Preimage[:], ValueMsat: int64(r.Amount), Memo: r.Memo, Expiry: expiry, CltvExpiry: uint64(r.CLTVDelta),
+	})
+	return added.GetPaymentRequest(), err
+}
+
+// LookupInvoice implements paidaction.Node.
+func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction.NodeInvoice, error) {
+	found, err := call(ctx, c, "LookupInvoice", c.main.LookupInvoice, &lnrpc.PaymentHash{RHash: h[:]})
+	if err != nil {
+		return paidaction.NodeInvoice{}, err
+	}
+	view := paidaction.NodeInvoice{Hash: h, Bolt11: found.PaymentRequest}
+	if view.State, err = invoiceState(found.State); err != nil {
+		return paidaction.NodeInvoice{}, err
+	}
+	// amt_paid_msat is kept by LND beside the HTLCs and lags for parts that were cancelled; the HTLCs are what the node
+	// really holds or took (spec 01 §1.5).
+	for _, htlc := range found.Htlcs {
+		switch htlc.State {
+		case lnrpc.InvoiceHTLCState_ACCEPTED:
+			view.Received += paidaction.Msat(htlc.AmtMsat)
+			if height := uint32(htlc.ExpiryHeight); view.ExpiryHeight == 0 || height < view.ExpiryHeight {
+				view.ExpiryHeight = height
+			}
+		case lnrpc.InvoiceHTLCState_SETTLED:
+			view.Received += paidaction.Msat(htlc.AmtMsat)
+		}
+	}
+	return view, nil
+}
+
+// SettleInvoice implements paidaction.Node. It fails with ErrInvoiceOpen while nothing is held, with ErrInvoiceCanceled once
+// the held payment was given back, and with paidaction.ErrInvoiceNotFound.
+func (c *Client) SettleInvoice(ctx context.Context, p paidaction.Preimage) error {
+	_, err := call(ctx, c, "SettleInvoice", c.invoices.SettleInvoice, &invoicesrpc.SettleInvoiceMsg{Preimage: p[:]})
+	if errors.Is(err, ErrInvoiceSettled) {
+		return nil
+	}
+	return err
+}
+
+// CancelInvoice implements paidaction.Node.
+func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
+	_, err := call(ctx, c, "CancelInvoice", c.invoices.CancelInvoice, &invoicesrpc.CancelInvoiceMsg{PaymentHash: h[:]})
+	if errors.Is(err, ErrInvoiceSettled) || errors.Is(err, ErrInvoiceCanceled) {
+		return nil
+	}
+	return err
+}
+
+func invoiceState(s lnrpc.Invoice_InvoiceState) (paidaction.InvoiceState, error) {
+	switch s {
+	case lnrpc.Invoice_OPEN:
+		return paidaction.InvoiceOpen, nil
+	case lnrpc.Invoice_ACCEPTED:
+		return paidaction.InvoiceAccepted, nil
+	case lnrpc.Invoice_SETTLED:
+		return paidaction.InvoiceSettled, nil
+	case lnrpc.Invoice_CANCELED:
+		return paidaction.InvoiceCanceled, nil
+	}
+	return "", fmt.Errorf("unknown invoice state %v", s)
+}

@@ -1,0 +1,118 @@
+package lightning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+const (
+	// probeAge is how long a node's answer to "can you take a payment" is believed. Issuing is frequent, and an invoice that
+	// fails at a node that has just gone down harms nobody.
+	probeAge = time.Second
+	// probeTimeout is how long a node may think about it before the next one is asked.
+	probeTimeout = 2 * time.Second
+)
+
+// Nodes are several nodes by name, in the order in which they are asked to issue. It is safe for concurrent use.
+type Nodes struct {
+	nodes []*pooled
+	now   func() time.Time
+}
+
+// pooled is a node and what it last said. The token in turn guards the rest, so that of many callers one asks and the others
+// can still give up waiting.
+type pooled struct {
+	client *Client
+	turn   chan struct{}
+	asked  time.Time
+	err    error // nil: it can take a payment
+}
+
+var _ paidaction.Nodes = (*Nodes)(nil)
+
+// NewNodes makes a pool. Two nodes with the same name are refused: rows would point to either.
+func NewNodes(clients ...*Client) (*Nodes, error) {
+	ns := &Nodes{now: time.Now}
+	for _, c := range clients {
+		if _, err := ns.Client(c.Name()); err == nil {
+			return nil, fmt.Errorf("two lightning nodes are named %q", c.Name())
+		}
+		ns.nodes = append(ns.nodes, &pooled{client: c, turn: make(chan struct{}, 1)})
+	}
+	return ns, nil
+}
+
+// Names are the nodes' names in order.
+func (ns *Nodes) Names() []string {
+	names := make([]string, len(ns.nodes))
+	for i, n := range ns.nodes {
+		names[i] = n.client.Name()
+	}
+	return names
+}
+
+// Client returns the node with this name; LIGHTNING_UNAVAILABLE if none is configured under it.
+func (ns *Nodes) Client(name string) (*Client, error) {
+	for _, n := range ns.nodes {
+		if n.client.Name() == name {
+			return n.client, nil
+		}
+	}
+	return nil, paidaction.Errorf(paidaction.CodeLightningUnavailable, "The Lightning node of this payment is not configured.").
+		Because(fmt.Errorf("lightning node %q", name))
+}
+
+// Node implements paidaction.Nodes.
+func (ns *Nodes) Node(name string) (paidaction.Node, error) {
+	c, err := ns.Client(name)
+	if err != nil {
+		return nil, err // not a nil *Client inside a Node
+	}
+	return c, nil
+}
+
+// Issuer implements paidaction.Nodes: the first node that answers and is synced to the chain (spec 01 §1.6); else
+// LIGHTNING_UNAVAILABLE, with what each node said as its cause.
+func (ns *Nodes) Issuer(ctx context.Context) (string, error) {
+	var said []error
+	for _, n := range ns.nodes {
+		err := ns.probe(ctx, n)
+		if err == nil {
+			return n.client.Name(), nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		said = append(said, err)
+	}
+	return "", paidaction.Errorf(paidaction.CodeLightningUnavailable, "No Lightning node can take a payment now. Try again later.").
+		Because(errors.Join(said...))
+}
+
+// probe asks the node, or repeats what it said a moment ago.
+func (ns *Nodes) probe(ctx context.Context, n *pooled) error {
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if ns.now().Sub(n.asked) < probeAge {
+		return n.err
+	}
+	limited, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	chain, err := n.client.Chain(limited)
+	if ctx.Err() != nil {
+		return ctx.Err() // the caller gave up: that says nothing about the node
+	}
+	if err == nil && !chain.Synced {
+		err = fmt.Errorf("lightning node %s is behind the chain, at height %d", n.client.Name(), chain.Height)
+	}
+	n.asked, n.err = ns.now(), err
+	return err
+}
