@@ -50,7 +50,7 @@ CREATE TABLE paid_action (
     failure_code    text,
     failure_message text,
     CONSTRAINT open_has_deadline CHECK (state IN ('PAID', 'FAILED', 'RETRYING') OR deadline IS NOT NULL),
-    CONSTRAINT paid_was_performed CHECK (state <> 'PAID' OR flow = 'OUTGOING' OR result IS NOT NULL),
+    CONSTRAINT paid_was_performed CHECK (state <> 'PAID' OR flow IN ('BALANCE', 'OUTGOING') OR result IS NOT NULL),
     CONSTRAINT failed_has_reason CHECK (state NOT IN ('FAILED', 'RETRYING') OR failure_code IS NOT NULL),
     CONSTRAINT retried_has_successor CHECK ((state = 'RETRYING') = (successor_id IS NOT NULL)),
     CONSTRAINT key_has_hash CHECK ((idempotency_key IS NULL) = (args_hash IS NULL))

@@ -27,6 +27,9 @@ const (
 	CodeTooManyPending       Code = "TOO_MANY_PENDING"      // too many unpaid invoices of this payer
 	CodeLightningUnavailable Code = "LIGHTNING_UNAVAILABLE" // no node can take the payment now
 	CodeTryAgain             Code = "TRY_AGAIN"             // nothing was changed; the same call may succeed
+	CodeExpired              Code = "EXPIRED"               // not paid in time, or held for too long; the money went back
+	CodeCanceled             Code = "CANCELED"              // the payer gave it up
+	CodeInternal             Code = "INTERNAL"              // a fault of ours
 )
 
 // Error is a refusal that the person who caused it may see: a stable code and one plain sentence that says what to do. It

@@ -54,10 +54,13 @@ INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: SetBolt11 :execrows
--- Only while the action still waits for its payer: an invoice issued too late is not handed out (it is cancelled instead).
+-- Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed out.
 UPDATE invoice SET bolt11 = @bolt11
-WHERE action_id = @action_id AND EXISTS (
-    SELECT FROM paid_action WHERE id = @action_id AND state IN ('PENDING', 'PENDING_HELD'));
+FROM (SELECT id FROM paid_action WHERE id = @action_id AND state IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE) AS waiting
+WHERE invoice.action_id = waiting.id;
+
+-- name: GetInvoice :one
+SELECT * FROM invoice WHERE action_id = $1;
 
 -- name: SetReceived :exec
 UPDATE invoice SET received_msat = @received_msat WHERE action_id = @action_id;

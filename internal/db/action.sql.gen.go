@@ -243,6 +243,30 @@ func (q *Queries) GetCursor(ctx context.Context, node string) (NodeCursor, error
 	return i, err
 }
 
+const getInvoice = `-- name: GetInvoice :one
+SELECT action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, bolt11, received_msat FROM invoice WHERE action_id = $1
+`
+
+func (q *Queries) GetInvoice(ctx context.Context, actionID int64) (Invoice, error) {
+	row := q.db.QueryRow(ctx, getInvoice, actionID)
+	var i Invoice
+	err := row.Scan(
+		&i.ActionID,
+		&i.Node,
+		&i.PaymentHash,
+		&i.Preimage,
+		&i.Hold,
+		&i.AmountMsat,
+		&i.Memo,
+		&i.CltvDelta,
+		&i.ExpiresAt,
+		&i.ClientHash,
+		&i.Bolt11,
+		&i.ReceivedMsat,
+	)
+	return i, err
+}
+
 const history = `-- name: History :many
 SELECT id, action_id, from_state, to_state, fact, at FROM action_history WHERE action_id = $1 ORDER BY id
 `
@@ -740,8 +764,8 @@ func (q *Queries) PermitSettle(ctx context.Context, arg PermitSettleParams) (int
 
 const setBolt11 = `-- name: SetBolt11 :execrows
 UPDATE invoice SET bolt11 = $1
-WHERE action_id = $2 AND EXISTS (
-    SELECT FROM paid_action WHERE id = $2 AND state IN ('PENDING', 'PENDING_HELD'))
+FROM (SELECT id FROM paid_action WHERE id = $2 AND state IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE) AS waiting
+WHERE invoice.action_id = waiting.id
 `
 
 type SetBolt11Params struct {
@@ -749,7 +773,7 @@ type SetBolt11Params struct {
 	ActionID int64
 }
 
-// Only while the action still waits for its payer: an invoice issued too late is not handed out (it is cancelled instead).
+// Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed out.
 func (q *Queries) SetBolt11(ctx context.Context, arg SetBolt11Params) (int64, error) {
 	result, err := q.db.Exec(ctx, setBolt11, arg.Bolt11, arg.ActionID)
 	if err != nil {

@@ -1,0 +1,98 @@
+// Package ledger keeps the money: double entry, one posting a transfer from one account to another of the same asset, so
+// it is balanced by construction. Rows are appended, never changed; a user's balance never goes below zero.
+package ledger
+
+import "fmt"
+
+// Asset is what an account holds. Both are counted in millisatoshi and never added up: credits are spendable only here,
+// sats can be withdrawn. Sats can become credits; credits never become sats.
+type Asset int64
+
+// The assets, as the lowest bit of an account's number says them.
+const (
+	Sats    Asset = 0
+	Credits Asset = 1
+)
+
+func (a Asset) String() string {
+	if a == Credits {
+		return "credits"
+	}
+	return "sats"
+}
+
+// Account is the number of an account: owner × 16 + kind. The number itself says whose it is and what it holds, so a
+// transfer needs no look-up.
+type Account int64
+
+const kinds = 16
+
+// The system's accounts. Those that stand for something outside Holdfast go below zero: what comes in from Lightning
+// is a transfer from Lightning, what leaves is a transfer to it.
+const (
+	Lightning     Account = 0  // sats: money at our nodes, negative by what they hold for us
+	IssuedCredits Account = 1  // credits: negative by the credits in circulation
+	BackingSats   Account = 2  // sats: what was paid for the credits in circulation; always equal to it
+	RewardCredits Account = 3  // credits: the rewards pool, as far as it was paid in credits
+	RewardSats    Account = 4  // sats: the rewards pool, as far as it was paid in sats
+	ClearCredits  Account = 5  // credits: passed through by those who pay themselves (a founder in their own territory)
+	RoutingSats   Account = 6  // sats: set aside for routing fees of outgoing payments
+	LossSats      Account = 8  // sats: losses, booked rather than hidden (spec 01 §1.2)
+	ClearSats     Account = 10 // sats: as ClearCredits
+)
+
+// UserSats is where a user's withdrawable sats are.
+func UserSats(user int64) Account { return Account(user*kinds + 0) }
+
+// UserCredits is where a user's credits are.
+func UserCredits(user int64) Account { return Account(user*kinds + 1) }
+
+// User is the user's account of this asset.
+func User(user int64, asset Asset) Account { return Account(user*kinds + int64(asset)) }
+
+// Rewards is the part of the rewards pool that is held in this asset.
+func Rewards(asset Asset) Account {
+	if asset == Credits {
+		return RewardCredits
+	}
+	return RewardSats
+}
+
+// Clearing is the account through which money of this asset goes from a user to that same user.
+func Clearing(asset Asset) Account {
+	if asset == Credits {
+		return ClearCredits
+	}
+	return ClearSats
+}
+
+// Asset is what the account holds.
+func (a Account) Asset() Asset { return Asset(a & 1) }
+
+// Owner is the user the account belongs to, or 0 for the system.
+func (a Account) Owner() int64 { return int64(a) / kinds }
+
+func (a Account) String() string {
+	if a.Owner() != 0 {
+		return fmt.Sprintf("user %d %s", a.Owner(), a.Asset())
+	}
+	switch a {
+	case Lightning:
+		return "lightning"
+	case IssuedCredits:
+		return "issued credits"
+	case BackingSats:
+		return "backing sats"
+	case RewardCredits:
+		return "reward credits"
+	case RewardSats:
+		return "reward sats"
+	case ClearCredits, ClearSats:
+		return "clearing " + a.Asset().String()
+	case RoutingSats:
+		return "routing sats"
+	case LossSats:
+		return "loss sats"
+	}
+	return fmt.Sprintf("system %d", int64(a))
+}

@@ -1,0 +1,127 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// ErrInsufficient says that a user's balance does not cover what is to be taken from it. It is found by the conditional
+// debit itself; the transaction must be rolled back.
+var ErrInsufficient = errors.New("the balance does not suffice")
+
+// Transfer moves Msat (above zero) from one account to another of the same asset.
+type Transfer struct {
+	From, To Account
+	Msat     int64
+	Reason   string // what it was for, in a word: "zap", "fee", "overpaid"
+}
+
+// Post books transfers inside the caller's transaction. What leaves a user's account is taken by a conditional update, so
+// that two payments at once cannot spend the same money; everything else is appended. It is to be the last thing a
+// transaction does: the lock on the payer's account is then held across the commit alone.
+//
+// It returns ErrInsufficient where a user's balance does not cover what leaves it.
+func Post(ctx context.Context, q *db.Queries, action *int64, at time.Time, transfers []Transfer) error {
+	if len(transfers) == 0 {
+		return nil
+	}
+	postings := db.InsertPostingsParams{ActionID: action, At: at}
+	debits := map[Account]int64{}
+	var deltas db.InsertDeltasParams
+	for _, t := range transfers {
+		if t.Msat <= 0 || t.From == t.To || t.From.Asset() != t.To.Asset() {
+			return fmt.Errorf("ledger: impossible transfer of %d msat from %s to %s", t.Msat, t.From, t.To)
+		}
+		postings.Froms = append(postings.Froms, int64(t.From))
+		postings.Tos = append(postings.Tos, int64(t.To))
+		postings.Msats = append(postings.Msats, t.Msat)
+		postings.Reasons = append(postings.Reasons, t.Reason)
+		if t.From.Owner() != 0 {
+			debits[t.From] += t.Msat
+		} else {
+			deltas.Accounts = append(deltas.Accounts, int64(t.From))
+			deltas.Msats = append(deltas.Msats, -t.Msat)
+		}
+		deltas.Accounts = append(deltas.Accounts, int64(t.To))
+		deltas.Msats = append(deltas.Msats, t.Msat)
+	}
+	if err := q.InsertPostings(ctx, postings); err != nil {
+		return fmt.Errorf("insert postings: %w", err)
+	}
+	if err := q.InsertDeltas(ctx, deltas); err != nil {
+		return fmt.Errorf("insert balance deltas: %w", err)
+	}
+	accounts := make([]Account, 0, len(debits))
+	for a := range debits {
+		accounts = append(accounts, a)
+	}
+	slices.Sort(accounts) // one order everywhere: no two transactions wait for each other's account
+	for _, a := range accounts {
+		if err := debit(ctx, q, a, debits[a]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// debit takes msat from a user's account. Where the folded balance does not suffice, what was received since is folded in
+// first, under the account's lock.
+func debit(ctx context.Context, q *db.Queries, a Account, msat int64) error {
+	take := db.DebitParams{ID: int64(a), Msat: msat}
+	n, err := q.Debit(ctx, take)
+	if err != nil {
+		return fmt.Errorf("debit %s: %w", a, err)
+	}
+	if n == 1 {
+		return nil
+	}
+	if err := fold(ctx, q, []int64{int64(a)}); err != nil {
+		return err
+	}
+	if n, err = q.Debit(ctx, take); err != nil {
+		return fmt.Errorf("debit %s: %w", a, err)
+	}
+	if n == 0 {
+		return ErrInsufficient
+	}
+	return nil
+}
+
+// fold adds the deltas of these accounts to their balances. The accounts are locked before their deltas are touched: the
+// same order as in a debit.
+func fold(ctx context.Context, q *db.Queries, ids []int64) error {
+	if _, err := q.LockAccounts(ctx, ids); err != nil {
+		return fmt.Errorf("lock accounts: %w", err)
+	}
+	if _, err := q.FoldAccounts(ctx, ids); err != nil {
+		return fmt.Errorf("fold balances: %w", err)
+	}
+	return nil
+}
+
+// Fold adds the oldest deltas (at most page of them decide which accounts) to their accounts, inside the caller's
+// transaction, and says how many accounts it touched. Balances read the same before and after.
+func Fold(ctx context.Context, q *db.Queries, page int32) (accounts int, err error) {
+	ids, err := q.AccountsToFold(ctx, page)
+	if err != nil {
+		return 0, fmt.Errorf("find accounts to fold: %w", err)
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	return len(ids), fold(ctx, q, ids)
+}
+
+// Balance is what the account holds, in msat, unfolded receipts included.
+func Balance(ctx context.Context, q *db.Queries, a Account) (int64, error) {
+	n, err := q.Balance(ctx, int64(a))
+	if err != nil {
+		return 0, fmt.Errorf("balance of %s: %w", a, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,315 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// Progress is what came of an Advance.
+type Progress int
+
+const (
+	// Moved: one step was taken. If the new state owes a call, a job for it was stored with the step.
+	Moved Progress = iota
+	// Waiting: somebody else moves next; a job at the deadline exists.
+	Waiting
+	// Owing: we move next and could not; the caller tries again soon.
+	Owing
+	// Done: the action has ended.
+	Done
+)
+
+// finding is a fact and what came with it.
+type finding struct {
+	fact     Fact
+	received Msat   // what arrived at the invoice
+	safety   uint32 // the HTLC safety height
+	failure  *Error // the reason that is stored and shown
+}
+
+// Advance takes the action at most one step further: it makes the node call that the state owes, looks at what the node
+// and the clock say, and moves if the machine has a step for it. It may be called at any time, from anywhere, any number of
+// times; who comes too late does nothing. This one function is behind every event, timer, sweep and follow-up job.
+//
+// An error means that nothing is known or the database failed: try again soon.
+func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
+	pa, err := e.get(ctx, id)
+	if err != nil {
+		return Owing, err
+	}
+	if pa.State.Terminal() {
+		return Done, nil
+	}
+	found, err := e.observe(ctx, pa)
+	if err != nil {
+		return Owing, fmt.Errorf("action %d in %s: %w", id, pa.State, err)
+	}
+	step, ok := FindStep(pa.Flow, pa.State, found.fact)
+	if !ok {
+		if pa.State.OwesCall() {
+			return Owing, nil
+		}
+		return Waiting, nil
+	}
+	moved, err := e.move(ctx, id, step, found)
+	if err != nil && step.Effect == PerformAction && !isPassing(err) {
+		// The payment is held and the action cannot be performed: the transaction has left nothing behind, and the money
+		// goes back (spec 01 §1.5).
+		return e.refuse(ctx, pa, err)
+	}
+	if err != nil {
+		return Owing, fmt.Errorf("action %d from %s to %s: %w", id, step.From, step.To, err)
+	}
+	if !moved {
+		e.Log.DebugContext(ctx, "another worker was faster", "action", id, "from", step.From, "to", step.To)
+		return Waiting, nil
+	}
+	return Moved, nil
+}
+
+// refuse gives a held payment back since the action's own code did not perform.
+func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error) (Progress, error) {
+	refusal, ok := AsRefusal(cause)
+	if !ok {
+		e.fault(ctx, pa.ID, cause)
+		refusal = Errorf(CodeInternal, "This could not be done. Your payment goes back to you.")
+	}
+	step, ok := FindStep(pa.Flow, pa.State, PerformRefused)
+	if !ok {
+		return Owing, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
+	}
+	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal})
+	if err != nil {
+		return Owing, err
+	}
+	if !moved {
+		return Waiting, nil
+	}
+	return Moved, nil
+}
+
+func (e *Engine) fault(ctx context.Context, id int64, cause error) {
+	e.Log.ErrorContext(ctx, "an action's own code failed", "action", id, "error", cause)
+	if e.Hooks.Fault != nil {
+		e.Hooks.Fault(id, cause)
+	}
+}
+
+// observe finds out what has happened to an open action. All node calls are here, outside any transaction: first the one
+// that the state owes, then a look at what is true now.
+func (e *Engine) observe(ctx context.Context, pa *PaidAction) (finding, error) {
+	if pa.Flow != FlowOptimistic && pa.Flow != FlowPessimistic {
+		return finding{}, fmt.Errorf("flow %s is not served here", pa.Flow)
+	}
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return finding{}, err
+	}
+	if pa.State == Canceling {
+		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil && !errors.Is(err, ErrInvoiceNotFound) {
+			return finding{}, fmt.Errorf("cancel the invoice: %w", err)
+		}
+	}
+	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	if errors.Is(err, ErrInvoiceNotFound) {
+		return e.absent(pa)
+	}
+	if err != nil {
+		return finding{}, fmt.Errorf("look up the invoice: %w", err)
+	}
+	if pa.State == Held && inv.State == InvoiceAccepted {
+		if inv, err = e.settle(ctx, node, pa, inv); err != nil {
+			return finding{}, err
+		}
+	}
+	return e.judge(ctx, node, pa, inv)
+}
+
+// judge turns the node's view of the invoice into the fact it is for this action.
+func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice) (finding, error) {
+	now := e.now()
+	switch inv.State {
+	case InvoiceSettled:
+		return finding{fact: InvoiceIsPaid, received: inv.Received}, nil
+	case InvoiceCanceled:
+		f := finding{fact: InvoiceIsGone}
+		if pa.Failure == nil {
+			f.failure = Errorf(CodeExpired, "The invoice was not paid in time.")
+			if pa.State == Held {
+				f.failure = Errorf(CodeExpired, "The payment was held for too long and went back to you.")
+			}
+		}
+		return f, nil
+	case InvoiceAccepted:
+		chain, err := node.Chain(ctx)
+		if err != nil {
+			return finding{}, fmt.Errorf("ask for the chain: %w", err)
+		}
+		safety := e.safetyHeight(inv.ExpiryHeight)
+		if chain.Height >= safety {
+			return finding{fact: TooFewBlocks, safety: safety,
+				failure: Errorf(CodeExpired, "The payment arrived with too little time left and goes back to you.")}, nil
+		}
+		if pa.State == PendingHeld && !chain.Synced {
+			// Behind the chain the node may show a height at which the payment is safe though it no longer is.
+			return finding{}, errors.New("the node is behind the chain")
+		}
+		return finding{fact: InvoiceIsHeld, received: inv.Received, safety: safety}, nil
+	}
+	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) {
+		// Issued, but the answer was lost before it was stored. Stored now, it can still be paid.
+		if _, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: pa.ID, Bolt11: &inv.Bolt11}); err != nil {
+			return finding{}, fmt.Errorf("store the bolt11: %w", err)
+		}
+		e.changed(pa.ID)
+	}
+	if !now.Before(*pa.Deadline) {
+		return finding{fact: DeadlinePassed, failure: Errorf(CodeExpired, "The invoice was not paid in time.")}, nil
+	}
+	return finding{}, nil
+}
+
+// absent is what it means that the node does not know the invoice. That alone means nothing (spec 01 §1.6): only where no
+// bolt11 was ever stored, and so none was handed out, can nobody have paid.
+func (e *Engine) absent(pa *PaidAction) (finding, error) {
+	if pa.Invoice.Bolt11 != "" {
+		return finding{}, fmt.Errorf("%w, though it issued it: was node %s wiped or restored?", ErrInvoiceNotFound, pa.Invoice.Node)
+	}
+	// From CANCELING no bolt11 can be stored any more; before that its node gets the time to answer.
+	if pa.State != Canceling && e.now().Sub(pa.CreatedAt) < e.Settings.IssueTimeout {
+		return finding{}, nil
+	}
+	return finding{fact: NeverIssued, failure: Errorf(CodeLightningUnavailable, "No invoice could be made. Try again.")}, nil
+}
+
+// safetyHeight is the height from which on a held payment may not be relied on: LND gives it back HoldExpiryDelta blocks
+// before its first HTLC expires, and we stay SafetyBlocks away from that (spec 01 §1.5).
+func (e *Engine) safetyHeight(expiry uint32) uint32 {
+	margin := e.Settings.HoldExpiryDelta + e.Settings.SafetyBlocks
+	if expiry < margin {
+		return 0
+	}
+	return expiry - margin
+}
+
+// settle takes the held payment of a performed action. The permission is committed before the call: from then on the
+// action can no longer be cancelled, since a call that was once permitted may reach the node at any time, even from a
+// process that was stopped for an hour. It returns the invoice as the node shows it afterwards.
+func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice) (NodeInvoice, error) {
+	if pa.settlePermitted == nil {
+		chain, err := node.Chain(ctx)
+		if err != nil {
+			return inv, fmt.Errorf("ask for the chain: %w", err)
+		}
+		if chain.Height >= e.safetyHeight(inv.ExpiryHeight) {
+			return inv, nil
+		}
+		n, err := db.New(e.Pool).PermitSettle(ctx, db.PermitSettleParams{ID: pa.ID, At: new(e.now())})
+		if err != nil {
+			return inv, fmt.Errorf("permit the settling: %w", err)
+		}
+		if n == 0 {
+			// Another worker permitted it, or gave the payment back: the row says which.
+			again, err := e.get(ctx, pa.ID)
+			if err != nil || again.State != Held {
+				return inv, err
+			}
+		}
+	}
+	if err := node.SettleInvoice(ctx, pa.Invoice.preimage); err != nil {
+		e.Log.WarnContext(ctx, "settling failed; looking up what is true", "action", pa.ID, "error", err)
+	}
+	after, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	if err != nil {
+		return inv, fmt.Errorf("look up the invoice after settling: %w", err)
+	}
+	return after, nil
+}
+
+// move takes one step in one transaction. It returns false where the step is no longer possible, which is no error: the
+// action has moved on, or what the step depends on has changed.
+func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (moved bool, err error) {
+	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
+		moved = false
+		row, err := q.LockAction(ctx, id)
+		if err != nil {
+			return fmt.Errorf("lock the action: %w", err)
+		}
+		if State(row.State) != step.From {
+			return nil
+		}
+		if ok, err := e.stillTrue(ctx, q, row, step); err != nil || !ok {
+			return err
+		}
+		now := e.now()
+		set := db.MoveActionParams{ID: id, FromState: string(step.From), ToState: string(step.To), At: now,
+			Deadline: e.deadlineAfter(step.To, now)}
+		if found.safety != 0 {
+			set.DeadlineHeight = new(int32(found.safety))
+		}
+		if found.failure != nil {
+			set.FailureCode, set.FailureMessage = new(string(found.failure.Code)), &found.failure.Message
+		}
+		n, err := q.MoveAction(ctx, set)
+		if err != nil {
+			return fmt.Errorf("move the state: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		if err := q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: id, FromState: new(string(step.From)),
+			ToState: string(step.To), Fact: string(step.When), At: now}); err != nil {
+			return fmt.Errorf("write the history: %w", err)
+		}
+		if err := e.apply(ctx, q, pg, row, step, found, now); err != nil {
+			return err
+		}
+		if step.To.OwesCall() {
+			if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: id}); err != nil {
+				return fmt.Errorf("store the follow-up job: %w", err)
+			}
+		}
+		moved = true
+		return nil
+	})
+	if err == nil && moved {
+		e.moved(step)
+		e.changed(id)
+	}
+	return moved && err == nil, err
+}
+
+// stillTrue looks again, under the row's lock, at what a step depends on in the database itself.
+func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step) (bool, error) {
+	switch {
+	case step.From == Held && step.To == Canceling:
+		// A settle call may be on its way: giving the money back now could lose it (spec 01 §1.2).
+		return row.SettlePermittedAt == nil, nil
+	case step.When == NeverIssued:
+		inv, err := q.GetInvoice(ctx, row.ID)
+		if err != nil {
+			return false, fmt.Errorf("read the invoice: %w", err)
+		}
+		return inv.Bolt11 == nil, nil
+	}
+	return true, nil
+}
+
+// AlarmHeight is the height from which on a held payment with this safety height is worth an alarm.
+func (e *Engine) AlarmHeight(safety uint32) uint32 {
+	if safety < e.Settings.AlarmBlocks {
+		return 0
+	}
+	return safety - e.Settings.AlarmBlocks
+}
+
+// Overdue says whether an open action has stayed in its state for longer than it should: by grace past its deadline.
+func (e *Engine) Overdue(pa *PaidAction, grace time.Duration) bool {
+	return !pa.State.Terminal() && pa.Deadline != nil && e.now().After(pa.Deadline.Add(grace))
+}

@@ -1,0 +1,111 @@
+package paidaction
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// apply does a step's effect, inside the transaction that moves the state.
+func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.PaidAction, step Step, found finding, now time.Time) error {
+	if step.Effect == Nothing {
+		return nil
+	}
+	def, ok := e.actions[row.Kind]
+	if !ok {
+		return fmt.Errorf("action %d is of the unknown kind %q", row.ID, row.Kind)
+	}
+	tx := &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Now: now,
+		source: source(Method(row.Method), row.PayerID)}
+	switch step.Effect {
+	case PerformAction:
+		return e.performHeld(ctx, def, tx, row, found)
+	case BookAndFinish:
+		tx.Cost = Msat(row.CostMsat)
+		return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
+	case UndoIfDone:
+		tx.Cost = Msat(row.CostMsat)
+		if row.Result == nil {
+			return nil
+		}
+		return def.onFail(ctx, tx, row.Args, row.Result)
+	default:
+		return fmt.Errorf("effect %q is not served here", step.Effect)
+	}
+}
+
+// performHeld performs an action whose payment is held. The price is computed again under the locks of this transaction;
+// where it has moved the action is refused, never silently charged otherwise (spec 02 §2.2).
+func (e *Engine) performHeld(ctx context.Context, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+	cost, err := def.cost(ctx, tx, row.Args)
+	if err != nil {
+		return err
+	}
+	if cost != Msat(row.CostMsat) {
+		return Errorf(CodePriceChanged, "The price has changed to %d sats since the invoice was made. Your payment goes back to you.", cost.CeilSats())
+	}
+	tx.Cost = cost
+	result, err := def.perform(ctx, tx, row.Args)
+	if err != nil {
+		return err
+	}
+	if err := tx.DB.SetResult(ctx, db.SetResultParams{ID: row.ID, Result: result}); err != nil {
+		return fmt.Errorf("store the result: %w", err)
+	}
+	return tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))})
+}
+
+// book makes a paid action count: onPaid, the ledger, and what follows from it. received is what actually arrived; the
+// node sets no upper limit, and the excess is the payer's, as credits; an anonymous payer's goes to the rewards (spec 01
+// §1.5).
+func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, args, result json.RawMessage, received Msat) error {
+	if received < tx.Cost {
+		return fmt.Errorf("received %d msat of %d", received, tx.Cost)
+	}
+	if err := def.onPaid(ctx, tx, args, result); err != nil {
+		return err
+	}
+	if excess := received - tx.Cost; excess > 0 {
+		to := ledger.RewardSats
+		if tx.Payer != nil {
+			to = ledger.UserCredits(*tx.Payer)
+		}
+		if err := tx.Pay(to, excess, "overpaid"); err != nil {
+			return err
+		}
+	}
+	if tx.Method.Flow() != FlowBalance {
+		if err := q.SetReceived(ctx, db.SetReceivedParams{ActionID: tx.Action, ReceivedMsat: new(int64(received))}); err != nil {
+			return fmt.Errorf("store what was received: %w", err)
+		}
+	}
+	if def.hasAfterPaid() {
+		if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAfterPaid, Action: tx.Action}); err != nil {
+			return fmt.Errorf("store the job for after the payment: %w", err)
+		}
+	}
+	return ledger.Post(ctx, q, &tx.Action, tx.Now, tx.transfers)
+}
+
+// AfterPaid does what an action does once its payment is final: a job, repeatable, in a transaction of its own.
+func (e *Engine) AfterPaid(ctx context.Context, id int64) error {
+	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+		got, err := q.GetAction(ctx, id)
+		if err != nil {
+			return fmt.Errorf("read action %d: %w", id, err)
+		}
+		row := got.PaidAction
+		def, ok := e.actions[row.Kind]
+		if !ok || State(row.State) != Paid || !def.hasAfterPaid() {
+			return nil
+		}
+		tx := &Tx{DB: q, Action: id, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: e.now()}
+		return def.afterPaid(ctx, tx, row.Args, row.Result)
+	})
+}

@@ -1,0 +1,198 @@
+package paidaction
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Job is work to be done later. It carries an id, never a decision: whoever does it reads the row again.
+type Job struct {
+	Kind   JobKind
+	Action int64
+	At     time.Time // not before; zero means now
+}
+
+// JobKind says which of the engine's methods does the job.
+type JobKind string
+
+// The jobs.
+const (
+	JobAdvance   JobKind = "advance"    // Engine.Advance
+	JobAfterPaid JobKind = "after_paid" // Engine.AfterPaid
+)
+
+// Jobs stores jobs in the transaction that decides them, so that a crash loses neither or both (spec 05.26).
+type Jobs interface {
+	Insert(ctx context.Context, tx pgx.Tx, jobs ...Job) error
+}
+
+// Hooks tell the outside what happened. All are called after the commit, may be nil, and must not block.
+type Hooks struct {
+	Changed  func(action int64)            // the action's state or invoice changed
+	Moved    func(step Step)               // for metrics
+	Conflict func(code string)             // the database broke a deadlock (40P01) or refused to serialise (40001)
+	Fault    func(action int64, err error) // an action's own code failed for a reason that is no refusal
+}
+
+// Settings bound what the engine does. The zero value of each field stands for its default.
+type Settings struct {
+	InvoiceExpiry   time.Duration // how long a payer has; default 10 minutes
+	IssueTimeout    time.Duration // after which an invoice that was never issued fails; default 30 seconds
+	CallTimeout     time.Duration // until when a state that owes a call should be left; default 30 seconds
+	CLTVDelta       uint32        // final CLTV of invoices in blocks; default 80
+	HoldExpiryDelta uint32        // LND's holdexpirydelta: it gives a held payment back so many blocks early; default 18
+	SafetyBlocks    uint32        // our distance from that; default 12
+	AlarmBlocks     uint32        // how long before the safety height the alarm is raised; default 24
+	RetryWindow     time.Duration // how long a failed action may be retried; default 1 hour
+	MaxAttempts     int           // per genesis; default 5
+	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
+}
+
+func (s *Settings) defaults() error {
+	setDuration := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	setBlocks := func(b *uint32, v uint32) {
+		if *b == 0 {
+			*b = v
+		}
+	}
+	setDuration(&s.InvoiceExpiry, 10*time.Minute)
+	setDuration(&s.IssueTimeout, 30*time.Second)
+	setDuration(&s.CallTimeout, 30*time.Second)
+	setDuration(&s.RetryWindow, time.Hour)
+	setBlocks(&s.CLTVDelta, 80)
+	setBlocks(&s.HoldExpiryDelta, 18)
+	setBlocks(&s.SafetyBlocks, 12)
+	setBlocks(&s.AlarmBlocks, 24)
+	if s.MaxAttempts == 0 {
+		s.MaxAttempts = 5
+	}
+	if s.MaxPending == 0 {
+		s.MaxPending = 100
+	}
+	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.CallTimeout <= 0 || s.RetryWindow < 0 ||
+		s.MaxAttempts < 1 || s.MaxPending < 1 {
+		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
+	}
+	// A held payment must leave hours to settle it in (spec 01 §1.5).
+	if s.CLTVDelta < s.HoldExpiryDelta+s.SafetyBlocks+24 {
+		return fmt.Errorf("settings: a final CLTV of %d blocks leaves less than 24 blocks above the safety height (%d + %d)",
+			s.CLTVDelta, s.HoldExpiryDelta, s.SafetyBlocks)
+	}
+	return nil
+}
+
+// Config is what an Engine is made of. Pool, Nodes, Jobs, Actions and Secret are needed, the rest has defaults.
+type Config struct {
+	Pool     *pgxpool.Pool
+	Nodes    Nodes
+	Jobs     Jobs
+	Actions  []Definition
+	Secret   []byte           // at least 32 bytes; the secrets of anonymous payers are derived from it
+	Now      func() time.Time // default time.Now
+	Random   io.Reader        // default crypto/rand
+	Log      *slog.Logger     // default slog.Default()
+	Hooks    Hooks
+	Settings Settings
+}
+
+// Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database.
+type Engine struct {
+	Config
+	actions map[string]Definition
+}
+
+// New makes an engine. It refuses a configuration that cannot work.
+func New(c Config) (*Engine, error) {
+	if c.Pool == nil || c.Nodes == nil || c.Jobs == nil {
+		return nil, errors.New("paidaction: a database pool, nodes and a job queue are needed")
+	}
+	if len(c.Secret) < 32 {
+		return nil, errors.New("paidaction: the secret must have at least 32 bytes")
+	}
+	if err := c.Settings.defaults(); err != nil {
+		return nil, err
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	e := &Engine{Config: c, actions: map[string]Definition{}}
+	for _, d := range c.Actions {
+		kind := d.Spec().Kind
+		if _, twice := e.actions[kind]; twice || kind == "" {
+			return nil, fmt.Errorf("paidaction: action %q is defined twice, or has no name", kind)
+		}
+		e.actions[kind] = d
+	}
+	return e, nil
+}
+
+// now is the injected time in the precision of the database, so that what is written reads back the same.
+func (e *Engine) now() time.Time { return e.Now().UTC().Truncate(time.Microsecond) }
+
+// SecretOf is the anonymous payer's proof that an action is theirs: it authorises cancelling, retrying and reading. It is
+// derived, not stored, so that a repeated request gets it again (spec 01 §1.8.8). All attempts share that of the first.
+func (e *Engine) SecretOf(genesis int64) string {
+	mac := hmac.New(sha256.New, e.Secret)
+	mac.Write([]byte("holdfast anonymous payer v1"))
+	_ = binary.Write(mac, binary.BigEndian, genesis)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// Caller is who asks: a known user, or an anonymous one with the secret of their action.
+type Caller struct {
+	User   *int64
+	Secret string
+	Client string // the network address; bounds the open invoices of anonymous payers, is stored only as a keyed hash
+}
+
+// owns says whether the action is the caller's.
+func (e *Engine) owns(c Caller, payer *int64, genesis int64) bool {
+	if payer != nil {
+		return c.User != nil && *c.User == *payer
+	}
+	return c.Secret != "" && subtle.ConstantTimeCompare([]byte(c.Secret), []byte(e.SecretOf(genesis))) == 1
+}
+
+func (e *Engine) clientHash(client string) []byte {
+	mac := hmac.New(sha256.New, e.Secret)
+	mac.Write([]byte("holdfast client address v1"))
+	mac.Write([]byte(client))
+	return mac.Sum(nil)
+}
+
+func (e *Engine) changed(ids ...int64) {
+	if e.Hooks.Changed != nil {
+		for _, id := range ids {
+			e.Hooks.Changed(id)
+		}
+	}
+}
+
+func (e *Engine) moved(s Step) {
+	if e.Hooks.Moved != nil {
+		e.Hooks.Moved(s)
+	}
+}

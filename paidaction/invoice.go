@@ -1,0 +1,92 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// newInvoice is the invoice of an attempt, before any node has heard of it. Its preimage is ours from the start, so that
+// opening it at the node can be repeated: the same hash is the same invoice (spec 01 §1.3).
+func (e *Engine) newInvoice(a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
+	var preimage Preimage
+	if _, err := io.ReadFull(e.Random, preimage[:]); err != nil {
+		return db.InsertInvoiceParams{}, fmt.Errorf("read randomness: %w", err)
+	}
+	memo, err := a.def.describe(a.args)
+	if err != nil {
+		return db.InsertInvoiceParams{}, err
+	}
+	hash := preimage.Hash()
+	inv := db.InsertInvoiceParams{
+		ActionID: tx.Action, Node: node, PaymentHash: hash[:], Preimage: preimage[:], Hold: tx.Method != Optimistic,
+		AmountMsat: int64(tx.Cost), Memo: memo, CltvDelta: int32(e.Settings.CLTVDelta), ExpiresAt: tx.Now.Add(e.Settings.InvoiceExpiry),
+	}
+	if a.payer == nil {
+		inv.ClientHash = e.clientHash(a.client)
+	}
+	return inv, nil
+}
+
+// issue opens the invoice of an action at its node, stores the bolt11, and returns the action. It may be repeated, and
+// does nothing for an action that has no invoice or has it already.
+//
+// LIGHTNING_UNAVAILABLE where the node cannot be reached: the watchdog then finds out what became of the invoice.
+func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
+	pa, err := e.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if pa.State != Pending && pa.State != PendingHeld || pa.Invoice.Bolt11 != "" {
+		return e.withSecret(pa), nil
+	}
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return nil, err
+	}
+	left := pa.Invoice.ExpiresAt.Sub(e.now()).Truncate(time.Second)
+	if left < time.Second {
+		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
+	}
+	bolt11, err := node.OpenInvoice(ctx, InvoiceRequest{
+		Hold: pa.Invoice.Hold, Hash: pa.Invoice.Hash, Preimage: pa.Invoice.preimage, Amount: pa.Invoice.Amount,
+		Memo: pa.Invoice.memo, Expiry: left, CLTVDelta: pa.Invoice.cltvDelta,
+	})
+	if err != nil {
+		// The answer may have been lost on the way back: the node knows.
+		found, lookupErr := node.LookupInvoice(ctx, pa.Invoice.Hash)
+		if lookupErr != nil {
+			return nil, Errorf(CodeLightningUnavailable, "No invoice can be made at the moment. Try again in a minute.").
+				Because(errors.Join(err, lookupErr))
+		}
+		bolt11 = found.Bolt11
+	}
+	n, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: id, Bolt11: &bolt11})
+	if err != nil {
+		return nil, fmt.Errorf("store the bolt11: %w", err)
+	}
+	if n == 0 {
+		// The watchdog gave the action up while the node was at work. Nobody has seen this invoice; nobody shall pay it.
+		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil {
+			e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", id, "error", err)
+		}
+		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
+	}
+	e.changed(id)
+	if pa, err = e.get(ctx, id); err != nil {
+		return nil, err
+	}
+	return e.withSecret(pa), nil
+}
+
+// withSecret adds the secret of an anonymous payer: only for answers to the one who asked for the action, or proved it.
+func (e *Engine) withSecret(pa *PaidAction) *PaidAction {
+	if pa.Payer == nil {
+		pa.Secret = e.SecretOf(pa.Genesis)
+	}
+	return pa
+}

@@ -1,0 +1,152 @@
+package paidaction
+
+// Fact is something that has happened: what a node says, what the clock or the chain shows, what a person asked for. A
+// fact is found out before the transaction that acts on it (spec 01 §1.3).
+type Fact string
+
+// The facts that move an action.
+const (
+	Requested         Fact = "REQUESTED"        // a person asked for the action
+	InvoiceIsPaid     Fact = "INVOICE_SETTLED"  // the node says SETTLED
+	InvoiceIsHeld     Fact = "INVOICE_ACCEPTED" // the node says ACCEPTED, with enough blocks left
+	InvoiceIsGone     Fact = "INVOICE_CANCELED" // the node says CANCELED
+	NeverIssued       Fact = "NEVER_ISSUED"     // no invoice came to be in time, and nobody was given one
+	DeadlinePassed    Fact = "DEADLINE_PASSED"  // the clock: the payer did not pay in time
+	CancelRequested   Fact = "CANCEL_REQUESTED" // the payer gave it up
+	PerformRefused    Fact = "PERFORM_REFUSED"  // the payment is held, but the action cannot be performed
+	TooFewBlocks      Fact = "TOO_FEW_BLOCKS"   // the HTLC safety height is reached, and no settle was permitted
+	RetryRequested    Fact = "RETRY_REQUESTED"  // the payer tries again
+	OutgoingPaid      Fact = "OUTGOING_PAID"    // the outgoing payment's preimage is known
+	OutgoingRefused   Fact = "OUTGOING_REFUSED" // the outgoing payment failed for good (spec 01 §1.6)
+	IncomingLost      Fact = "INCOMING_LOST"    // the node gave the held payment back before we settled it
+	IncomingWasOwn    Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
+	BalanceWasDebited Fact = "BALANCE_DEBITED"  // there is no incoming invoice: the payer's balance was debited
+)
+
+// Effect is what the transaction of a step does beside moving the state.
+type Effect string
+
+// The effects. What each does is in effect.go, one function each.
+const (
+	Nothing       Effect = ""
+	PerformAndPay Effect = "perform, debit, onPaid" // all at once, from a balance
+	PerformAction Effect = "perform"                // as pending: it counts only once it is paid
+	BookAndFinish Effect = "book the money, onPaid" //
+	UndoIfDone    Effect = "onFail if performed"    //
+	HandOver      Effect = "begin the successor"    //
+	ClaimForward  Effect = "claim the outgoing payment, perform for the anonymous"
+	StorePreimage Effect = "store the preimage"
+	DebitAndClaim Effect = "debit, claim the outgoing payment"
+	BookLoss      Effect = "book the loss, onPaid"
+	Refund        Effect = "give the debit back, onFail"
+)
+
+// Call is the node call owed once a step has committed. It is made outside any transaction and may be repeated.
+type Call string
+
+// The calls.
+const (
+	NoCall        Call = ""
+	IssueInvoice  Call = "issue the invoice"
+	SettleInvoice Call = "settle the invoice"
+	CancelInvoice Call = "cancel the invoice"
+	SendPayment   Call = "send, then track the outgoing payment"
+)
+
+// Step is one row of the machine: in this flow, from this state, this fact leads to that state.
+type Step struct {
+	Flow   Flow
+	From   State
+	When   Fact
+	To     State
+	Effect Effect // in the transaction that moves the state
+	Then   Call   // owed after the commit; a job in the same transaction sees to it
+	// After a crash: what brings the action on if the process died before or after this step.
+	Recovery string
+}
+
+const (
+	again   = "nothing is stored: the caller asks again with the same key"
+	event   = "the node's stream resumes at its cursor; the sweep looks the invoice up"
+	timer   = "the job at the deadline; the sweep"
+	owed    = "the job stored with the state makes the call again; the sweep"
+	watched = "the watchdog looks the hash up at the node, and fails what was never issued"
+	asked   = "the caller asks again"
+	blocks  = "the block watcher starts with the present height; the sweep"
+)
+
+// Machine is the paid-action state machine: the whole set of steps (spec 01 §1.2). The code obeys it, the database
+// refuses what it does not hold (migration 3), the diagram in docs/ is drawn from it; tests hold these against each other.
+//
+// Two edges go beyond the seed's diagram. CANCELING → PAID: a plain invoice can be paid between our decision to cancel and
+// the node's answer; the money is there, so the action counts. FAILED → RETRYING for pessimistic actions: they may be
+// tried again as well. FORWARDING is left through FORWARDED or FAILED_FORWARD alone: nobody can cancel while our money may
+// be on its way out.
+var Machine = []Step{
+	// From a balance, or for nothing: one transaction.
+	{FlowBalance, Beginning, Requested, Paid, PerformAndPay, NoCall, again},
+
+	// Optimistic: performed now, paid later.
+	{FlowOptimistic, Beginning, Requested, Pending, PerformAction, IssueInvoice, watched},
+	{FlowOptimistic, Pending, InvoiceIsPaid, Paid, BookAndFinish, NoCall, event},
+	{FlowOptimistic, Pending, InvoiceIsGone, Failed, UndoIfDone, NoCall, timer},
+	{FlowOptimistic, Pending, NeverIssued, Failed, UndoIfDone, NoCall, watched},
+	{FlowOptimistic, Pending, DeadlinePassed, Canceling, Nothing, CancelInvoice, timer},
+	{FlowOptimistic, Pending, CancelRequested, Canceling, Nothing, CancelInvoice, asked},
+	{FlowOptimistic, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
+	{FlowOptimistic, Canceling, NeverIssued, Failed, UndoIfDone, NoCall, owed},
+	{FlowOptimistic, Canceling, InvoiceIsPaid, Paid, BookAndFinish, NoCall, owed},
+	{FlowOptimistic, Failed, RetryRequested, Retrying, HandOver, NoCall, asked},
+
+	// Pessimistic: held first, performed before the preimage is revealed (spec 01 §1.5).
+	{FlowPessimistic, Beginning, Requested, PendingHeld, Nothing, IssueInvoice, watched},
+	{FlowPessimistic, PendingHeld, InvoiceIsHeld, Held, PerformAction, SettleInvoice, event},
+	{FlowPessimistic, PendingHeld, InvoiceIsGone, Failed, UndoIfDone, NoCall, timer},
+	{FlowPessimistic, PendingHeld, NeverIssued, Failed, UndoIfDone, NoCall, watched},
+	{FlowPessimistic, PendingHeld, DeadlinePassed, Canceling, Nothing, CancelInvoice, timer},
+	{FlowPessimistic, PendingHeld, CancelRequested, Canceling, Nothing, CancelInvoice, asked},
+	{FlowPessimistic, PendingHeld, PerformRefused, Canceling, Nothing, CancelInvoice, event},
+	{FlowPessimistic, PendingHeld, TooFewBlocks, Canceling, Nothing, CancelInvoice, blocks},
+	{FlowPessimistic, Held, InvoiceIsPaid, Paid, BookAndFinish, NoCall, owed},
+	{FlowPessimistic, Held, TooFewBlocks, Canceling, Nothing, CancelInvoice, blocks},
+	{FlowPessimistic, Held, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
+	{FlowPessimistic, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
+	{FlowPessimistic, Canceling, NeverIssued, Failed, UndoIfDone, NoCall, owed},
+	{FlowPessimistic, Failed, RetryRequested, Retrying, HandOver, NoCall, asked},
+
+	// Wrapped: the payer's payment is held while we pay the receiver with the same hash (spec 03).
+	{FlowWrapped, Beginning, Requested, PendingHeld, PerformAction, IssueInvoice, watched},
+	{FlowWrapped, PendingHeld, InvoiceIsHeld, Forwarding, ClaimForward, SendPayment, event},
+	{FlowWrapped, PendingHeld, InvoiceIsGone, Failed, UndoIfDone, NoCall, timer},
+	{FlowWrapped, PendingHeld, NeverIssued, Failed, UndoIfDone, NoCall, watched},
+	{FlowWrapped, PendingHeld, DeadlinePassed, Canceling, Nothing, CancelInvoice, timer},
+	{FlowWrapped, PendingHeld, CancelRequested, Canceling, Nothing, CancelInvoice, asked},
+	{FlowWrapped, PendingHeld, PerformRefused, Canceling, Nothing, CancelInvoice, event},
+	{FlowWrapped, PendingHeld, TooFewBlocks, Canceling, Nothing, CancelInvoice, blocks},
+	{FlowWrapped, Forwarding, OutgoingPaid, Forwarded, StorePreimage, SettleInvoice, owed},
+	{FlowWrapped, Forwarding, OutgoingRefused, FailedForward, Nothing, CancelInvoice, owed},
+	{FlowWrapped, Forwarded, IncomingWasOwn, Paid, BookAndFinish, NoCall, owed},
+	{FlowWrapped, Forwarded, IncomingLost, Paid, BookLoss, NoCall, owed},
+	{FlowWrapped, FailedForward, InvoiceIsHeld, Canceling, Nothing, CancelInvoice, owed},
+	{FlowWrapped, FailedForward, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
+	{FlowWrapped, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
+	{FlowWrapped, Canceling, NeverIssued, Failed, UndoIfDone, NoCall, owed},
+	{FlowWrapped, Failed, RetryRequested, Retrying, HandOver, NoCall, asked},
+
+	// Outgoing only: a withdrawal.
+	{FlowOutgoing, Beginning, Requested, Forwarding, DebitAndClaim, SendPayment, again},
+	{FlowOutgoing, Forwarding, OutgoingPaid, Forwarded, StorePreimage, SendPayment, owed},
+	{FlowOutgoing, Forwarding, OutgoingRefused, FailedForward, Nothing, NoCall, owed},
+	{FlowOutgoing, Forwarded, BalanceWasDebited, Paid, BookAndFinish, NoCall, owed},
+	{FlowOutgoing, FailedForward, BalanceWasDebited, Failed, Refund, NoCall, owed},
+}
+
+// FindStep is the step that fact leads to, if there is one.
+func FindStep(flow Flow, from State, fact Fact) (Step, bool) {
+	for _, s := range Machine {
+		if s.Flow == flow && s.From == from && s.When == fact {
+			return s, true
+		}
+	}
+	return Step{}, false
+}

@@ -1,0 +1,330 @@
+package paidaction
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// Request asks for an action.
+type Request struct {
+	Kind   string
+	Args   any    // the action's arguments, or their JSON
+	Method Method // forces one method; empty means the action's own order
+	// Key makes the request repeatable: the same key and arguments give the same action. At most 255 bytes; an anonymous
+	// payer's must carry 128 random bits, and so have at least 22 characters (spec 01 §1.8.8).
+	Key    string
+	Caller Caller
+}
+
+// Refusals of the walk itself. They never leave this file.
+var (
+	errKeyUsed   = errors.New("the idempotency key was used before")
+	errNotOpen   = errors.New("this method is not open to this payer")
+	minAnonymous = 22
+)
+
+// Pay performs an action, or begins to: it walks the action's payment methods and takes the first that works. From a
+// balance the action is PAID when Pay returns; else it waits for the payment of the invoice that comes with it.
+//
+// Errors: INVALID_INPUT, INVALID_AMOUNT and the action's own refusals; UNAUTHENTICATED, METHOD_UNAVAILABLE,
+// INSUFFICIENT_FUNDS, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE. After any of them nothing is charged.
+func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
+	def, ok := e.actions[r.Kind]
+	if !ok {
+		return nil, Errorf(CodeInvalidInput, "There is no such action.")
+	}
+	if r.Caller.User == nil && !def.Spec().Anonable {
+		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
+	}
+	a := &attempt{def: def, payer: r.Caller.User, client: r.Caller.Client, number: 1}
+	var err error
+	if a.args, err = normalize(def, r.Args); err != nil {
+		return nil, err
+	}
+	if r.Key != "" {
+		if len(r.Key) > 255 {
+			return nil, Errorf(CodeInvalidInput, "An idempotency key has at most 255 bytes.")
+		}
+		if r.Caller.User == nil && len(r.Key) < minAnonymous {
+			return nil, Errorf(CodeInvalidInput, "Without signing in, an idempotency key needs at least %d random characters.", minAnonymous)
+		}
+		a.key, a.argsHash = &r.Key, hashArgs(r.Kind, r.Method, a.args)
+	}
+	pa, err := e.walk(ctx, a, r.Method)
+	if err != nil && a.key != nil {
+		// Whatever stood in the way: if the key was used before, the answer is what was done then.
+		if id, found, lookupErr := e.winner(ctx, a); lookupErr != nil || found {
+			if lookupErr != nil {
+				return nil, lookupErr
+			}
+			return e.issue(ctx, id)
+		}
+	}
+	return pa, err
+}
+
+func normalize(def Definition, args any) (json.RawMessage, error) {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil, Errorf(CodeInvalidInput, "The arguments cannot be read.").Because(err)
+	}
+	return def.normalize(raw)
+}
+
+func hashArgs(kind string, method Method, args json.RawMessage) []byte {
+	sum := sha256.New()
+	for _, part := range [][]byte{[]byte(kind), []byte(method), args} {
+		fmt.Fprintf(sum, "%d:", len(part))
+		sum.Write(part)
+	}
+	return sum.Sum(nil)
+}
+
+// winner finds the action that this key made. Another set of arguments under the same key is refused.
+func (e *Engine) winner(ctx context.Context, a *attempt) (id int64, found bool, err error) {
+	q := db.New(e.Pool)
+	var hash []byte
+	if a.payer != nil {
+		row, rowErr := q.ActionByKey(ctx, db.ActionByKeyParams{PayerID: a.payer, IdempotencyKey: a.key})
+		id, hash, err = row.ID, row.ArgsHash, rowErr
+	} else {
+		row, rowErr := q.ActionByAnonymousKey(ctx, a.key)
+		id, hash, err = row.ID, row.ArgsHash, rowErr
+	}
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, false, nil
+	case err != nil:
+		return 0, false, fmt.Errorf("look up the idempotency key: %w", err)
+	case !bytes.Equal(hash, a.argsHash):
+		return 0, false, Errorf(CodeIdempotencyConflict, "This idempotency key was used before for something else. Use a new key.")
+	}
+	return id, true, nil
+}
+
+// attempt is one try to get an action paid: the first, or a retry.
+type attempt struct {
+	def      Definition
+	args     json.RawMessage
+	payer    *int64
+	client   string
+	key      *string
+	argsHash []byte
+	number   int16
+	previous int64  // the failed attempt, 0 in the first
+	genesis  *int64 // the first attempt, nil in itself
+}
+
+// walk tries the methods in order until one works.
+func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidAction, error) {
+	methods := a.def.Spec().Methods
+	if forced != "" {
+		if forced != ZeroCost && !slices.Contains(methods, forced) {
+			return nil, Errorf(CodeMethodUnavailable, "This cannot be paid that way.")
+		}
+		methods = []Method{forced}
+	}
+	insufficient := false
+	for _, m := range methods {
+		id, err := e.begin(ctx, a, m)
+		switch {
+		case err == nil:
+			e.changed(id)
+			if a.previous != 0 {
+				e.changed(a.previous)
+			}
+			return e.issue(ctx, id)
+		case errors.Is(err, ledger.ErrInsufficient):
+			insufficient = true
+		case errors.Is(err, errNotOpen):
+		default:
+			return nil, err
+		}
+	}
+	if insufficient {
+		return nil, Errorf(CodeInsufficientFunds, "Your balance does not cover this. Add to it, or pay by invoice.")
+	}
+	return nil, Errorf(CodeMethodUnavailable, "There is no way for you to pay for this. Sign in, or choose another method.")
+}
+
+// open says whether a method can be tried for this payer at all. Whether the balance suffices is found by the debit.
+func open(m Method, payer *int64) bool {
+	switch m {
+	case FeeCredit, RewardSats, Optimistic:
+		return payer != nil
+	case Pessimistic, ZeroCost:
+		return true
+	default: // P2P needs a receiver's wallet, Outgoing is no way to pay
+		return false
+	}
+}
+
+// source is the account that a method takes the money from.
+func source(m Method, payer *int64) ledger.Account {
+	switch m {
+	case FeeCredit:
+		return ledger.UserCredits(*payer)
+	case RewardSats:
+		return ledger.UserSats(*payer)
+	default:
+		return ledger.Lightning
+	}
+}
+
+// begin makes the row of an attempt, and does in the same transaction what its method does at once. It returns
+// ledger.ErrInsufficient or errNotOpen where another method may work, errKeyUsed where the key was used before.
+func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err error) {
+	if !open(m, a.payer) {
+		return 0, errNotOpen
+	}
+	var node string
+	if m.Flow() != FlowBalance {
+		// Node calls are made before the transaction, never in it.
+		if node, err = e.Nodes.Issuer(ctx); err != nil {
+			return 0, err
+		}
+	}
+	var first Step
+	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
+		id = 0
+		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), source: source(m, a.payer)}
+		var previous db.PaidAction
+		if a.previous != 0 {
+			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
+				return err
+			}
+		}
+		if m.Flow() != FlowBalance {
+			if err := e.boundPending(ctx, q, a); err != nil {
+				return err
+			}
+		}
+		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
+			return err
+		}
+		if tx.Cost == 0 {
+			tx.Method, tx.source = ZeroCost, ledger.Lightning
+		} else if m == ZeroCost {
+			return errNotOpen
+		}
+		first, _ = FindStep(tx.Method.Flow(), Beginning, Requested)
+		if tx.Action, err = e.insert(ctx, q, a, tx, first); err != nil {
+			return err
+		}
+		id = tx.Action
+		if a.previous != 0 {
+			if err := e.handOver(ctx, q, previous, id, tx.Now); err != nil {
+				return err
+			}
+		}
+		return e.enter(ctx, q, pg, a, tx, first, node, previous)
+	})
+	if errors.Is(err, errUnknownCommit) && id != 0 {
+		// The commit may have happened. Its row says so; where there is none, nothing did.
+		if _, lookupErr := db.New(e.Pool).GetAction(context.WithoutCancel(ctx), id); lookupErr == nil {
+			err = nil
+		}
+	}
+	if err == nil {
+		e.moved(first)
+	}
+	return id, err
+}
+
+// insert makes the row in its first state, with its history.
+func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, first Step) (int64, error) {
+	row := db.InsertActionParams{
+		Kind: a.def.Spec().Kind, Flow: string(first.Flow), Method: string(tx.Method), State: string(first.To),
+		Attempt: a.number, PayerID: a.payer, CostMsat: int64(tx.Cost), At: tx.Now, GenesisID: a.genesis,
+		Args: a.args, IdempotencyKey: a.key, ArgsHash: a.argsHash, Fact: string(first.When),
+	}
+	if !first.To.Terminal() {
+		row.Deadline = new(tx.Now.Add(e.Settings.InvoiceExpiry))
+	}
+	id, err := q.InsertAction(ctx, row)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, errKeyUsed
+	}
+	if err != nil {
+		return 0, fmt.Errorf("insert the action: %w", err)
+	}
+	return id, nil
+}
+
+// enter does what the first step of a flow does in its transaction.
+func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string, previous db.PaidAction) error {
+	var result json.RawMessage
+	var err error
+	if first.Effect == PerformAction || first.Effect == PerformAndPay {
+		// What an optimistic attempt made is kept and pointed to the new one; anything else is performed afresh.
+		if a.previous != 0 && previous.Flow == string(FlowOptimistic) {
+			result, err = a.def.retry(ctx, tx, a.args, previous.Result)
+		} else {
+			result, err = a.def.perform(ctx, tx, a.args)
+		}
+		if err != nil {
+			return err
+		}
+		if err := q.SetResult(ctx, db.SetResultParams{ID: tx.Action, Result: result}); err != nil {
+			return fmt.Errorf("store the result: %w", err)
+		}
+	}
+	if first.Effect == PerformAndPay {
+		return e.book(ctx, q, pg, a.def, tx, a.args, result, tx.Cost)
+	}
+	inv, err := e.newInvoice(a, tx, node)
+	if err != nil {
+		return err
+	}
+	if err := q.InsertInvoice(ctx, inv); err != nil {
+		return fmt.Errorf("insert the invoice: %w", err)
+	}
+	return e.Jobs.Insert(ctx, pg,
+		Job{Kind: JobAdvance, Action: tx.Action, At: tx.Now.Add(e.Settings.IssueTimeout)},
+		Job{Kind: JobAdvance, Action: tx.Action, At: inv.ExpiresAt})
+}
+
+// boundPending refuses more open invoices than a payer may have. The lock makes the count true: payers wait for
+// themselves alone, the anonymous for those behind the same address (spec 05.12).
+func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt) error {
+	var pending int64
+	var err error
+	if a.payer != nil {
+		if _, err := q.LockUser(ctx, *a.payer); err != nil {
+			return fmt.Errorf("lock the payer: %w", err)
+		}
+		pending, err = q.CountPendingOfPayer(ctx, a.payer)
+	} else {
+		hash := e.clientHash(a.client)
+		if err := q.LockClient(ctx, hash); err != nil {
+			return fmt.Errorf("lock the client: %w", err)
+		}
+		pending, err = q.CountPendingOfClient(ctx, hash)
+	}
+	if err != nil {
+		return fmt.Errorf("count open invoices: %w", err)
+	}
+	if pending >= e.Settings.MaxPending {
+		return Errorf(CodeTooManyPending, "You have %d unpaid invoices. Pay or cancel some first.", pending)
+	}
+	return nil
+}
+
+// deadlineAfter is until when a state that we have to leave ourselves should be left.
+func (e *Engine) deadlineAfter(s State, now time.Time) *time.Time {
+	if s.OwesCall() {
+		return new(now.Add(e.Settings.CallTimeout))
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// Retry tries a FAILED action again as a new row, its successor: with a new price, and from the balance if that suffices
+// now. Of two retries at once one wins (spec 01 §1.7).
+//
+// Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or was
+// tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
+func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+	pa, err := e.Get(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	def, ok := e.actions[pa.Kind]
+	if !ok {
+		return nil, Errorf(CodeNotRetryable, "This kind of action no longer exists.")
+	}
+	genesis := pa.Genesis
+	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: c.Client, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis}
+	return e.walk(ctx, a, "")
+}
+
+// lockRetryable locks the attempt that is to be retried, and refuses what may not be.
+func (e *Engine) lockRetryable(ctx context.Context, q *db.Queries, id int64, now time.Time) (db.PaidAction, error) {
+	row, err := q.LockAction(ctx, id)
+	if err != nil {
+		return row, fmt.Errorf("lock the failed attempt: %w", err)
+	}
+	switch {
+	case State(row.State) == Retrying:
+		return row, Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.")
+	case State(row.State) != Failed:
+		return row, Errorf(CodeNotRetryable, "Only what has failed can be tried again.")
+	case now.Sub(row.ChangedAt) > e.Settings.RetryWindow:
+		return row, Errorf(CodeNotRetryable, "This failed too long ago. Start anew.")
+	case int(row.Attempt) >= e.Settings.MaxAttempts:
+		return row, Errorf(CodeNotRetryable, "This was tried %d times. Start anew.", row.Attempt)
+	}
+	return row, nil
+}
+
+// handOver links the failed attempt to its successor. The unique successor and the compare-and-set are each enough to let
+// one retry win; the row is locked besides.
+func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAction, successor int64, now time.Time) error {
+	step, ok := FindStep(Flow(previous.Flow), Failed, RetryRequested)
+	if !ok {
+		return Errorf(CodeNotRetryable, "This cannot be tried again.")
+	}
+	n, err := q.MoveAction(ctx, db.MoveActionParams{ID: previous.ID, FromState: string(step.From), ToState: string(step.To), At: now,
+		SuccessorID: &successor})
+	if err != nil {
+		return fmt.Errorf("hand over to the successor: %w", err)
+	}
+	if n == 0 {
+		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.")
+	}
+	return q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: previous.ID, FromState: &previous.State, ToState: string(step.To),
+		Fact: string(step.When), At: now})
+}
+
+// Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID: a
+// plain invoice can be paid before the node hears of the cancel.
+//
+// Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
+func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+	pa, err := e.Get(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
+		reason := Errorf(CodeCanceled, "You cancelled the payment.")
+		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason}); err != nil {
+			return nil, err
+		}
+	} else if pa.State != Canceling && pa.State != Failed {
+		return nil, Errorf(CodeNotCancelable, "This can no longer be cancelled.")
+	}
+	// The job that was stored with the step sees to the cancel; doing it now spares the caller a wait.
+	if _, err := e.Advance(ctx, id); err != nil {
+		e.Log.WarnContext(ctx, "the node has not confirmed the cancel yet", "action", id, "error", err)
+	}
+	return e.Get(ctx, c, id)
+}
+
+// Get returns an action to its payer. NOT_FOUND for everybody else: nobody learns that it exists.
+func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+	pa, err := e.get(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errNoAction()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !e.owns(c, pa.Payer, pa.Genesis) {
+		return nil, errNoAction()
+	}
+	return e.withSecret(pa), nil
+}
+
+func errNoAction() *Error { return Errorf(CodeNotFound, "There is no such action of yours.") }

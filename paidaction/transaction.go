@@ -1,0 +1,112 @@
+package paidaction
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// maxConflicts is how often a transaction is run again after the database broke it to resolve a conflict.
+const maxConflicts = 8
+
+// errUnknownCommit says that the connection was lost while the commit was under way: it may have happened or not.
+var errUnknownCommit = errors.New("the connection was lost during the commit")
+
+// inTx runs do in one READ COMMITTED transaction. A deadlock or a serialisation failure runs the whole of do again, after
+// a pause with jitter, a bounded number of times (spec 01 §1.3); do must therefore keep nothing from a run that failed.
+// Refusals, lost races and faults of do come back as they are. errUnknownCommit is wrapped where the outcome is unknown.
+func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) error) error {
+	for conflicts := 0; ; conflicts++ {
+		err := e.once(ctx, do)
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || (pg.Code != "40001" && pg.Code != "40P01") {
+			return err
+		}
+		if e.Hooks.Conflict != nil {
+			e.Hooks.Conflict(pg.Code)
+		}
+		if conflicts == maxConflicts {
+			return fmt.Errorf("gave up after %d conflicts: %w", conflicts, err)
+		}
+		if err := e.pause(ctx, conflicts); err != nil {
+			return err
+		}
+	}
+}
+
+func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) error) error {
+	tx, err := e.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	// The caller's context may be over, and the rollback must go out all the same; after a commit it does nothing.
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := do(db.New(tx), tx); err != nil {
+		if tx.Conn().IsClosed() {
+			return fmt.Errorf("%w: %w", errConnection, err)
+		}
+		return err
+	}
+	// A commit is not abandoned half-way: with a cancelled context its outcome would be unknown.
+	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
+		var pg *pgconn.PgError
+		if errors.As(err, &pg) && !isConnectionCode(pg.Code) {
+			return fmt.Errorf("commit: %w", err)
+		}
+		return fmt.Errorf("%w: %w", errUnknownCommit, err)
+	}
+	return nil
+}
+
+// pause waits a few milliseconds, longer after each conflict, and differently in each process.
+func (e *Engine) pause(ctx context.Context, conflicts int) error {
+	var b [2]byte
+	if _, err := io.ReadFull(e.Random, b[:]); err != nil {
+		return fmt.Errorf("read randomness: %w", err)
+	}
+	jitter := time.Duration(binary.BigEndian.Uint16(b[:])) * time.Millisecond / 65536
+	timer := time.NewTimer(jitter * time.Duration(uint(1)<<min(conflicts, 5)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+var errConnection = errors.New("the database connection was lost")
+
+func isConnectionCode(code string) bool {
+	return len(code) == 5 && (code[:2] == "08" || code[:3] == "57P")
+}
+
+// isPassing says whether an error may go away by itself: the database or the network is away, too busy, or shutting down.
+// An action that fails with such an error is tried again; with any other one its payment is given back. The two must not
+// be confused in either direction (spec 05.14).
+func isPassing(err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, refusal := AsRefusal(err); refusal {
+		return false
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return isConnectionCode(pg.Code) || pg.Code[:2] == "53" || pg.Code[:2] == "40" || pg.Code == "57014" || pg.Code == "55P03"
+	}
+	var network net.Error
+	var connect *pgconn.ConnectError
+	return errors.Is(err, errConnection) || errors.Is(err, errUnknownCommit) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) || errors.As(err, &connect) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
+}

@@ -1,0 +1,88 @@
+package paidaction
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// PaidAction is an action as its payer may see it.
+type PaidAction struct {
+	ID        int64
+	Kind      string
+	Flow      Flow
+	Method    Method
+	State     State
+	Payer     *int64 // nil is the anonymous payer
+	Cost      Msat
+	Args      json.RawMessage
+	Result    json.RawMessage // of Perform; nil while it has not run
+	Failure   *Error          // why it failed, or is about to
+	Deadline  *time.Time
+	Attempt   int
+	Genesis   int64 // the first attempt, which may be this one
+	Successor *int64
+	Invoice   *Invoice // nil for what was paid from a balance
+	CreatedAt time.Time
+	ChangedAt time.Time
+	Secret    string // of the anonymous payer; empty for known ones
+
+	settlePermitted *time.Time
+}
+
+// Invoice is what the payer pays.
+type Invoice struct {
+	Node      string
+	Hash      Hash
+	Bolt11    string // empty until the node has issued it
+	Amount    Msat
+	Received  Msat // what arrived; 0 until something did
+	Hold      bool
+	ExpiresAt time.Time
+
+	preimage  Preimage
+	memo      string
+	cltvDelta uint32
+}
+
+// get reads an action. pgx.ErrNoRows is wrapped where there is none.
+func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
+	row, err := db.New(e.Pool).GetAction(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("read action %d: %w", id, err)
+	}
+	a := row.PaidAction
+	pa := &PaidAction{
+		ID: a.ID, Kind: a.Kind, Flow: Flow(a.Flow), Method: Method(a.Method), State: State(a.State), Payer: a.PayerID,
+		Cost: Msat(a.CostMsat), Args: a.Args, Result: a.Result, Deadline: a.Deadline, Attempt: int(a.Attempt), Genesis: a.ID,
+		Successor: a.SuccessorID, CreatedAt: a.CreatedAt, ChangedAt: a.ChangedAt, settlePermitted: a.SettlePermittedAt,
+	}
+	if a.GenesisID != nil {
+		pa.Genesis = *a.GenesisID
+	}
+	// An action that was cancelled and paid all the same has no failure to show.
+	if a.FailureCode != nil && pa.State != Paid {
+		pa.Failure = &Error{Code: Code(*a.FailureCode), Message: *a.FailureMessage}
+	}
+	if row.Node != nil {
+		pa.Invoice = &Invoice{Node: *row.Node, Amount: Msat(*row.AmountMsat), Hold: *row.Hold, ExpiresAt: *row.ExpiresAt,
+			memo: *row.Memo, cltvDelta: uint32(*row.CltvDelta)}
+		copy(pa.Invoice.Hash[:], row.PaymentHash)
+		copy(pa.Invoice.preimage[:], row.Preimage)
+		if row.Bolt11 != nil {
+			pa.Invoice.Bolt11 = *row.Bolt11
+		}
+		if row.ReceivedMsat != nil {
+			pa.Invoice.Received = Msat(*row.ReceivedMsat)
+		}
+	}
+	return pa, nil
+}
+
+// History is every step an action took, oldest first: for operators.
+func (e *Engine) History(ctx context.Context, id int64) ([]db.ActionHistory, error) {
+	return db.New(e.Pool).History(ctx, id)
+}
