@@ -1,0 +1,42 @@
+package devnet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Tags are the parts of LND that are compiled in.
+const Tags = "autopilotrpc chainrpc invoicesrpc neutrinorpc peersrpc routerrpc signrpc walletrpc watchtowerrpc kvdb_postgres kvdb_sqlite"
+
+// BinEnvironment names the variable with the directory of programs that are built already.
+const BinEnvironment = "HOLDFAST_BIN"
+
+// Programs is a directory with btcd and lnd: the one that HOLDFAST_BIN names, else .holdfast/bin of this module, in which they
+// are built if need be. The first build takes minutes; one that has nothing to do about two seconds. It must be called from
+// within the module, as tests are; what the compiler says goes to out.
+func Programs(ctx context.Context, out io.Writer) (string, error) {
+	if bin := os.Getenv(BinEnvironment); bin != "" {
+		return filepath.Abs(bin)
+	}
+	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	bin := filepath.Join(filepath.Dir(string(mod)), ".holdfast", "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", Tags, "-o", bin+string(filepath.Separator),
+		"github.com/lightningnetwork/lnd/cmd/lnd", "github.com/btcsuite/btcd")
+	// Pure Go needs no C compiler on a fresh machine.
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stdout, build.Stderr = out, out
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("build btcd and lnd: %w", err)
+	}
+	return bin, nil
+}

@@ -1,0 +1,61 @@
+package devnet
+
+import (
+	"context"
+	"crypto/sha256"
+
+	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/btcutil"
+	"github.com/btcsuite/btcd/chaincfg"
+	"github.com/btcsuite/btcd/txscript"
+	"github.com/btcsuite/btcd/wire"
+)
+
+// miningKey owns every coin that is mined. It is no secret, since the coins of a simnet exist on one machine and are worth
+// nothing. A node's wallet is not the miner's for two reasons: btcd wants the address before any node can run, and a wallet
+// that receives every block's reward gets slower with every block.
+func miningKey() *btcec.PrivateKey {
+	seed := sha256.Sum256([]byte("the miner of the development network"))
+	key, _ := btcec.PrivKeyFromBytes(seed[:])
+	return key
+}
+
+func miningAddress() (string, error) {
+	public := btcutil.Hash160(miningKey().PubKey().SerializeCompressed())
+	address, err := btcutil.NewAddressPubKeyHash(public, &chaincfg.SimNetParams)
+	if err != nil {
+		return "", err
+	}
+	return address.EncodeAddress(), nil
+}
+
+// payout spends the reward of the chain's first block to the addresses, in equal parts.
+func (c *chain) payout(ctx context.Context, addresses []string) (*wire.MsgTx, error) {
+	block, err := c.block(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	reward := block.Transactions[0]
+	if len(reward.TxOut) == 0 {
+		return nil, errNoCoins
+	}
+	const fee = 20_000 // sats; plenty for about 800 bytes
+	part := (reward.TxOut[0].Value - fee) / int64(len(addresses))
+
+	tx := wire.NewMsgTx(2)
+	hash := reward.TxHash()
+	tx.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&hash, 0), nil, nil))
+	for _, text := range addresses {
+		address, err := btcutil.DecodeAddress(text, &chaincfg.SimNetParams)
+		if err != nil {
+			return nil, err
+		}
+		script, err := txscript.PayToAddrScript(address)
+		if err != nil {
+			return nil, err
+		}
+		tx.AddTxOut(wire.NewTxOut(part, script))
+	}
+	tx.TxIn[0].SignatureScript, err = txscript.SignatureScript(tx, 0, reward.TxOut[0].PkScript, txscript.SigHashAll, miningKey(), true)
+	return tx, err
+}

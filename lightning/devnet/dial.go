@@ -1,0 +1,41 @@
+package devnet
+
+import (
+	"context"
+	"encoding/hex"
+	"os"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"time"
+)
+
+// dial prepares a connection to a node. It fails only if a file cannot be read; whether the node answers shows in the calls.
+func dial(address, tlsCert, macaroon string) (*grpc.ClientConn, error) {
+	transport, err := credentials.NewClientTLSFromFile(tlsCert, "")
+	if err != nil {
+		return nil, err
+	}
+	permit, err := os.ReadFile(macaroon)
+	if err != nil {
+		return nil, err
+	}
+	return grpc.NewClient(address,
+		grpc.WithTransportCredentials(transport),
+		grpc.WithPerRPCCredentials(bearer(hex.EncodeToString(permit))),
+		// A node that is restarted is back within seconds; gRPC's own patience grows to two minutes.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 500 * time.Millisecond},
+			MinConnectTimeout: 2 * time.Second,
+		}))
+}
+
+// bearer sends a macaroon with every call.
+type bearer string
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"macaroon": string(b)}, nil
+}
+
+func (bearer) RequireTransportSecurity() bool { return true }

@@ -1,0 +1,241 @@
+// Package devnet runs a Lightning network of real nodes on this machine, on a block chain of its own (btcd's simnet), for
+// development, demonstrations and tests: the node of the service ("holdfast"), one that pays it ("payer") and one that it pays
+// ("receiver"), with open channels in both directions between neighbours.
+//
+//	payer ⇄ holdfast ⇄ receiver
+//
+// Its coins are worth nothing; its programs are the ones that move real ones.
+package devnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+)
+
+// The names of the nodes.
+const (
+	Holdfast = "holdfast"
+	Payer    = "payer"
+	Receiver = "receiver"
+)
+
+var names = []string{Payer, Holdfast, Receiver}
+
+// Options says which network to start.
+type Options struct {
+	// Dir holds everything the network has. What an earlier network left there is used again.
+	Dir string
+
+	// Bin is the directory with the programs btcd and lnd; see [Build].
+	Bin string
+
+	// BlockEvery mines a block at this interval while the network runs; 0 leaves mining to [Network.Mine].
+	BlockEvery time.Duration
+
+	// Log receives what a person should know, one line each. nil discards it.
+	Log func(format string, args ...any)
+}
+
+// Network is a running network. Its methods may be called from several goroutines, but a node is stopped and started by one at
+// a time.
+type Network struct {
+	options Options
+	claim   *child.Claim
+	chain   *chain
+	nodes   map[string]*Node
+
+	stopMiner func()
+	mining    sync.WaitGroup
+	died      chan error
+}
+
+// patience is how long Start waits for everything together; every wait within has its own, shorter deadline and names what
+// it waited for.
+const patience = 3 * time.Minute
+
+// Start brings the network up and returns when every channel can carry payments. The first start in a directory makes the
+// chain, the wallets and the channels, which takes about half a minute; later ones a few seconds. A directory in which the
+// first start never finished is begun anew. It fails with [child.ErrClaimed] if the network in this directory runs already.
+func Start(ctx context.Context, options Options) (*Network, error) {
+	if options.Log == nil {
+		options.Log = func(string, ...any) {}
+	}
+	dir, err := filepath.Abs(options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	options.Dir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	// Nodes whose parent was killed take a moment to be gone.
+	claiming, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	claim, err := child.ClaimDir(claiming, dir)
+	if err != nil {
+		return nil, err
+	}
+
+	n := &Network{options: options, claim: claim, nodes: map[string]*Node{}, stopMiner: func() {}, died: make(chan error, 1)}
+	starting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := n.start(starting); err != nil {
+		n.Stop()
+		return nil, fmt.Errorf("start the Lightning network in %s: %w", dir, err)
+	}
+	n.mineInBackground()
+	return n, nil
+}
+
+func (n *Network) start(ctx context.Context) error {
+	made, err := n.isMade()
+	if err != nil {
+		return err
+	}
+	if err := n.prepare(made); err != nil {
+		return err
+	}
+
+	if err := n.chain.start(ctx); err != nil {
+		return err
+	}
+	// LND counts itself synced only if the newest block is younger than two hours.
+	blocks := 1
+	if !made {
+		n.options.Log("Lightning network: making a block chain")
+		blocks = firstBlocks
+	}
+	if err := n.chain.generate(ctx, blocks); err != nil {
+		return err
+	}
+	n.options.Log("Lightning network: starting three LND")
+	if err := n.eachNode(ctx, (*Node).start); err != nil {
+		return err
+	}
+	if !made {
+		if err := n.makeChannels(ctx); err != nil {
+			return err
+		}
+	}
+	if err := n.awaitChannels(ctx, channels); err != nil {
+		return err
+	}
+	if err := n.markMade(); err != nil {
+		return err
+	}
+	return n.writeRecord()
+}
+
+// eachNode does the same at all nodes at once.
+func (n *Network) eachNode(ctx context.Context, do func(*Node, context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, node := range n.nodes {
+		group.Go(func() error { return do(node, ctx) })
+	}
+	return group.Wait()
+}
+
+const madeFile = "made"
+
+// isMade tells whether the directory holds a complete network. If it does not, what is in there is removed: nothing of an
+// unfinished network can be relied on, and nobody can have used it yet.
+func (n *Network) isMade() (bool, error) {
+	_, err := os.Stat(filepath.Join(n.options.Dir, madeFile))
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	for _, part := range append([]string{chainDir}, names...) {
+		if err := os.RemoveAll(filepath.Join(n.options.Dir, part)); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (n *Network) markMade() error {
+	return os.WriteFile(filepath.Join(n.options.Dir, madeFile), nil, 0o600)
+}
+
+// Node is the node with this name: one of [Holdfast], [Payer] and [Receiver]. Any other name is a mistake in the program and
+// panics.
+func (n *Network) Node(name string) *Node {
+	node, ok := n.nodes[name]
+	if !ok {
+		panic(fmt.Sprintf("devnet: no node is called %q", name))
+	}
+	return node
+}
+
+// Height is the number of blocks in the chain.
+func (n *Network) Height(ctx context.Context) (uint32, error) { return n.chain.height(ctx) }
+
+// Mine adds blocks to the chain and returns when every running node knows them.
+func (n *Network) Mine(ctx context.Context, blocks int) error {
+	if err := n.chain.generate(ctx, blocks); err != nil {
+		return err
+	}
+	height, err := n.chain.height(ctx)
+	if err != nil {
+		return err
+	}
+	return n.eachNode(ctx, func(node *Node, ctx context.Context) error {
+		if !node.running() {
+			return nil
+		}
+		return node.awaitHeight(ctx, height)
+	})
+}
+
+func (n *Network) mineInBackground() {
+	if n.options.BlockEvery <= 0 {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	n.stopMiner = stop
+	n.mining.Go(func() {
+		next := time.NewTicker(n.options.BlockEvery)
+		defer next.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-next.C:
+				if err := n.chain.generate(ctx, 1); err != nil && ctx.Err() == nil {
+					n.options.Log("Lightning network: no block was mined: %v", err)
+				}
+			}
+		}
+	})
+}
+
+// Died receives the reason when a part of the network ends that nobody asked to end.
+func (n *Network) Died() <-chan error { return n.died }
+
+// Stop ends all parts in order. When it returns none of them runs.
+func (n *Network) Stop() {
+	n.stopMiner()
+	n.mining.Wait()
+	n.removeRecord()
+	var nodes sync.WaitGroup
+	for _, node := range n.nodes {
+		nodes.Go(node.stop)
+	}
+	nodes.Wait()
+	if n.chain != nil {
+		n.chain.server.stop()
+	}
+	n.claim.Release()
+}

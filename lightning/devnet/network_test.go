@@ -1,0 +1,144 @@
+package devnet_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+)
+
+func programs(t *testing.T) string {
+	t.Helper()
+	bin, err := devnet.Programs(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+func start(t *testing.T, dir, bin string) *devnet.Network {
+	t.Helper()
+	begun := time.Now()
+	network, err := devnet.Start(t.Context(), devnet.Options{Dir: dir, Bin: bin, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("started in %v", time.Since(begun).Round(100*time.Millisecond))
+	t.Cleanup(network.Stop)
+	return network
+}
+
+// pays sends 50,000 sats from one node to its neighbour.
+func pays(t *testing.T, network *devnet.Network, from, to string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	const msat = 50_000_000
+	invoice, err := network.Node(to).Invoice(ctx, msat, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	payment, err := network.Node(from).Pay(ctx, invoice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !payment.Settled || payment.AmountMsat != msat {
+		t.Fatalf("%s pays %s: %+v", from, to, payment)
+	}
+	t.Logf("%s paid %s in %v", from, to, time.Since(begun).Round(time.Millisecond))
+}
+
+func TestNeighboursPayEachOtherOverStartsAndCrashes(t *testing.T) {
+	dir, bin := t.TempDir(), programs(t)
+	network := start(t, dir, bin)
+	pays(t, network, devnet.Payer, devnet.Holdfast)
+	pays(t, network, devnet.Holdfast, devnet.Receiver)
+	pays(t, network, devnet.Receiver, devnet.Holdfast)
+	pays(t, network, devnet.Holdfast, devnet.Payer)
+
+	before, err := network.Height(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := network.Mine(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := network.Height(t.Context()); err != nil || after != before+3 {
+		t.Errorf("height %d after mining 3 blocks on %d (%v)", after, before, err)
+	}
+
+	for name, again := range map[string]func() error{
+		"restart": func() error { return network.RestartNode(t.Context(), devnet.Holdfast) },
+		"kill": func() error {
+			network.KillNode(devnet.Holdfast)
+			return network.StartNode(t.Context(), devnet.Holdfast)
+		},
+	} {
+		begun := time.Now()
+		if err := again(); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s of a node: %v", name, time.Since(begun).Round(100*time.Millisecond))
+		pays(t, network, devnet.Payer, devnet.Holdfast)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := devnet.Start(ctx, devnet.Options{Dir: dir, Bin: bin}); !errors.Is(err, child.ErrClaimed) {
+		t.Errorf("a second network in the same directory: %v", err)
+	}
+
+	begun := time.Now()
+	network.Stop()
+	t.Logf("stopped in %v", time.Since(begun).Round(100*time.Millisecond))
+	if _, err := devnet.ReadRecord(dir); !errors.Is(err, devnet.ErrNotRunning) {
+		t.Errorf("the record of a stopped network: %v", err)
+	}
+
+	network = start(t, dir, bin)
+	pays(t, network, devnet.Payer, devnet.Holdfast)
+	record, err := devnet.ReadRecord(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	invoice, err := network.Node(devnet.Holdfast).Invoice(t.Context(), 1_000, "by record")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if payment, err := record.Nodes[devnet.Payer].Pay(t.Context(), invoice); err != nil || !payment.Settled {
+		t.Errorf("pay by record: %+v, %v", payment, err)
+	}
+	network.Stop()
+	select {
+	case err := <-network.Died():
+		t.Errorf("reported as unasked for: %v", err)
+	default:
+	}
+}
+
+func TestAHalfMadeNetworkIsBegunAnew(t *testing.T) {
+	dir := t.TempDir()
+	for _, part := range []string{"btcd/data", "payer/data/chain"} {
+		if err := os.MkdirAll(filepath.Join(dir, part), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ruin := filepath.Join(dir, "payer", "tls.cert")
+	if err := os.WriteFile(ruin, []byte("cut of"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pays(t, start(t, dir, programs(t)), devnet.Payer, devnet.Holdfast)
+}
+
+func TestAMissingProgramIsNamed(t *testing.T) {
+	_, err := devnet.Start(t.Context(), devnet.Options{Dir: t.TempDir(), Bin: t.TempDir()})
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("start without programs: %v", err)
+	}
+}

@@ -1,0 +1,142 @@
+package devnet
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"google.golang.org/grpc"
+)
+
+// Node is one LND of the network.
+type Node struct {
+	server
+	name    string
+	dir     string
+	rpc     string // address for clients
+	peer    string // address for other nodes
+	network *Network
+
+	connection *grpc.ClientConn
+	pubkey     string // known once the node has run
+}
+
+// Name is the node's name in the network, which is also its alias.
+func (n *Node) Name() string { return n.name }
+
+// Address is the host and port of the node's gRPC interface. It stays the same until the network is stopped.
+func (n *Node) Address() string { return n.rpc }
+
+// TLSCert is the path of the certificate that the node shows to clients.
+func (n *Node) TLSCert() string { return filepath.Join(n.dir, "tls.cert") }
+
+// Macaroon is the path of the macaroon that permits everything.
+func (n *Node) Macaroon() string {
+	return filepath.Join(n.dir, "data", "chain", "bitcoin", "simnet", "admin.macaroon")
+}
+
+// Pubkey is the node's identity, in hex.
+func (n *Node) Pubkey() string { return n.pubkey }
+
+// Conn is a connection to the node with the admin macaroon. It outlives restarts of the node.
+func (n *Node) Conn() *grpc.ClientConn { return n.connection }
+
+// start starts the node and returns when it serves calls and has the newest block.
+func (n *Node) start(ctx context.Context) error {
+	if err := n.server.start(); err != nil {
+		return err
+	}
+	ctx, release := n.whileAlive(ctx)
+	defer release()
+	if err := until(ctx, 60*time.Second, n.name+" to serve calls", n.serves); err != nil {
+		return err
+	}
+	return until(ctx, 60*time.Second, n.name+" to know the newest block", func(ctx context.Context) (bool, error) {
+		info, err := lnrpc.NewLightningClient(n.connection).GetInfo(ctx, &lnrpc.GetInfoRequest{})
+		if err != nil {
+			return false, err
+		}
+		n.pubkey = info.IdentityPubkey
+		return info.SyncedToChain, nil
+	})
+}
+
+func (n *Node) serves(ctx context.Context) (bool, error) {
+	if n.connection == nil {
+		connection, err := dial(n.rpc, n.TLSCert(), n.Macaroon())
+		if err != nil {
+			return false, err // the node has not written its certificate yet, or its macaroon
+		}
+		n.connection = connection
+	}
+	state, err := lnrpc.NewStateClient(n.connection).GetState(ctx, &lnrpc.GetStateRequest{})
+	if err != nil {
+		return false, err
+	}
+	return state.State == lnrpc.WalletState_SERVER_ACTIVE, nil
+}
+
+func (n *Node) awaitHeight(ctx context.Context, height uint32) error {
+	missing := fmt.Sprintf("%s to know block %d", n.name, height)
+	return until(ctx, 30*time.Second, missing, func(ctx context.Context) (bool, error) {
+		info, err := lnrpc.NewLightningClient(n.connection).GetInfo(ctx, &lnrpc.GetInfoRequest{})
+		if err != nil {
+			return false, err
+		}
+		return info.BlockHeight >= height && info.SyncedToChain, nil
+	})
+}
+
+// StopNode ends a node in order. When it returns the node does not run.
+func (n *Network) StopNode(name string) { n.Node(name).stop() }
+
+// KillNode ends a node with SIGKILL, as a power failure would.
+func (n *Network) KillNode(name string) { n.Node(name).kill() }
+
+// StartNode starts a node again after StopNode or KillNode, at the same addresses, and returns when its channels to running
+// nodes can carry payments.
+func (n *Network) StartNode(ctx context.Context, name string) error {
+	if err := n.Node(name).start(ctx); err != nil {
+		return err
+	}
+	return n.awaitChannels(ctx, n.channelsOf(name))
+}
+
+// RestartNode is StopNode and StartNode.
+func (n *Network) RestartNode(ctx context.Context, name string) error {
+	n.StopNode(name)
+	return n.StartNode(ctx, name)
+}
+
+// configure writes the node's settings. Those beyond what a node must be told make it quick or keep it alone:
+//
+//   - trickledelay, sub-batch-delay: news of channels go out at once instead of in batches every half minute.
+//   - minbackoff, maxbackoff: peers that were restarted are found again at once.
+//   - channel-commit-interval: a payment goes on at once instead of waiting for others to share a signature with.
+//   - healthcheck: LND stops itself when the disk is nearly full or btcd is away for a moment, both usual on a developer's
+//     machine.
+//   - tlsdisableautofill: the certificate does not tell the machine's name and addresses.
+func (n *Node) configure(bin string, c *chain) error {
+	settings := [][2]string{
+		{"alias", n.name}, {"noseedbackup", "1"}, {"nobootstrap", "1"}, {"norest", "1"},
+		{"rpclisten", n.rpc}, {"listen", n.peer},
+		{"tlsdisableautofill", "1"}, {"tlsextradomain", "localhost"}, {"tlsextraip", "127.0.0.1"},
+		{"trickledelay", "50"}, {"gossip.sub-batch-delay", "50ms"}, {"minbackoff", "200ms"}, {"maxbackoff", "1s"},
+		{"maxpendingchannels", "10"}, {"channel-commit-interval", "5ms"},
+		{"healthcheck.chainbackend.attempts", "0"}, {"healthcheck.diskspace.attempts", "0"},
+		{"bitcoin.simnet", "1"}, {"bitcoin.node", "btcd"}, {"bitcoin.defaultchanconfs", "1"},
+		{"btcd.rpchost", c.rpc}, {"btcd.rpcuser", c.user}, {"btcd.rpcpass", c.password}, {"btcd.rpccert", c.cert},
+		{"db.backend", "sqlite"},
+	}
+	if err := writeSettings(filepath.Join(n.dir, "lnd.conf"), "Application Options", settings); err != nil {
+		return err
+	}
+	n.command.Name = "lnd (" + n.name + ")"
+	n.command.Path = filepath.Join(bin, "lnd")
+	n.command.Args = []string{"--lnddir", n.dir}
+	n.command.Dir = n.dir
+	n.command.Log = filepath.Join(n.dir, "lnd.log")
+	return nil
+}

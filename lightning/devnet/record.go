@@ -1,0 +1,102 @@
+package devnet
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
+)
+
+const recordFile = "network.json"
+
+// Record is what another process needs to know of a running network. It is a JSON file in the network's directory from the end
+// of the start to the beginning of the stop.
+type Record struct {
+	Nodes map[string]NodeRecord `json:"nodes"` // by name
+}
+
+// NodeRecord is how to reach a node.
+type NodeRecord struct {
+	Address  string `json:"address"` // of gRPC, host and port
+	Peer     string `json:"peer"`    // for other nodes, host and port
+	TLSCert  string `json:"tls"`     // path
+	Macaroon string `json:"macaroon"`
+	Pubkey   string `json:"pubkey"` // hex
+}
+
+// ErrNotRunning means that no network runs in a directory.
+var ErrNotRunning = errors.New("no Lightning network runs here")
+
+// ReadRecord reads the record of the network in dir. It fails with [ErrNotRunning] if there is none.
+func ReadRecord(dir string) (Record, error) {
+	var record Record
+	text, err := os.ReadFile(filepath.Join(dir, recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return record, fmt.Errorf("directory %s: %w", dir, ErrNotRunning)
+	}
+	if err != nil {
+		return record, err
+	}
+	return record, json.Unmarshal(text, &record)
+}
+
+func (n *Network) writeRecord() error {
+	record := Record{Nodes: map[string]NodeRecord{}}
+	for name, node := range n.nodes {
+		record.Nodes[name] = NodeRecord{
+			Address: node.rpc, Peer: node.peer, TLSCert: node.TLSCert(), Macaroon: node.Macaroon(), Pubkey: node.pubkey,
+		}
+	}
+	text, err := json.MarshalIndent(record, "", "\t")
+	if err != nil {
+		return err
+	}
+	// Renamed into place, so that a reader never meets half of it.
+	path := filepath.Join(n.options.Dir, recordFile)
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func (n *Network) removeRecord() { _ = os.Remove(filepath.Join(n.options.Dir, recordFile)) }
+
+// prepare chooses ports and a password and writes every program's settings.
+func (n *Network) prepare(made bool) error {
+	n.removeRecord() // of a network that was killed
+	ports, err := freeport.Pick(1 + 2*len(names))
+	if err != nil {
+		return err
+	}
+	dir := func(name string) (string, error) {
+		path := filepath.Join(n.options.Dir, name)
+		return path, os.MkdirAll(path, 0o700)
+	}
+	n.chain = &chain{rpc: loopback(ports[0]), user: "holdfast", password: rand.Text()}
+	n.chain.died, n.chain.command.Holds = n.died, n.claim
+	btcd, err := dir(chainDir)
+	if err != nil {
+		return err
+	}
+	if err := n.chain.configure(btcd, n.options.Bin); err != nil {
+		return err
+	}
+	for i, name := range names {
+		path, err := dir(name)
+		if err != nil {
+			return err
+		}
+		node := &Node{name: name, dir: path, rpc: loopback(ports[1+2*i]), peer: loopback(ports[2+2*i]), network: n}
+		node.died, node.command.Holds = n.died, n.claim
+		if err := node.configure(n.options.Bin, n.chain); err != nil {
+			return err
+		}
+		n.nodes[name] = node
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package devnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+var errEndedBySelf = errors.New("it ended by itself")
+
+// until asks done again and again until it says yes. An error of done is the present state of things, not the end: servers
+// that start refuse connections at first. When the patience is over, or the context ends, the error says what was missing and
+// what done said last.
+func until(ctx context.Context, patience time.Duration, missing string, done func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	again := time.NewTicker(25 * time.Millisecond)
+	defer again.Stop()
+	var last error
+	for {
+		ok, err := done(ctx)
+		if ok && err == nil {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			err := fmt.Errorf("waited for %s: %w", missing, context.Cause(ctx))
+			if last != nil {
+				err = fmt.Errorf("%w (last answer: %w)", err, last)
+			}
+			return err
+		case <-again.C:
+		}
+	}
+}
