@@ -1,0 +1,384 @@
+package community
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// ItemCreate writes a post or a comment.
+type ItemCreate struct {
+	paidaction.Base[ItemCreateArgs, ItemCreateResult]
+	Settings Settings
+}
+
+// ItemCreateArgs are a post (with a title) or a comment (with a parent).
+type ItemCreateArgs struct {
+	Title     string    `json:"title,omitempty"`
+	Body      string    `json:"body"`
+	Territory string    `json:"territory,omitempty"` // of a post; a comment has its root's
+	Parent    int64     `json:"parent,omitempty"`
+	Forwards  []Forward `json:"forwards,omitempty"`
+}
+
+// Forward gives a part of an item's zaps to somebody else.
+type Forward struct {
+	User int64 `json:"user"`
+	Pct  int   `json:"pct"` // of what the author would get
+}
+
+// ItemCreateResult is the item that was made.
+type ItemCreateResult struct {
+	Item int64 `json:"item"`
+}
+
+// KindItemCreate names the action.
+const KindItemCreate = "ITEM_CREATE"
+
+// Limits of spec 02 §2.4 and §2.5.
+const (
+	maxTitle    = 140
+	maxBody     = 40_000
+	maxForwards = 5
+	maxMentions = 10
+)
+
+// Spec follows the table of spec 02 §2.3.
+func (ItemCreate) Spec() paidaction.Spec {
+	return paidaction.Spec{Kind: KindItemCreate, Anonable: true, Methods: []paidaction.Method{
+		paidaction.FeeCredit, paidaction.RewardSats, paidaction.Optimistic, paidaction.Pessimistic}}
+}
+
+// Check refuses texts over their limits and forwards that give away more than there is.
+func (ItemCreate) Check(a ItemCreateArgs) error {
+	if a.Parent == 0 {
+		if err := checkText("title", strings.TrimSpace(a.Title), 1, maxTitle); err != nil {
+			return err
+		}
+		if err := checkText("text", a.Body, 0, maxBody); err != nil {
+			return err
+		}
+	} else {
+		if a.Title != "" || a.Territory != "" {
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "A comment has no title and no territory of its own.")
+		}
+		if err := checkText("text", strings.TrimSpace(a.Body), 1, maxBody); err != nil {
+			return err
+		}
+	}
+	if len(a.Forwards) > maxForwards {
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "Zaps can be forwarded to at most %d people.", maxForwards)
+	}
+	total, seen := 0, map[int64]bool{}
+	for _, f := range a.Forwards {
+		if f.Pct < 1 || f.Pct > 100 || seen[f.User] {
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "Each person to forward to needs one share between 1 and 100 percent.")
+		}
+		seen[f.User] = true
+		total += f.Pct
+	}
+	if total > 100 {
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "More than 100 percent cannot be forwarded.")
+	}
+	return nil
+}
+
+// Cost is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
+// (spec 05.19).
+func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
+	base, root, err := ic.base(ctx, tx, a)
+	if err != nil {
+		return 0, err
+	}
+	if tx.Payer == nil {
+		return base.Times(ic.Settings.AnonymousFactor)
+	}
+	if _, err := tx.DB.LockUser(ctx, *tx.Payer); err != nil {
+		return 0, fmt.Errorf("lock the author: %w", err)
+	}
+	spam, err := ic.spam(ctx, tx, a, root)
+	if err != nil {
+		return 0, err
+	}
+	cost := base
+	for range spam {
+		if cost, err = cost.Times(10); err != nil {
+			return 0, paidaction.Errorf(paidaction.CodeInvalidAmount, "You have written too much in a short time. Wait a few minutes.")
+		}
+	}
+	return cost, nil
+}
+
+// base is the price before any escalation, and the author of the thread's root for a comment.
+func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (cost paidaction.Msat, rootAuthor *int64, err error) {
+	if a.Parent == 0 {
+		if a.Territory == "" {
+			return ic.Settings.PostCost, nil, nil
+		}
+		t, err := tx.DB.GetTerritory(ctx, a.Territory)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return 0, nil, paidaction.Errorf(paidaction.CodeNotFound, "There is no such territory.")
+		}
+		return paidaction.Msat(t.BaseCostMsat), nil, err
+	}
+	parent, err := visibleItem(ctx, tx, a.Parent)
+	if err != nil {
+		return 0, nil, err
+	}
+	rootAuthor = parent.AuthorID
+	if len(parent.Ancestors) > 0 {
+		root, err := tx.DB.GetItem(ctx, parent.Ancestors[0])
+		if err != nil {
+			return 0, nil, fmt.Errorf("read the root: %w", err)
+		}
+		rootAuthor = root.AuthorID
+	}
+	if parent.Territory == nil {
+		return ic.Settings.CommentCost, rootAuthor, nil
+	}
+	t, err := tx.DB.GetTerritory(ctx, *parent.Territory)
+	return paidaction.Msat(t.ReplyCostMsat), rootAuthor, err
+}
+
+// spam is the number of tenfold rises: own posts within the window; for a comment own comments on the same parent and the
+// unbroken chain of own items above it, nothing in one's own thread.
+func (ic ItemCreate) spam(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, rootAuthor *int64) (int64, error) {
+	since := tx.Now.Add(-ic.Settings.SpamWindow)
+	if a.Parent == 0 {
+		return tx.DB.CountPostsSince(ctx, db.CountPostsSinceParams{AuthorID: tx.Payer, Since: since})
+	}
+	if rootAuthor != nil && *rootAuthor == *tx.Payer {
+		return 0, nil
+	}
+	siblings, err := tx.DB.CountCommentsSince(ctx, db.CountCommentsSinceParams{AuthorID: tx.Payer, ParentID: &a.Parent, Since: since})
+	if err != nil {
+		return 0, fmt.Errorf("count comments: %w", err)
+	}
+	chain, err := tx.DB.SelfReplyChain(ctx, db.SelfReplyChainParams{ParentID: a.Parent, AuthorID: tx.Payer, Since: since})
+	if err != nil {
+		return 0, fmt.Errorf("count the chain of own replies: %w", err)
+	}
+	return siblings + chain, nil
+}
+
+// visibleItem reads an item that everybody can see. Its author, ancestors and territory never change, so no lock is taken:
+// one on a popular item would make all who pay there wait for each other.
+func visibleItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, error) {
+	item, err := tx.DB.GetItem(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && (item.State != statePaid || item.DeletedAt != nil) {
+		return item, paidaction.Errorf(paidaction.CodeNotFound, "There is no such item.")
+	}
+	if err != nil {
+		return item, fmt.Errorf("read item %d: %w", id, err)
+	}
+	return item, nil
+}
+
+// Perform writes the item as pending, with all that hangs on it.
+func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (ItemCreateResult, error) {
+	row := db.InsertItemParams{AuthorID: tx.Payer, ActionID: tx.Action, Ancestors: []int64{}, Body: a.Body, At: tx.Now}
+	if a.Parent == 0 {
+		row.Title = new(strings.TrimSpace(a.Title))
+		if a.Territory != "" {
+			row.Territory = &a.Territory
+		}
+	} else {
+		parent, err := visibleItem(ctx, tx, a.Parent)
+		if err != nil {
+			return ItemCreateResult{}, err
+		}
+		row.ParentID, row.Territory = &a.Parent, parent.Territory
+		row.Ancestors = append(slices.Clone(parent.Ancestors), parent.ID)
+	}
+	id, err := tx.DB.InsertItem(ctx, row)
+	if err != nil {
+		return ItemCreateResult{}, fmt.Errorf("insert the item: %w", err)
+	}
+	if err := ic.claimFingerprint(ctx, tx, a, id); err != nil {
+		return ItemCreateResult{}, err
+	}
+	if err := ic.forwards(ctx, tx, a, id); err != nil {
+		return ItemCreateResult{}, err
+	}
+	if err := mention(ctx, tx, id, a.Body); err != nil {
+		return ItemCreateResult{}, err
+	}
+	if tx.Payer != nil {
+		if err := tx.DB.InsertSubscription(ctx, db.InsertSubscriptionParams{ItemID: id, UserID: *tx.Payer}); err != nil {
+			return ItemCreateResult{}, fmt.Errorf("subscribe the author: %w", err)
+		}
+	}
+	return ItemCreateResult{Item: id}, nil
+}
+
+// claimFingerprint refuses the same author, parent, title and text again within the window.
+func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, id int64) error {
+	var author int64
+	if tx.Payer != nil {
+		author = *tx.Payer
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q", author, a.Parent, strings.TrimSpace(a.Title), a.Body))
+	n, err := tx.DB.ClaimFingerprint(ctx, db.ClaimFingerprintParams{Fingerprint: sum[:], ItemID: id,
+		Until: tx.Now.Add(ic.Settings.DuplicateWindow), At: tx.Now})
+	if err != nil {
+		return fmt.Errorf("claim the fingerprint: %w", err)
+	}
+	if n == 0 {
+		return paidaction.Errorf(paidaction.CodeDuplicate, "The same was posted a moment ago.")
+	}
+	return nil
+}
+
+// forwards stores who else gets a share. Unknown people and the author are refused.
+func (ItemCreate) forwards(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, item int64) error {
+	if len(a.Forwards) == 0 {
+		return nil
+	}
+	rows := db.InsertForwardsParams{ItemID: item}
+	for _, f := range a.Forwards {
+		if tx.Payer != nil && f.User == *tx.Payer {
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "You cannot forward to yourself: what is not forwarded is yours.")
+		}
+		rows.Users, rows.Pcts = append(rows.Users, f.User), append(rows.Pcts, int16(f.Pct))
+	}
+	known, err := tx.DB.UsersByID(ctx, rows.Users)
+	if err != nil {
+		return fmt.Errorf("read the forwardees: %w", err)
+	}
+	if len(known) != len(rows.Users) {
+		return paidaction.Errorf(paidaction.CodeNotFound, "One of the people to forward to does not exist.")
+	}
+	if err := tx.DB.InsertForwards(ctx, rows); err != nil {
+		return fmt.Errorf("insert the forwards: %w", err)
+	}
+	return nil
+}
+
+var mentionPattern = regexp.MustCompile(`(?:^|[^a-z0-9_@])@([a-z0-9_]{1,32})\b`)
+
+// mention stores the known people among the first few @names of a text.
+func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) error {
+	var names []string
+	for _, m := range mentionPattern.FindAllStringSubmatch(text, -1) {
+		if len(names) < maxMentions && !slices.Contains(names, m[1]) {
+			names = append(names, m[1])
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	users, err := tx.DB.UsersByName(ctx, names)
+	if err != nil {
+		return fmt.Errorf("read the mentioned: %w", err)
+	}
+	ids := make([]int64, len(users))
+	for i, u := range users {
+		ids[i] = u.ID
+	}
+	if err := tx.DB.InsertMentions(ctx, db.InsertMentionsParams{ItemID: item, Users: ids}); err != nil {
+		return fmt.Errorf("insert the mentions: %w", err)
+	}
+	return nil
+}
+
+// OnPaid shows the item to everybody, counts it at its ancestors, and hands out the fee.
+func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+	item, err := tx.DB.GetItem(ctx, r.Item)
+	if err != nil {
+		return fmt.Errorf("read the item: %w", err)
+	}
+	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: statePaid}); err != nil {
+		return fmt.Errorf("show the item: %w", err)
+	}
+	if len(item.Ancestors) > 0 {
+		if err := tx.DB.AddComments(ctx, db.AddCommentsParams{ItemIds: item.Ancestors, At: tx.Now}); err != nil {
+			return fmt.Errorf("count the comment: %w", err)
+		}
+	}
+	return payFee(ctx, tx, item.Territory, tx.Cost, ic.Settings)
+}
+
+// payFee hands a fee to the territory's founder and the rewards pool.
+func payFee(ctx context.Context, tx *paidaction.Tx, territory *string, fee paidaction.Msat, s Settings) error {
+	if territory == nil {
+		return tx.PayFee(fee, nil, s.RewardsPct)
+	}
+	t, err := tx.DB.GetTerritory(ctx, *territory)
+	if err != nil {
+		return fmt.Errorf("read the territory: %w", err)
+	}
+	return tx.PayFee(fee, &t.FounderID, s.RewardsPct)
+}
+
+// OnFail leaves the item to its author alone, as failed, and lets the same text be posted again.
+func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: stateFailed}); err != nil {
+		return fmt.Errorf("mark the item: %w", err)
+	}
+	if err := tx.DB.FreeFingerprint(ctx, r.Item); err != nil {
+		return fmt.Errorf("free the fingerprint: %w", err)
+	}
+	return nil
+}
+
+// Retry keeps the item and has the new attempt pay for it.
+func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) (ItemCreateResult, error) {
+	n, err := tx.DB.RepointItem(ctx, db.RepointItemParams{ID: r.Item, ActionID: tx.Action, Previous: tx.Previous})
+	if err != nil {
+		return r, fmt.Errorf("re-point the item: %w", err)
+	}
+	if n == 0 {
+		return r, fmt.Errorf("item %d does not belong to action %d", r.Item, tx.Previous)
+	}
+	return r, ic.claimFingerprint(ctx, tx, a, r.Item)
+}
+
+// Describe is shown by the payer's wallet.
+func (ItemCreate) Describe(a ItemCreateArgs) string {
+	if a.Parent == 0 {
+		return "create a post"
+	}
+	return fmt.Sprintf("comment on #%d", a.Parent)
+}
+
+// AfterPaid tells those who were mentioned, and those who follow an item above.
+func (ItemCreate) AfterPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+	item, err := tx.DB.GetItem(ctx, r.Item)
+	if err != nil {
+		return fmt.Errorf("read the item: %w", err)
+	}
+	mentioned, err := tx.DB.Mentions(ctx, r.Item)
+	if err != nil {
+		return fmt.Errorf("read the mentions: %w", err)
+	}
+	if err := notify(ctx, tx, "MENTION", &r.Item, mentioned); err != nil {
+		return err
+	}
+	followers, err := tx.DB.SubscribersOf(ctx, item.Ancestors)
+	if err != nil {
+		return fmt.Errorf("read the followers: %w", err)
+	}
+	return notify(ctx, tx, "REPLY", &r.Item, followers)
+}
+
+// notify tells people of an action; the one who did it is not told.
+func notify(ctx context.Context, tx *paidaction.Tx, kind string, item *int64, users []int64) error {
+	users = slices.DeleteFunc(slices.Clone(users), func(u int64) bool { return tx.Payer != nil && u == *tx.Payer })
+	if len(users) == 0 {
+		return nil
+	}
+	err := tx.DB.InsertNotifications(ctx, db.InsertNotificationsParams{Users: users, Kind: kind, ActionID: tx.Action, ItemID: item, At: tx.Now})
+	if err != nil {
+		return fmt.Errorf("insert notifications: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package community
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Zap pays the author of an item, and lifts it.
+type Zap struct {
+	paidaction.Base[ZapArgs, ZapResult]
+	Settings Settings
+}
+
+// ZapArgs say which item gets how much, in whole sats.
+type ZapArgs struct {
+	Item int64 `json:"item"`
+	Sats int64 `json:"sats"`
+}
+
+// ZapResult is what was zapped.
+type ZapResult struct {
+	Item int64 `json:"item"`
+	Sats int64 `json:"sats"`
+}
+
+// KindZap names the action.
+const KindZap = "ZAP"
+
+// Spec follows the table of spec 02 §2.3.
+func (Zap) Spec() paidaction.Spec {
+	return paidaction.Spec{Kind: KindZap, Anonable: true, Methods: []paidaction.Method{
+		paidaction.P2P, paidaction.FeeCredit, paidaction.RewardSats, paidaction.Optimistic, paidaction.Pessimistic}}
+}
+
+// Check refuses amounts that nobody can zap.
+func (z Zap) Check(a ZapArgs) error {
+	if err := checkSats(a.Sats); err != nil {
+		return err
+	}
+	if a.Sats > z.Settings.MaxZap.Sats() {
+		return paidaction.Errorf(paidaction.CodeInvalidAmount, "A zap is at most %d sats.", z.Settings.MaxZap.Sats())
+	}
+	return nil
+}
+
+// Cost is what is zapped. Unpaid, deleted and own items are refused.
+func (Zap) Cost(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (paidaction.Msat, error) {
+	item, err := visibleItem(ctx, tx, a.Item)
+	if err != nil {
+		return 0, err
+	}
+	if tx.Payer != nil && item.AuthorID != nil && *tx.Payer == *item.AuthorID {
+		return 0, paidaction.Errorf(paidaction.CodeForbidden, "You cannot zap what you wrote.")
+	}
+	return paidaction.Sats(a.Sats)
+}
+
+// Perform notes the zap as pending.
+func (Zap) Perform(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (ZapResult, error) {
+	err := tx.DB.InsertZap(ctx, db.InsertZapParams{ActionID: tx.Action, ItemID: a.Item, UserID: tx.Payer, Msat: int64(tx.Cost)})
+	if err != nil {
+		return ZapResult{}, fmt.Errorf("insert the zap: %w", err)
+	}
+	return ZapResult(a), nil
+}
+
+// OnPaid splits the money, and counts the zap at the item, at its ancestors, and in the payer's vote.
+func (z Zap) OnPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResult) error {
+	if _, err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: statePaid}); err != nil {
+		return fmt.Errorf("mark the zap: %w", err)
+	}
+	item, err := tx.DB.GetItem(ctx, a.Item)
+	if err != nil {
+		return fmt.Errorf("read the item: %w", err)
+	}
+	if err := z.split(ctx, tx, item); err != nil {
+		return err
+	}
+	delta := db.AddZapParams{ItemID: item.ID, Msat: int64(tx.Cost), At: &tx.Now}
+	if tx.Asset() == ledger.Credits {
+		delta.CreditMsat = int64(tx.Cost)
+	}
+	if tx.Payer != nil {
+		if delta.Upvotes, delta.VoteMicros, err = z.vote(ctx, tx, item.ID); err != nil {
+			return err
+		}
+	}
+	if err := tx.DB.AddZap(ctx, delta); err != nil {
+		return fmt.Errorf("count the zap: %w", err)
+	}
+	if len(item.Ancestors) == 0 {
+		return nil
+	}
+	if err := tx.DB.AddCommentMsat(ctx, db.AddCommentMsatParams{ItemIds: item.Ancestors, Msat: int64(tx.Cost)}); err != nil {
+		return fmt.Errorf("count the zap at the ancestors: %w", err)
+	}
+	return nil
+}
+
+// split hands out the money: the sybil fee to founder and rewards; of the rest floor(pct × share) to each forwardee and
+// the remainder to the author. The share of an author whom nobody knows goes to the rewards.
+func (z Zap) split(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
+	fee := tx.Cost.Percent(z.Settings.SybilPct)
+	if err := payFee(ctx, tx, item.Territory, fee, z.Settings); err != nil {
+		return err
+	}
+	share := tx.Cost - fee
+	forwards, err := tx.DB.Forwards(ctx, item.ID)
+	if err != nil {
+		return fmt.Errorf("read the forwards: %w", err)
+	}
+	rest := share
+	for _, f := range forwards {
+		part := share.Percent(int(f.Pct))
+		if err := tx.Pay(ledger.UserCredits(f.UserID), part, "zap forwarded"); err != nil {
+			return err
+		}
+		rest -= part
+	}
+	if item.AuthorID == nil {
+		return tx.Pay(ledger.Rewards(tx.Asset()), rest, "zap of the anonymous")
+	}
+	return tx.Pay(ledger.UserCredits(*item.AuthorID), rest, "zap")
+}
+
+// vote adds the zap to what the payer has zapped the item with, and returns what that changes: an up-vote at the first
+// zap, and the difference of the weighted vote.
+func (Zap) vote(ctx context.Context, tx *paidaction.Tx, item int64) (upvotes, micros int64, err error) {
+	total, err := tx.DB.AddZapTotal(ctx, db.AddZapTotalParams{ItemID: item, UserID: *tx.Payer, Msat: int64(tx.Cost)})
+	if err != nil {
+		return 0, 0, fmt.Errorf("add to the payer's zaps: %w", err)
+	}
+	trust, err := tx.DB.Trust(ctx, *tx.Payer)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the payer's trust: %w", err)
+	}
+	before := paidaction.Msat(total) - tx.Cost
+	if before == 0 {
+		upvotes = 1
+	}
+	return upvotes, Vote(paidaction.Msat(total), trust) - Vote(before, trust), nil
+}
+
+// Vote is the weight of one person's zaps on one item, in millionths: log10(total in sats, at least 1) × trust. Each zap adds
+// the difference to the one before, log10(new ÷ max(old, 1)) × trust (spec 02 §2.4); as whole numbers these add up to the
+// same weight in whatever order the zaps come.
+func Vote(total paidaction.Msat, trustMicros int64) int64 {
+	sats := float64(max(total.Sats(), 1))
+	return int64(math.Round(math.Log10(sats) * float64(trustMicros)))
+}
+
+// OnFail marks that nothing was zapped.
+func (Zap) OnFail(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, _ ZapResult) error {
+	if _, err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: stateFailed}); err != nil {
+		return fmt.Errorf("mark the zap: %w", err)
+	}
+	return nil
+}
+
+// Retry has the new attempt pay for the zap.
+func (Zap) Retry(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, r ZapResult) (ZapResult, error) {
+	n, err := tx.DB.RepointZap(ctx, db.RepointZapParams{ActionID: tx.Action, Previous: tx.Previous, Msat: int64(tx.Cost)})
+	if err != nil {
+		return r, fmt.Errorf("re-point the zap: %w", err)
+	}
+	if n == 0 {
+		return r, fmt.Errorf("no zap belongs to action %d", tx.Previous)
+	}
+	return r, nil
+}
+
+// Describe is shown by the payer's wallet.
+func (Zap) Describe(a ZapArgs) string { return fmt.Sprintf("zap %d sats to #%d", a.Sats, a.Item) }
+
+// AfterPaid tells the author, and those to whom the author forwards.
+func (Zap) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResult) error {
+	item, err := tx.DB.GetItem(ctx, a.Item)
+	if err != nil {
+		return fmt.Errorf("read the item: %w", err)
+	}
+	forwards, err := tx.DB.Forwards(ctx, a.Item)
+	if err != nil {
+		return fmt.Errorf("read the forwards: %w", err)
+	}
+	users := make([]int64, 0, len(forwards)+1)
+	for _, f := range forwards {
+		users = append(users, f.UserID)
+	}
+	if item.AuthorID != nil {
+		users = append(users, *item.AuthorID)
+	}
+	return notify(ctx, tx, "ZAP", &a.Item, users)
+}

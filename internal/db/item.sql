@@ -1,0 +1,139 @@
+-- name: InsertItem :one
+INSERT INTO item (author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at)
+VALUES (sqlc.narg(author_id), @action_id, 'PENDING', sqlc.narg(territory), sqlc.narg(parent_id), @ancestors, sqlc.narg(title), @body, @at)
+RETURNING id;
+
+-- name: GetItem :one
+SELECT * FROM item WHERE id = $1;
+
+-- name: LockItem :one
+SELECT * FROM item WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: MarkItem :execrows
+UPDATE item SET state = @state WHERE id = @id AND state <> @state;
+
+-- name: RepointItem :execrows
+UPDATE item SET state = 'PENDING', action_id = @action_id WHERE id = @id AND action_id = @previous;
+
+-- name: ClaimFingerprint :execrows
+-- 0 rows: the same was posted a moment ago. One statement on one key decides, whoever comes at the same time.
+INSERT INTO item_fingerprint (fingerprint, item_id, until) VALUES (@fingerprint, @item_id, @until)
+ON CONFLICT (fingerprint) DO UPDATE SET item_id = excluded.item_id, until = excluded.until
+WHERE item_fingerprint.until <= @at::timestamptz OR item_fingerprint.item_id = excluded.item_id;
+
+-- name: FreeFingerprint :exec
+DELETE FROM item_fingerprint WHERE item_id = $1;
+
+-- name: CountPostsSince :one
+-- Own posts that count as spam: what failed does not. The payer is locked by the caller.
+SELECT count(*) FROM item WHERE author_id = @author_id AND parent_id IS NULL AND state <> 'FAILED' AND created_at > @since;
+
+-- name: CountCommentsSince :one
+SELECT count(*) FROM item WHERE author_id = @author_id AND parent_id = @parent_id AND state <> 'FAILED' AND created_at > @since;
+
+-- name: SelfReplyChain :one
+-- How many items up from the parent, without a gap, are the author's own: replies to oneself.
+WITH RECURSIVE chain AS (
+    SELECT item.id, item.parent_id, 1 AS depth FROM item
+    WHERE item.id = @parent_id AND item.author_id = @author_id AND item.created_at > @since
+    UNION ALL
+    SELECT item.id, item.parent_id, chain.depth + 1 FROM item JOIN chain ON item.id = chain.parent_id
+    WHERE item.author_id = @author_id AND item.created_at > @since AND chain.depth < 100
+)
+SELECT count(*) FROM chain;
+
+-- name: InsertForwards :exec
+INSERT INTO item_forward (item_id, user_id, pct) SELECT @item_id::bigint, unnest(@users::bigint[]), unnest(@pcts::smallint[]);
+
+-- name: Forwards :many
+SELECT user_id, pct FROM item_forward WHERE item_id = $1 ORDER BY user_id;
+
+-- name: InsertMentions :exec
+INSERT INTO item_mention (item_id, user_id) SELECT @item_id::bigint, unnest(@users::bigint[]) ON CONFLICT DO NOTHING;
+
+-- name: Mentions :many
+SELECT user_id FROM item_mention WHERE item_id = $1 ORDER BY user_id;
+
+-- name: InsertSubscription :exec
+INSERT INTO item_subscription (item_id, user_id) VALUES (@item_id, @user_id) ON CONFLICT DO NOTHING;
+
+-- name: SubscribersOf :many
+SELECT DISTINCT user_id FROM item_subscription WHERE item_id = ANY(@item_ids::bigint[]) ORDER BY user_id;
+
+-- name: AddComments :exec
+-- Appended, not added to the ancestors' rows: a popular root is never a row that every comment waits for.
+INSERT INTO item_delta (item_id, comments, last_comment_at) SELECT unnest(@item_ids::bigint[]), 1, @at::timestamptz;
+
+-- name: AddZap :exec
+INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
+VALUES (@item_id, @msat, @credit_msat, @upvotes, @vote_micros, @at);
+
+-- name: AddCommentMsat :exec
+INSERT INTO item_delta (item_id, comment_msat) SELECT unnest(@item_ids::bigint[]), @msat::bigint;
+
+-- name: ItemsToFold :many
+SELECT DISTINCT item_id FROM (SELECT item_id FROM item_delta ORDER BY id LIMIT @page) AS oldest ORDER BY item_id;
+
+-- name: LockItems :many
+SELECT id FROM item WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: FoldItems :execrows
+-- The items are locked by the caller; what is summed is what this very statement deletes.
+WITH gone AS (
+    DELETE FROM item_delta WHERE item_id = ANY(@ids::bigint[]) RETURNING *
+), sums AS (
+    SELECT item_id, sum(msat)::bigint AS msat, sum(credit_msat)::bigint AS credit_msat, sum(comment_msat)::bigint AS comment_msat,
+        sum(upvotes)::bigint AS upvotes, sum(vote_micros)::bigint AS vote_micros, sum(comments)::bigint AS comments,
+        max(last_zap_at) AS last_zap_at, max(last_comment_at) AS last_comment_at
+    FROM gone GROUP BY item_id
+)
+UPDATE item SET
+    msat = item.msat + sums.msat, credit_msat = item.credit_msat + sums.credit_msat,
+    comment_msat = item.comment_msat + sums.comment_msat, upvotes = item.upvotes + sums.upvotes,
+    vote_micros = item.vote_micros + sums.vote_micros, comments = item.comments + sums.comments,
+    last_zap_at = greatest(item.last_zap_at, sums.last_zap_at), last_comment_at = greatest(item.last_comment_at, sums.last_comment_at)
+FROM sums WHERE item.id = sums.item_id;
+
+-- name: ItemsByID :many
+-- Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
+-- A time of 'epoch' means never.
+SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
+    item.created_at,
+    (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
+    (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
+    (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
+    (item.comments + coalesce(d.comments, 0))::bigint AS comments,
+    coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
+    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at
+FROM item LEFT JOIN LATERAL (
+    SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
+        sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,
+        max(x.last_comment_at) AS last_comment_at
+    FROM item_delta x WHERE x.item_id = item.id
+) d ON true
+WHERE item.id = ANY(@ids::bigint[]) AND item.deleted_at IS NULL
+    AND (item.state = 'PAID' OR item.author_id = sqlc.narg(viewer)::bigint);
+
+-- name: NewPosts :many
+SELECT id FROM item WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND id < @before ORDER BY id DESC LIMIT @page;
+
+-- name: CommentIDs :many
+SELECT id, parent_id FROM item
+WHERE parent_id = ANY(@parents::bigint[]) AND deleted_at IS NULL AND (state = 'PAID' OR author_id = sqlc.narg(viewer)::bigint)
+ORDER BY id LIMIT @page;
+
+-- name: InsertTerritory :exec
+INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: GetTerritory :one
+SELECT * FROM territory WHERE name = $1;
+
+-- name: InsertNotifications :exec
+-- Repeatable: the job that writes these runs at least once.
+INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
+SELECT unnest(@users::bigint[]), @kind::text, @action_id::bigint, sqlc.narg(item_id)::bigint, @at::timestamptz
+ON CONFLICT (action_id, user_id, kind) DO NOTHING;
+
+-- name: NotificationsOf :many
+SELECT * FROM notification WHERE user_id = @user_id AND id < @before ORDER BY id DESC LIMIT @page;
