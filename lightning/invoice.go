@@ -65,8 +65,8 @@ func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidacti
 	if view.State, err = invoiceState(found.State); err != nil {
 		return paidaction.NodeInvoice{}, err
 	}
-	// amt_paid_msat is kept by LND beside the HTLCs and lags for parts that were cancelled; the HTLCs are what the node
-	// really holds or took (spec 01 §1.5).
+	// Not amt_paid_msat: LND leaves it as it is when it cancels a held invoice, so it shows money that went back. The HTLCs
+	// are what the node really holds or took (spec 01 §1.5).
 	for _, htlc := range found.Htlcs {
 		switch htlc.State {
 		case lnrpc.InvoiceHTLCState_ACCEPTED:

@@ -75,13 +75,13 @@ func (n *Node) Pay(h paidaction.Hash, p Payment) error {
 }
 
 // PayBolt11 pays an invoice that this node issued, as Pay does.
-func (n *Node) PayBolt11(bolt11 string) error {
+func (n *Node) PayBolt11(bolt11 string, p Payment) error {
 	n.mu.Lock()
 	for _, inv := range n.added {
 		if inv.Bolt11 == bolt11 {
 			h := inv.Request.Hash
 			n.mu.Unlock()
-			return n.Pay(h, Payment{})
+			return n.Pay(h, p)
 		}
 	}
 	n.mu.Unlock()

@@ -235,7 +235,7 @@ func TestReplay(t *testing.T) {
 	for seed := byte(1); seed <= 4; seed++ {
 		open(t, n, request(seed, false))
 	}
-	if err := n.PayBolt11(lookup(t, n, request(2, false).Hash).Bolt11); err != nil {
+	if err := n.PayBolt11(lookup(t, n, request(2, false).Hash).Bolt11, simnode.Payment{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.CancelInvoice(t.Context(), request(3, false).Hash); err != nil {

@@ -1,0 +1,261 @@
+package lightning_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode/nodetest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+func TestConformance(t *testing.T) {
+	nodetest.Run(t, func(t *testing.T) nodetest.Env {
+		env := nodetest.NewSim()
+		env.Through = lndtest.New(t, env.Sim).Client()
+		return env
+	})
+}
+
+// fixture is a client, the server it talks to, and the node behind.
+func fixture(t *testing.T) (*lightning.Client, *lndtest.Server, *simnode.Node) {
+	t.Helper()
+	node := simnode.New("alice", time.Now)
+	server := lndtest.New(t, node)
+	return server.Client(), server, node
+}
+
+func request(seed byte, hold bool) paidaction.InvoiceRequest {
+	p := paidaction.Preimage{seed}
+	return paidaction.InvoiceRequest{
+		Hold: hold, Preimage: p, Hash: p.Hash(), Amount: 123_456, Memo: "a post", Expiry: time.Hour, CLTVDelta: 80,
+	}
+}
+
+func TestReceivedAndExpiryIgnoreCancelledParts(t *testing.T) {
+	t.Parallel()
+	c, _, node := fixture(t)
+	r := request(1, true)
+	if _, err := c.OpenInvoice(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	part, err := node.AddPart(r.Hash, 100_000, 0, 185)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.CancelPart(r.Hash, part); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Pay(r.Hash, simnode.Payment{ExpiryHeights: []uint32{400, 300}}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.LookupInvoice(t.Context(), r.Hash)
+	if err != nil || v.State != paidaction.InvoiceAccepted || v.Received != 123_456 || v.ExpiryHeight != 300 {
+		t.Fatalf("%v %+v", err, v)
+	}
+	if err := c.CancelInvoice(t.Context(), r.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := c.LookupInvoice(t.Context(), r.Hash); err != nil || v.Received != 0 || v.ExpiryHeight != 0 {
+		t.Fatalf("%v %+v", err, v)
+	}
+}
+
+func TestFaultsAreUnknown(t *testing.T) {
+	t.Parallel()
+	c, server, node := fixture(t)
+	r := request(1, true)
+	node.FailAfter(simnode.MethodOpen, 1)
+	if _, err := c.OpenInvoice(t.Context(), r); !errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatalf("answer lost: %v", err)
+	}
+	bolt11, err := c.OpenInvoice(t.Context(), r)
+	if err != nil || !strings.HasPrefix(bolt11, "lnbcrt") {
+		t.Fatalf("opened again: %q, %v", bolt11, err)
+	}
+	server.SetStarting(true)
+	if _, err := c.LookupInvoice(t.Context(), r.Hash); !errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatalf("starting: %v", err)
+	}
+	server.SetStarting(false)
+	server.Stop()
+	if _, err := c.LookupInvoice(t.Context(), r.Hash); !errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatalf("stopped: %v", err)
+	}
+	server.Restart()
+	if err := eventually(t, func() error { _, err := c.LookupInvoice(t.Context(), r.Hash); return err }); err != nil {
+		t.Fatalf("restarted: %v", err)
+	}
+}
+
+// eventually calls what until it reaches the node: the client redials by itself within about a second.
+func eventually(t *testing.T, what func() error) error {
+	t.Helper()
+	retry := time.NewTicker(10 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		err := what()
+		if !errors.Is(err, lightning.ErrUnreachable) {
+			return err
+		}
+		select {
+		case <-t.Context().Done():
+			return err
+		case <-retry.C:
+		}
+	}
+}
+
+func TestEveryCallHasADeadline(t *testing.T) {
+	t.Parallel()
+	_, server, node := fixture(t)
+	cfg := server.Config()
+	cfg.CallTimeout = 20 * time.Millisecond
+	c := server.Dial(cfg)
+	released := make(chan struct{})
+	node.Before(simnode.MethodLookup, func(paidaction.Hash) { <-released })
+	defer close(released)
+	_, err := c.LookupInvoice(context.Background(), paidaction.Hash{1})
+	if !errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatal(err)
+	}
+}
+
+func TestTheCallersContextShows(t *testing.T) {
+	t.Parallel()
+	c, _, _ := fixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.LookupInvoice(ctx, paidaction.Hash{1})
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatal(err)
+	}
+}
+
+func TestStreamsEndWithTheirNode(t *testing.T) {
+	t.Parallel()
+	c, server, node := fixture(t)
+	for what, end := range map[string]func(){"dropped": node.DropStreams, "stopped": server.Stop} {
+		errs := make(chan error, 3)
+		go func() {
+			errs <- c.WatchInvoices(t.Context(), 0, 0, func(paidaction.InvoiceEvent) error { return nil })
+		}()
+		go func() {
+			errs <- c.WatchInvoice(t.Context(), paidaction.Hash{1}, func(paidaction.InvoiceEvent) error { return nil })
+		}()
+		go func() { errs <- c.WatchBlocks(t.Context(), func(uint32) error { return nil }) }()
+		if err := node.AwaitStreams(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		end()
+		for range 3 {
+			if err := <-errs; !errors.Is(err, lightning.ErrStreamEnded) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		server.Stop()
+		server.Restart()
+		if err := eventually(t, func() error { _, err := c.Info(t.Context()); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	if err := c.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.Deny("/invoicesrpc.Invoices/SettleInvoice", "/routerrpc.Router/SendPaymentV2")
+	err := c.Check(t.Context())
+	if !errors.Is(err, lightning.ErrNotPermitted) || !strings.Contains(err.Error(), "uri:/invoicesrpc.Invoices/SettleInvoice") ||
+		!strings.Contains(err.Error(), "uri:/routerrpc.Router/SendPaymentV2") {
+		t.Fatal(err)
+	}
+	if err := c.SettleInvoice(t.Context(), paidaction.Preimage{1}); !errors.Is(err, lightning.ErrNotPermitted) {
+		t.Fatal(err)
+	}
+	server.Deny()
+	server.SetVersion("0.17.5-beta commit=v0.17.5-beta")
+	if err := c.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "0.18") {
+		t.Fatal(err)
+	}
+	cfg := server.Config()
+	cfg.Network = "mainnet"
+	server.SetVersion("1.0.0")
+	if err := server.Dial(cfg).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "mainnet") {
+		t.Fatal(err)
+	}
+}
+
+func TestDialRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	_, server, _ := fixture(t)
+	for what, change := range map[string]func(*lightning.Config){
+		"no name":       func(c *lightning.Config) { c.Name = "" },
+		"no address":    func(c *lightning.Config) { c.Address = "" },
+		"no macaroon":   func(c *lightning.Config) { c.MacaroonHex = "" },
+		"half macaroon": func(c *lightning.Config) { c.MacaroonHex = c.MacaroonHex[:40] },
+		"no PEM":        func(c *lightning.Config) { c.TLSCertPEM = []byte("cert") },
+	} {
+		cfg := server.Config()
+		change(&cfg)
+		if _, err := lightning.Dial(t.Context(), cfg); err == nil {
+			t.Errorf("%s: dialled", what)
+		} else if cfg.MacaroonHex != "" && strings.Contains(err.Error(), cfg.MacaroonHex) {
+			t.Errorf("%s: the macaroon is in the error", what)
+		}
+	}
+}
+
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	first, _, firstNode := fixture(t)
+	secondNode := simnode.New("bob", time.Now)
+	secondServer := lndtest.New(t, secondNode)
+	second := secondServer.Client()
+	// Each pool asks afresh.
+	issuer := func() (string, error) {
+		nodes, err := lightning.NewNodes(first, second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := nodes.Issuer(t.Context())
+		asked := len(firstNode.Calls())
+		if again, _ := nodes.Issuer(t.Context()); again != name || len(firstNode.Calls()) != asked {
+			t.Errorf("%q, then %q; the answer is not remembered", name, again)
+		}
+		return name, err
+	}
+	if name, err := issuer(); err != nil || name != "alice" {
+		t.Fatal(name, err)
+	}
+	firstNode.SetSynced(false)
+	if name, err := issuer(); err != nil || name != "bob" {
+		t.Fatal(name, err)
+	}
+	secondServer.Stop()
+	if _, err := issuer(); !errors.Is(err, paidaction.Refused(paidaction.CodeLightningUnavailable)) ||
+		!errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatal(err)
+	}
+	nodes, err := lightning.NewNodes(first, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := nodes.Node("bob"); err != nil || n != paidaction.Node(second) {
+		t.Fatal(n, err)
+	}
+	if n, err := nodes.Node("carol"); n != nil || !errors.Is(err, paidaction.Refused(paidaction.CodeLightningUnavailable)) {
+		t.Fatal(n, err)
+	}
+	if _, err := lightning.NewNodes(first, first); err == nil {
+		t.Fatal("two nodes with one name")
+	}
+}

@@ -1,0 +1,83 @@
+package lndtest
+
+import (
+	"context"
+	"encoding/hex"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/verrpc"
+	"github.com/lightningnetwork/lnd/zpay32"
+)
+
+// chainServer is chainrpc.ChainNotifier.
+type chainServer struct {
+	chainrpc.UnimplementedChainNotifierServer
+	*Server
+}
+
+// versionServer is verrpc.Versioner.
+type versionServer struct {
+	verrpc.UnimplementedVersionerServer
+	*Server
+}
+
+func (s *mainServer) GetInfo(ctx context.Context, _ *lnrpc.GetInfoRequest) (*lnrpc.GetInfoResponse, error) {
+	chain, err := s.Node.Chain(ctx)
+	if err != nil {
+		return nil, answer(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &lnrpc.GetInfoResponse{
+		IdentityPubkey: hex.EncodeToString(nodeKey(s.Node.Name()).PubKey().SerializeCompressed()),
+		Alias:          s.Node.Name(), Version: s.version,
+		Chains:      []*lnrpc.Chain{{Chain: "bitcoin", Network: network.Name}},
+		BlockHeight: chain.Height, SyncedToChain: chain.Synced,
+	}, nil
+}
+
+func (s *versionServer) GetVersion(context.Context, *verrpc.VersionRequest) (*verrpc.Version, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &verrpc.Version{Version: s.version}, nil
+}
+
+// CheckMacaroonPermissions answers InvalidArgument where the macaroon is not enough, as LND does.
+func (s *mainServer) CheckMacaroonPermissions(_ context.Context, in *lnrpc.CheckMacPermRequest) (*lnrpc.CheckMacPermResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.permits(in.Macaroon, in.FullMethod); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return &lnrpc.CheckMacPermResponse{Valid: true}, nil
+}
+
+func (s *mainServer) DecodePayReq(_ context.Context, in *lnrpc.PayReqString) (*lnrpc.PayReq, error) {
+	decoded, err := zpay32.Decode(in.PayReq, network)
+	if err != nil {
+		return nil, err
+	}
+	m := &lnrpc.PayReq{
+		Destination: hex.EncodeToString(decoded.Destination.SerializeCompressed()),
+		PaymentHash: hex.EncodeToString(decoded.PaymentHash[:]),
+		Timestamp:   decoded.Timestamp.Unix(), Expiry: int64(decoded.Expiry().Seconds()),
+		CltvExpiry: int64(decoded.MinFinalCLTVExpiry()),
+	}
+	if decoded.MilliSat != nil {
+		m.NumMsat, m.NumSatoshis = int64(*decoded.MilliSat), int64(decoded.MilliSat.ToSatoshis())
+	}
+	if decoded.Description != nil {
+		m.Description = *decoded.Description
+	}
+	return m, nil
+}
+
+func (s *chainServer) RegisterBlockEpochNtfn(_ *chainrpc.BlockEpoch, out chainrpc.ChainNotifier_RegisterBlockEpochNtfnServer) error {
+	return answer(s.Node.WatchBlocks(out.Context(), func(height uint32) error {
+		return out.Send(&chainrpc.BlockEpoch{Height: height, Hash: make([]byte, 32)})
+	}))
+}

@@ -1,0 +1,186 @@
+package lndtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lightningnetwork/lnd/invoices"
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// mainServer is lnrpc.Lightning.
+type mainServer struct {
+	lnrpc.UnimplementedLightningServer
+	*Server
+}
+
+// invoicesServer is invoicesrpc.Invoices.
+type invoicesServer struct {
+	invoicesrpc.UnimplementedInvoicesServer
+	*Server
+}
+
+// bytes32 reads a hash or preimage as LND's lntypes do.
+func bytes32(raw []byte) (b [32]byte, err error) {
+	if len(raw) != len(b) {
+		return b, fmt.Errorf("invalid hash length of %v, want %v", len(raw), len(b))
+	}
+	copy(b[:], raw)
+	return b, nil
+}
+
+func (s *mainServer) AddInvoice(ctx context.Context, in *lnrpc.Invoice) (*lnrpc.AddInvoiceResponse, error) {
+	preimage, err := bytes32(in.RPreimage)
+	if err != nil {
+		return nil, err
+	}
+	added, err := s.Node.Add(ctx, paidaction.InvoiceRequest{
+		Preimage: preimage, Hash: sha256.Sum256(preimage[:]), Amount: paidaction.Msat(in.ValueMsat), Memo: in.Memo,
+		Expiry: time.Duration(in.Expiry) * time.Second, CLTVDelta: uint32(in.CltvExpiry),
+	})
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &lnrpc.AddInvoiceResponse{
+		RHash: added.Request.Hash[:], PaymentRequest: added.Bolt11, AddIndex: added.AddIndex,
+	}, nil
+}
+
+func (s *invoicesServer) AddHoldInvoice(
+	ctx context.Context, in *invoicesrpc.AddHoldInvoiceRequest,
+) (*invoicesrpc.AddHoldInvoiceResp, error) {
+	hash, err := bytes32(in.Hash)
+	if err != nil {
+		return nil, err
+	}
+	added, err := s.Node.Add(ctx, paidaction.InvoiceRequest{
+		Hold: true, Hash: hash, Amount: paidaction.Msat(in.ValueMsat), Memo: in.Memo,
+		Expiry: time.Duration(in.Expiry) * time.Second, CLTVDelta: uint32(in.CltvExpiry),
+	})
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &invoicesrpc.AddHoldInvoiceResp{PaymentRequest: added.Bolt11, AddIndex: added.AddIndex}, nil
+}
+
+func (s *mainServer) LookupInvoice(ctx context.Context, in *lnrpc.PaymentHash) (*lnrpc.Invoice, error) {
+	hash, err := bytes32(in.RHash)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Node.Lookup(ctx, hash)
+	if errors.Is(err, paidaction.ErrInvoiceNotFound) {
+		return nil, status.Error(codes.NotFound, invoices.ErrInvoiceNotFound.Error())
+	}
+	if err != nil {
+		return nil, answer(err)
+	}
+	return rpcInvoice(found), nil
+}
+
+// SettleInvoice succeeds, as LND's, on what was settled before.
+func (s *invoicesServer) SettleInvoice(ctx context.Context, in *invoicesrpc.SettleInvoiceMsg) (*invoicesrpc.SettleInvoiceResp, error) {
+	preimage, err := bytes32(in.Preimage)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Node.Settle(ctx, preimage); err != nil && !errors.Is(err, simnode.ErrAlreadySettled) {
+		return nil, answer(err)
+	}
+	return &invoicesrpc.SettleInvoiceResp{}, nil
+}
+
+// CancelInvoice fails, as LND's, on what was settled before.
+func (s *invoicesServer) CancelInvoice(ctx context.Context, in *invoicesrpc.CancelInvoiceMsg) (*invoicesrpc.CancelInvoiceResp, error) {
+	hash, err := bytes32(in.PaymentHash)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Node.Cancel(ctx, hash); err != nil {
+		return nil, answer(err)
+	}
+	return &invoicesrpc.CancelInvoiceResp{}, nil
+}
+
+func (s *mainServer) SubscribeInvoices(in *lnrpc.InvoiceSubscription, out lnrpc.Lightning_SubscribeInvoicesServer) error {
+	return answer(s.Node.WatchInvoices(out.Context(), in.AddIndex, in.SettleIndex, s.sender(out.Send)))
+}
+
+func (s *invoicesServer) SubscribeSingleInvoice(
+	in *invoicesrpc.SubscribeSingleInvoiceRequest, out invoicesrpc.Invoices_SubscribeSingleInvoiceServer,
+) error {
+	hash, err := bytes32(in.RHash)
+	if err != nil {
+		return err
+	}
+	return answer(s.Node.WatchInvoice(out.Context(), hash, s.sender(out.Send)))
+}
+
+// sender sends the invoice of an event, in the state the event speaks of: LND queues whole invoices.
+func (s *Server) sender(send func(*lnrpc.Invoice) error) func(paidaction.InvoiceEvent) error {
+	return func(e paidaction.InvoiceEvent) error {
+		inv, ok := s.Node.Inspect(e.Hash)
+		if !ok {
+			return nil // wiped meanwhile
+		}
+		m := rpcInvoice(inv)
+		state := inv
+		state.State = e.State
+		m.State, m.SettleIndex = rpcState(state), e.SettleIndex
+		return send(m)
+	}
+}
+
+func rpcInvoice(inv simnode.Invoice) *lnrpc.Invoice {
+	addr := paymentAddr(inv.Request.Hash)
+	m := &lnrpc.Invoice{
+		Memo: inv.Request.Memo, RHash: inv.Request.Hash[:], State: rpcState(inv),
+		Value: inv.Request.Amount.Sats(), ValueMsat: int64(inv.Request.Amount),
+		CreationDate: unix(inv.Created), SettleDate: unix(inv.Settled), Expiry: int64(inv.Request.Expiry.Seconds()),
+		CltvExpiry: uint64(inv.Request.CLTVDelta), PaymentRequest: inv.Bolt11, PaymentAddr: addr[:],
+		AddIndex: inv.AddIndex, SettleIndex: inv.SettleIndex,
+	}
+	if !inv.Request.Preimage.IsZero() {
+		m.RPreimage = inv.Request.Preimage[:]
+	}
+	for _, p := range inv.Parts {
+		m.Htlcs = append(m.Htlcs, &lnrpc.InvoiceHTLC{
+			ChanId: 1, HtlcIndex: uint64(p.ID), AmtMsat: uint64(p.Msat), MppTotalAmtMsat: uint64(p.Total),
+			ExpiryHeight: int32(p.ExpiryHeight), AcceptHeight: int32(p.AcceptHeight), State: partStates[p.State],
+		})
+		// LND keeps amt_paid_msat when it cancels a held invoice. Here it counts every part there ever was: who believes it
+		// books money that went back.
+		if inv.State != paidaction.InvoiceOpen {
+			m.AmtPaidMsat += int64(p.Msat)
+		}
+	}
+	return m
+}
+
+var partStates = map[simnode.PartState]lnrpc.InvoiceHTLCState{
+	simnode.PartAccepted: lnrpc.InvoiceHTLCState_ACCEPTED,
+	simnode.PartSettled:  lnrpc.InvoiceHTLCState_SETTLED,
+	simnode.PartCanceled: lnrpc.InvoiceHTLCState_CANCELED,
+}
+
+func rpcState(inv simnode.Invoice) lnrpc.Invoice_InvoiceState {
+	switch inv.State {
+	case paidaction.InvoiceAccepted:
+		return lnrpc.Invoice_ACCEPTED
+	case paidaction.InvoiceSettled:
+		return lnrpc.Invoice_SETTLED
+	case paidaction.InvoiceCanceled:
+		return lnrpc.Invoice_CANCELED
+	}
+	return lnrpc.Invoice_OPEN
+}

@@ -1,0 +1,105 @@
+package lndtest
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
+	paymentsdb "github.com/lightningnetwork/lnd/payments/db"
+	"github.com/lightningnetwork/lnd/zpay32"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// payment is what the server does with a payment.
+type payment struct {
+	updates []*lnrpc.Payment
+	sent    *routerrpc.SendPaymentRequest // nil until SendPaymentV2
+}
+
+// routerServer is routerrpc.Router.
+type routerServer struct {
+	routerrpc.UnimplementedRouterServer
+	*Server
+}
+
+// Script says what the streams of a payment report, in order, once it is sent; then they end. The hash is filled in. Scripted
+// anew, a payment under way reports the new updates to those who track it.
+func (s *Server) Script(h paidaction.Hash, updates ...*lnrpc.Payment) {
+	for _, u := range updates {
+		u.PaymentHash = h.String()
+	}
+	s.set(func() {
+		p := &payment{updates: updates}
+		if old, ok := s.payments[h]; ok {
+			p.sent = old.sent
+		}
+		s.payments[h] = p
+	})
+}
+
+// Sent is the request with which the payment was sent; nil if it was not.
+func (s *Server) Sent(h paidaction.Hash) *routerrpc.SendPaymentRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.payments[h]; ok {
+		return p.sent
+	}
+	return nil
+}
+
+func (s *routerServer) SendPaymentV2(in *routerrpc.SendPaymentRequest, out routerrpc.Router_SendPaymentV2Server) error {
+	decoded, err := zpay32.Decode(in.PaymentRequest, network)
+	if err != nil {
+		return err
+	}
+	if validUntil := decoded.Timestamp.Add(decoded.Expiry()); time.Now().After(validUntil) {
+		return fmt.Errorf("invoice expired. Valid until %v", validUntil)
+	}
+	updates, err := s.send(*decoded.PaymentHash, in)
+	if err != nil {
+		return err
+	}
+	return stream(updates, out.Send)
+}
+
+func (s *routerServer) TrackPaymentV2(in *routerrpc.TrackPaymentRequest, out routerrpc.Router_TrackPaymentV2Server) error {
+	hash, err := bytes32(in.PaymentHash)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	p, ok := s.payments[hash]
+	s.mu.Unlock()
+	if !ok || p.sent == nil {
+		return status.Error(codes.NotFound, paymentsdb.ErrPaymentNotInitiated.Error())
+	}
+	return stream(p.updates, out.Send)
+}
+
+func (s *Server) send(h paidaction.Hash, in *routerrpc.SendPaymentRequest) ([]*lnrpc.Payment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.payments[h]
+	if !ok {
+		return nil, fmt.Errorf("no script for payment %s", h)
+	}
+	if p.sent != nil {
+		return nil, status.Error(codes.AlreadyExists, paymentsdb.ErrPaymentExists.Error())
+	}
+	p.sent = in
+	return p.updates, nil
+}
+
+func stream(updates []*lnrpc.Payment, send func(*lnrpc.Payment) error) error {
+	for _, u := range updates {
+		if err := send(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}

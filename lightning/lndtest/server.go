@@ -1,0 +1,238 @@
+// Package lndtest is an LND server for tests: the gRPC services that package lightning uses, over TLS and with macaroons, but
+// in memory, in front of a simulated node. It answers with LND's codes and texts (0.21), so that the client's reading of them
+// is tested; the node's faults (calls that fail, streams that drop, repeat, wait and reorder) pass through.
+package lndtest
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"gopkg.in/macaroon.v2"
+
+	"github.com/lightningnetwork/lnd/invoices"
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/verrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Server is a fake LND. It is safe for concurrent use.
+type Server struct {
+	Node *simnode.Node
+
+	t        testing.TB
+	rootKey  []byte
+	macaroon []byte
+
+	mu       sync.Mutex
+	listener *bufconn.Listener // nil while stopped
+	grpc     *grpc.Server
+	version  string
+	denied   []string
+	starting bool
+	payments map[paidaction.Hash]*payment
+}
+
+// New starts a server in front of node, which from then on writes real bolt11 for regtest. The server stops with the test.
+func New(t testing.TB, node *simnode.Node) *Server {
+	t.Helper()
+	s := &Server{
+		Node: node, t: t, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
+		payments: make(map[paidaction.Hash]*payment),
+	}
+	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.macaroon, err = mac.MarshalBinary(); err != nil {
+		t.Fatal(err)
+	}
+	node.EncodeWith(encoder(node.Name()))
+	s.Restart()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Config is how to reach the server.
+func (s *Server) Config() lightning.Config {
+	return lightning.Config{
+		Name: s.Node.Name(), Address: "localhost", Network: "regtest", Sends: true,
+		TLSCertPEM: certificate().pem, MacaroonHex: hex.EncodeToString(s.macaroon), Dialer: s.dial,
+	}
+}
+
+// Client is a client of the server; it closes with the test.
+func (s *Server) Client() *lightning.Client {
+	s.t.Helper()
+	return s.Dial(s.Config())
+}
+
+// Dial is Client with other settings.
+func (s *Server) Dial(cfg lightning.Config) *lightning.Client {
+	s.t.Helper()
+	c, err := lightning.Dial(s.t.Context(), cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return c
+}
+
+// Stop ends the server process: connections break, streams end, new connections are refused. The node behind lives on.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	server := s.grpc
+	s.listener, s.grpc = nil, nil
+	s.mu.Unlock()
+	if server != nil {
+		server.Stop()
+	}
+}
+
+// Restart starts the server again after Stop.
+func (s *Server) Restart() {
+	server := grpc.NewServer(
+		grpc.Creds(credentials.NewServerTLSFromCert(&certificate().pair)),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if err := s.admit(ctx, info.FullMethod); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			if err := s.admit(stream.Context(), info.FullMethod); err != nil {
+				return err
+			}
+			return next(srv, stream)
+		}),
+		grpc.WaitForHandlers(true),
+	)
+	lnrpc.RegisterLightningServer(server, &mainServer{Server: s})
+	invoicesrpc.RegisterInvoicesServer(server, &invoicesServer{Server: s})
+	routerrpc.RegisterRouterServer(server, &routerServer{Server: s})
+	chainrpc.RegisterChainNotifierServer(server, &chainServer{Server: s})
+	verrpc.RegisterVersionerServer(server, &versionServer{Server: s})
+	listener := bufconn.Listen(1 << 20)
+	s.mu.Lock()
+	s.listener, s.grpc = listener, server
+	s.mu.Unlock()
+	// Serve ends with Stop, which waits for it to have closed everything.
+	go func() { _ = server.Serve(listener) }()
+}
+
+// SetVersion changes what GetInfo calls the version.
+func (s *Server) SetVersion(version string) { s.set(func() { s.version = version }) }
+
+// SetStarting makes every call fail as LND does while it starts.
+func (s *Server) SetStarting(starting bool) { s.set(func() { s.starting = starting }) }
+
+// Deny makes the macaroon lack the permission for these methods ("/lnrpc.Lightning/AddInvoice").
+func (s *Server) Deny(methods ...string) { s.set(func() { s.denied = methods }) }
+
+func (s *Server) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *Server) dial(ctx context.Context, _ string) (net.Conn, error) {
+	s.mu.Lock()
+	listener := s.listener
+	s.mu.Unlock()
+	if listener == nil {
+		return nil, errors.New("connection refused")
+	}
+	return listener.DialContext(ctx)
+}
+
+// errPermission and errStarting are what LND's interceptors say (package rpcperms and the bakery below it).
+var (
+	errPermission = errors.New("permission denied")
+	errStarting   = errors.New("the RPC server is in the process of starting up, but not yet ready to accept calls")
+)
+
+// admit is LND's chain of interceptors: is it up, and is the macaroon good.
+func (s *Server) admit(ctx context.Context, method string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.starting {
+		return errStarting
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	shown := md.Get("macaroon")
+	if len(shown) != 1 {
+		return errors.New("expected 1 macaroon, got 0")
+	}
+	raw, err := hex.DecodeString(shown[0])
+	if err != nil {
+		return err
+	}
+	return s.permits(raw, method)
+}
+
+// permits checks a macaroon. s.mu is held.
+func (s *Server) permits(raw []byte, method string) error {
+	var mac macaroon.Macaroon
+	if err := mac.UnmarshalBinary(raw); err != nil {
+		return err
+	}
+	if err := mac.Verify(s.rootKey, func(string) error { return nil }, nil); err != nil {
+		return errors.New("verification failed: signature mismatch after caveat verification")
+	}
+	if slices.Contains(s.denied, method) {
+		return errPermission
+	}
+	return nil
+}
+
+// answer turns what the node said into what LND's handlers return: plain errors, which gRPC sends as code Unknown with their
+// text. A fault of the simulation looks like the network's.
+func answer(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, simnode.ErrUnavailable), errors.Is(err, simnode.ErrAnswerLost), errors.Is(err, simnode.ErrStreamLost):
+		return status.Error(codes.Unavailable, err.Error())
+	case errors.Is(err, simnode.ErrDuplicate):
+		return invoices.ErrDuplicateInvoice
+	case errors.Is(err, simnode.ErrStillOpen):
+		return invoices.ErrInvoiceStillOpen
+	case errors.Is(err, simnode.ErrAlreadySettled):
+		return invoices.ErrInvoiceAlreadySettled
+	case errors.Is(err, simnode.ErrAlreadyCanceled):
+		return invoices.ErrInvoiceAlreadyCanceled
+	case errors.Is(err, paidaction.ErrInvoiceNotFound):
+		return invoices.ErrInvoiceNotFound
+	case errors.Is(err, context.Canceled):
+		return nil
+	}
+	return err
+}
+
+func unix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}

@@ -1,0 +1,143 @@
+package lightning_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// outgoing is an invoice that the fake node is going to pay, and how.
+func outgoing(t *testing.T, c *lightning.Client, r paidaction.InvoiceRequest) lightning.PaymentRequest {
+	t.Helper()
+	bolt11, err := c.OpenInvoice(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lightning.PaymentRequest{Bolt11: bolt11, FeeLimit: 1_000, Timeout: 30 * time.Second, MaxParts: 4, CLTVLimit: 500}
+}
+
+func collect(into *[]lightning.PaymentUpdate) func(lightning.PaymentUpdate) error {
+	return func(u lightning.PaymentUpdate) error {
+		*into = append(*into, u)
+		return nil
+	}
+}
+
+func states(updates []lightning.PaymentUpdate) []lightning.PaymentState {
+	var s []lightning.PaymentState
+	for _, u := range updates {
+		s = append(s, u.State)
+	}
+	return s
+}
+
+func TestPay(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	r := request(1, false)
+	pay := outgoing(t, c, r)
+	zero := make([]byte, 32)
+	server.Script(r.Hash,
+		&lnrpc.Payment{Status: lnrpc.Payment_INITIATED, PaymentPreimage: hex.EncodeToString(zero)},
+		&lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT, Htlcs: []*lnrpc.HTLCAttempt{{Status: lnrpc.HTLCAttempt_SUCCEEDED, Preimage: zero}}},
+		// One part is settled while another hangs: the preimage is known though the payment is not over.
+		&lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT, Htlcs: []*lnrpc.HTLCAttempt{
+			{Status: lnrpc.HTLCAttempt_IN_FLIGHT},
+			{Status: lnrpc.HTLCAttempt_SUCCEEDED, Preimage: r.Preimage[:]},
+		}},
+		&lnrpc.Payment{Status: lnrpc.Payment_SUCCEEDED, ValueMsat: 123_456, FeeMsat: 77, PaymentPreimage: hex.EncodeToString(r.Preimage[:])},
+	)
+	var updates []lightning.PaymentUpdate
+	if err := c.Pay(t.Context(), pay, collect(&updates)); err != nil {
+		t.Fatal(err)
+	}
+	want := []lightning.PaymentState{
+		lightning.PaymentInFlight, lightning.PaymentInFlight, lightning.PaymentInFlight, lightning.PaymentSucceeded,
+	}
+	if !slices.Equal(states(updates), want) {
+		t.Fatalf("%+v", updates)
+	}
+	if updates[0].Preimage != nil || updates[1].Preimage != nil || updates[2].Preimage == nil || *updates[2].Preimage != r.Preimage {
+		t.Fatalf("%+v", updates)
+	}
+	if last := updates[3]; last.Hash != r.Hash || last.Amount != 123_456 || last.Fee != 77 || *last.Preimage != r.Preimage {
+		t.Fatalf("%+v", last)
+	}
+	sent := server.Sent(r.Hash)
+	if sent.PaymentRequest != pay.Bolt11 || sent.FeeLimitMsat != 1_000 || sent.TimeoutSeconds != 30 || sent.MaxParts != 4 ||
+		sent.CltvLimit != 500 || sent.NoInflightUpdates || sent.Cancelable || len(sent.PaymentHash) != 0 {
+		t.Fatalf("%+v", sent)
+	}
+	if err := c.Pay(t.Context(), pay, collect(&updates)); !errors.Is(err, lightning.ErrPaymentExists) {
+		t.Fatalf("paying twice: %v", err)
+	}
+	var tracked []lightning.PaymentUpdate
+	if err := c.TrackPayment(t.Context(), r.Hash, collect(&tracked)); err != nil || len(tracked) != 4 {
+		t.Fatalf("%v %+v", err, tracked)
+	}
+}
+
+func TestAPaymentIsUnknownUntilTheNodeSaysSo(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	r := request(2, false)
+	pay := outgoing(t, c, r)
+	nothing := func(lightning.PaymentUpdate) error { return nil }
+	if err := c.TrackPayment(t.Context(), r.Hash, nothing); !errors.Is(err, lightning.ErrPaymentNotFound) {
+		t.Fatalf("never sent: %v", err)
+	}
+	server.Script(r.Hash, &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT})
+	if err := c.Pay(t.Context(), pay, nothing); !errors.Is(err, lightning.ErrStreamEnded) {
+		t.Fatalf("a stream without an end: %v", err)
+	}
+	server.Script(r.Hash, &lnrpc.Payment{
+		Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE,
+	})
+	var updates []lightning.PaymentUpdate
+	if err := c.TrackPayment(t.Context(), r.Hash, collect(&updates)); err != nil {
+		t.Fatal(err)
+	}
+	if u := updates[0]; u.State != lightning.PaymentFailed || u.Failure != "NO_ROUTE" || u.Preimage != nil {
+		t.Fatalf("%+v", u)
+	}
+	server.Stop()
+	if err := c.TrackPayment(t.Context(), r.Hash, nothing); !errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatalf("stopped: %v", err)
+	}
+	pay.Timeout = 0
+	if err := c.Pay(t.Context(), pay, nothing); err == nil || errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatalf("without a timeout: %v", err)
+	}
+}
+
+func TestDecodeInvoice(t *testing.T) {
+	t.Parallel()
+	c, _, _ := fixture(t)
+	r := request(3, true)
+	bolt11, err := c.OpenInvoice(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.DecodeInvoice(t.Context(), bolt11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := c.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Hash != r.Hash || d.Amount != r.Amount || d.Description != r.Memo || d.CLTVDelta != 80 || d.Destination != info.PubKey ||
+		d.Expires.Sub(d.Created) != time.Hour {
+		t.Fatalf("%+v", d)
+	}
+	if _, err := c.DecodeInvoice(t.Context(), bolt11[:len(bolt11)-1]+"q"); err == nil {
+		t.Fatal("a broken checksum was believed")
+	}
+}

@@ -1,0 +1,11 @@
+package simnode_test
+
+import (
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode/nodetest"
+)
+
+func TestConformance(t *testing.T) {
+	nodetest.Run(t, func(*testing.T) nodetest.Env { return nodetest.NewSim() })
+}

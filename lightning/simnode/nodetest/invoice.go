@@ -1,0 +1,141 @@
+package nodetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+func plainPaid(t *testing.T, w *world) {
+	r := w.request(false)
+	bolt11 := w.open(r)
+	if v := w.lookup(r.Hash, paidaction.InvoiceOpen); v.Bolt11 != bolt11 || v.Received != 0 || v.ExpiryHeight != 0 {
+		t.Fatalf("an open invoice: %+v", v)
+	}
+	w.pay(bolt11)
+	if v := w.await(r.Hash, paidaction.InvoiceSettled); v.Received != amount || v.ExpiryHeight != 0 {
+		t.Fatalf("a settled invoice: %+v", v)
+	}
+	w.must(w.Node().SettleInvoice(w.ctx, r.Preimage))
+	w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
+	w.lookup(r.Hash, paidaction.InvoiceSettled)
+}
+
+func plainOpen(_ *testing.T, w *world) {
+	r := w.request(false)
+	w.open(r)
+	w.mustNot("settling an unpaid invoice", w.Node().SettleInvoice(w.ctx, r.Preimage))
+	w.lookup(r.Hash, paidaction.InvoiceOpen)
+}
+
+func heldSettled(t *testing.T, w *world) {
+	r := w.request(true)
+	bolt11 := w.open(r)
+	w.mustNot("settling an unpaid invoice", w.Node().SettleInvoice(w.ctx, r.Preimage))
+	w.pay(bolt11)
+	v := w.await(r.Hash, paidaction.InvoiceAccepted)
+	chain, err := w.Node().Chain(w.ctx)
+	w.must(err)
+	if v.Received != amount || v.ExpiryHeight < chain.Height+cltvDelta {
+		t.Fatalf("a held invoice at height %d: %+v", chain.Height, v)
+	}
+	w.must(w.Node().SettleInvoice(w.ctx, r.Preimage))
+	w.must(w.Node().SettleInvoice(w.ctx, r.Preimage))
+	if v := w.await(r.Hash, paidaction.InvoiceSettled); v.Received != amount || v.ExpiryHeight != 0 {
+		t.Fatalf("a settled invoice: %+v", v)
+	}
+	w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
+	w.lookup(r.Hash, paidaction.InvoiceSettled)
+}
+
+func heldCanceled(t *testing.T, w *world) {
+	r := w.request(true)
+	w.pay(w.open(r))
+	w.await(r.Hash, paidaction.InvoiceAccepted)
+	w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
+	w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
+	if v := w.await(r.Hash, paidaction.InvoiceCanceled); v.Received != 0 || v.ExpiryHeight != 0 {
+		t.Fatalf("a cancelled invoice: %+v", v)
+	}
+	w.mustNot("settling what was given back", w.Node().SettleInvoice(w.ctx, r.Preimage))
+}
+
+func overpaid(t *testing.T, w *world) {
+	r := w.request(true)
+	w.must(w.Pay(w.ctx, w.open(r), amount+1_234))
+	if v := w.await(r.Hash, paidaction.InvoiceAccepted); v.Received != amount+1_234 {
+		t.Fatalf("an overpaid invoice: %+v", v)
+	}
+	w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
+}
+
+func openCanceled(_ *testing.T, w *world) {
+	for _, hold := range []bool{false, true} {
+		r := w.request(hold)
+		w.open(r)
+		w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
+		w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
+		w.lookup(r.Hash, paidaction.InvoiceCanceled)
+		_, err := w.Node().OpenInvoice(w.ctx, r)
+		w.mustNot("opening what was cancelled", err)
+	}
+}
+
+func openExpires(_ *testing.T, w *world) {
+	for _, hold := range []bool{false, true} {
+		r := w.request(hold)
+		r.Expiry = time.Second
+		w.open(r)
+		w.Advance(2 * time.Second)
+		w.await(r.Hash, paidaction.InvoiceCanceled)
+	}
+}
+
+func openedTwice(t *testing.T, w *world) {
+	for _, hold := range []bool{false, true} {
+		r := w.request(hold)
+		bolt11 := w.open(r)
+		if again := w.open(r); again != bolt11 {
+			t.Fatalf("opened as %s and as %s", bolt11, again)
+		}
+		r.Amount++
+		_, err := w.Node().OpenInvoice(w.ctx, r)
+		w.mustNot("opening with another amount", err)
+	}
+	plain := w.request(false)
+	w.open(plain)
+	plain.Hold = true
+	_, err := w.Node().OpenInvoice(w.ctx, plain)
+	w.mustNot("opening a plain invoice as one that holds", err)
+}
+
+func unknown(t *testing.T, w *world) {
+	r := w.request(true)
+	_, err := w.Node().LookupInvoice(w.ctx, r.Hash)
+	for what, err := range map[string]error{
+		"look up": err,
+		"settle":  w.Node().SettleInvoice(w.ctx, r.Preimage),
+		"cancel":  w.Node().CancelInvoice(w.ctx, r.Hash),
+	} {
+		if !errors.Is(err, paidaction.ErrInvoiceNotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func refused(_ *testing.T, w *world) {
+	for what, change := range map[string]func(*paidaction.InvoiceRequest){
+		"no amount":               func(r *paidaction.InvoiceRequest) { r.Amount = 0 },
+		"no expiry":               func(r *paidaction.InvoiceRequest) { r.Expiry = 0 },
+		"a fraction of a second":  func(r *paidaction.InvoiceRequest) { r.Expiry = 1500 * time.Millisecond },
+		"another hash's preimage": func(r *paidaction.InvoiceRequest) { r.Hash[0]++ },
+		"too few blocks":          func(r *paidaction.InvoiceRequest) { r.CLTVDelta = 23 },
+	} {
+		r := w.request(false)
+		change(&r)
+		_, err := w.Node().OpenInvoice(w.ctx, r)
+		w.mustNot(what, err)
+	}
+}

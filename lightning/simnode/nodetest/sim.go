@@ -1,0 +1,61 @@
+package nodetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Sim is an Env around a simulated node. Its fields may be replaced by a client that reaches the same node another way.
+type Sim struct {
+	Sim     *simnode.Node
+	Through interface {
+		paidaction.Node
+		paidaction.NodeEvents
+	}
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewSim makes a simulated node with a clock of its own.
+func NewSim() *Sim {
+	s := &Sim{now: time.Now()}
+	s.Sim = simnode.New("sim", s.clock)
+	s.Through = s.Sim
+	return s
+}
+
+func (s *Sim) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// Node implements Env.
+func (s *Sim) Node() paidaction.Node { return s.Through }
+
+// Events implements Env.
+func (s *Sim) Events() paidaction.NodeEvents { return s.Through }
+
+// Pay implements Env.
+func (s *Sim) Pay(_ context.Context, bolt11 string, msat paidaction.Msat) error {
+	return s.Sim.PayBolt11(bolt11, simnode.Payment{Msat: msat})
+}
+
+// MineBlocks implements Env.
+func (s *Sim) MineBlocks(_ context.Context, blocks uint32) error {
+	s.Sim.Mine(blocks)
+	return nil
+}
+
+// Advance implements Env.
+func (s *Sim) Advance(d time.Duration) {
+	s.mu.Lock()
+	s.now = s.now.Add(d)
+	s.mu.Unlock()
+	s.Sim.Tick()
+}
