@@ -141,6 +141,11 @@ func (p *Process) Stop(grace time.Duration) (polite bool) {
 	} else {
 		_ = p.Signal(p.command.Interrupt)
 	}
+	return p.await(grace)
+}
+
+// await waits for the end that was asked for, and brings it about if it does not come.
+func (p *Process) await(grace time.Duration) (polite bool) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {

@@ -45,7 +45,7 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// Server is a running server. Its methods are not for concurrent use, except DSN and Exited.
+// Server is a running server. Its methods are not for concurrent use, except DSN and Died.
 type Server struct {
 	options  Options
 	bin, dir string
@@ -53,7 +53,7 @@ type Server struct {
 	claim    *child.Claim
 	password string
 	port     int
-	process  *child.Process
+	postgres *child.Server
 }
 
 // Start starts a server and returns when it accepts connections. It fails with [*NotFoundError] if PostgreSQL is not installed,
@@ -80,7 +80,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	}
 
 	// A server whose parent was killed is shutting down for a moment longer.
-	patience, cancel := context.WithTimeout(ctx, 10*time.Second)
+	patience, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	claim, err := child.ClaimDir(patience, dir)
 	if err != nil {
@@ -107,6 +107,7 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 			return err
 		}
 		s.port = ports[0]
+		s.postgres = child.NewServer(s.command())
 		failed = s.Resume(ctx)
 		if exit := (*child.ExitError)(nil); !errors.As(failed, &exit) {
 			return failed
@@ -115,8 +116,19 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 	return failed
 }
 
-// Resume starts the server again after Stop or Kill, on the same port, and returns when it accepts connections.
+// Resume starts the server again after Kill, or after it died, on the same port, and returns when it accepts connections.
 func (s *Server) Resume(ctx context.Context) error {
+	if err := s.postgres.Start(); err != nil {
+		return err
+	}
+	if err := s.waitReady(ctx); err != nil {
+		s.postgres.Stop(stopGrace)
+		return err
+	}
+	return nil
+}
+
+func (s *Server) command() child.Command {
 	settings := map[string]string{
 		"listen_addresses":        "127.0.0.1",
 		"port":                    strconv.Itoa(s.port),
@@ -136,23 +148,14 @@ func (s *Server) Resume(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		args = append(args, "-c", name+"="+settings[name])
 	}
-	process, err := child.Start(child.Command{
+	return child.Command{
 		Name: "PostgreSQL", Path: filepath.Join(s.bin, "postgres"), Args: args,
-		Env: environment(), Dir: s.dir, Log: filepath.Join(s.dir, "postgres.log"),
+		Env: environment(), Dir: s.dir, Log: s.LogFile(),
 		User: s.user, Holds: s.claim,
 		// PostgreSQL's meanings: SIGTERM waits for clients to leave, SIGINT disconnects them, SIGQUIT ends at once. SIGKILL
 		// would leave its shared memory and its children behind.
 		Interrupt: syscall.SIGINT, Orphaned: syscall.SIGQUIT,
-	})
-	if err != nil {
-		return err
 	}
-	s.process = process
-	if err := s.waitReady(ctx); err != nil {
-		process.Stop(stopGrace)
-		return err
-	}
-	return nil
 }
 
 const (
@@ -162,6 +165,8 @@ const (
 
 // waitReady connects until it succeeds: the one proof that the server accepts connections.
 func (s *Server) waitReady(ctx context.Context) error {
+	ctx, release := s.postgres.WhileAlive(ctx)
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond)
@@ -172,16 +177,12 @@ func (s *Server) waitReady(ctx context.Context) error {
 			return connection.Close(ctx)
 		}
 		select {
-		case <-s.process.Exited():
-			return cmp.Or(s.process.Err(), errEndedAtOnce)
 		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not accept connections (log: %s): %w", s.LogFile(), err)
+			return fmt.Errorf("PostgreSQL does not accept connections (log: %s): %w (last answer: %w)", s.LogFile(), context.Cause(ctx), err)
 		case <-again.C:
 		}
 	}
 }
-
-var errEndedAtOnce = errors.New("PostgreSQL ended before it accepted a connection")
 
 // DSN is the URL of a database of this server, as its superuser. It stays the same over restarts.
 func (s *Server) DSN(database string) string {
@@ -198,8 +199,8 @@ func (s *Server) DSN(database string) string {
 // LogFile is where the server writes what happens to it, deadlocks among it.
 func (s *Server) LogFile() string { return filepath.Join(s.dir, "postgres.log") }
 
-// Exited is closed when the server as started last has ended.
-func (s *Server) Exited() <-chan struct{} { return s.process.Exited() }
+// Died receives the reason when the server ends without being asked to by this package.
+func (s *Server) Died() <-chan error { return s.postgres.Died() }
 
 // EnsureDatabase creates the database if it is missing.
 func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
@@ -219,21 +220,16 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 
 // Restart disconnects every client, stops in order and starts again.
 func (s *Server) Restart(ctx context.Context) error {
-	s.process.Stop(stopGrace)
+	s.postgres.Stop(stopGrace)
 	return s.Resume(ctx)
 }
 
 // Kill ends the server as a crash would, transactions in flight included; Resume recovers from it.
-func (s *Server) Kill() {
-	if s.process.Signal(syscall.SIGQUIT) != nil {
-		s.process.Kill()
-	}
-	<-s.process.Exited()
-}
+func (s *Server) Kill() { s.postgres.Signal(syscall.SIGQUIT, stopGrace) }
 
 // Stop disconnects every client, stops the server in order and gives the directory free. When it returns nothing runs.
 func (s *Server) Stop() {
-	s.process.Stop(stopGrace)
+	s.postgres.Stop(stopGrace)
 	s.claim.Release()
 }
 

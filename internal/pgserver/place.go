@@ -26,7 +26,11 @@ func place(wanted string, user *child.User) (dir string, moved bool, err error) 
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_ = os.Remove(wanted) // a link whose target was removed
-		if err := os.MkdirAll(wanted, 0o700); err != nil {
+		// Others, of whom the server's user is one, may pass on their way to it.
+		if err := os.MkdirAll(filepath.Dir(wanted), 0o711); err != nil {
+			return "", false, err
+		}
+		if err := os.Mkdir(wanted, 0o700); err != nil {
 			return "", false, err
 		}
 		target = wanted

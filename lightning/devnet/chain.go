@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/btcsuite/btcd/wire"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
 const (
@@ -29,7 +31,7 @@ const (
 
 // chain is the block chain: a btcd that has no peers and mines on request.
 type chain struct {
-	server
+	server         *child.Server
 	rpc            string // address
 	user, password string
 	cert           string // path
@@ -38,10 +40,10 @@ type chain struct {
 
 // start starts btcd and returns when it answers.
 func (c *chain) start(ctx context.Context) error {
-	if err := c.server.start(); err != nil {
+	if err := c.server.Start(); err != nil {
 		return err
 	}
-	ctx, release := c.whileAlive(ctx)
+	ctx, release := c.server.WhileAlive(ctx)
 	defer release()
 	return until(ctx, 30*time.Second, "btcd to answer", func(ctx context.Context) (bool, error) {
 		if c.client == nil {
@@ -150,7 +152,7 @@ func (c *chain) block(ctx context.Context, height int) (*wire.MsgBlock, error) {
 
 // configure writes btcd's settings. They are in a file, since everybody on a machine can read the command lines of all
 // programs, and the password is among them.
-func (c *chain) configure(dir, bin string) error {
+func (c *chain) configure(dir, bin string, claim *child.Claim) error {
 	address, err := miningAddress()
 	if err != nil {
 		return err
@@ -167,11 +169,10 @@ func (c *chain) configure(dir, bin string) error {
 	if err := writeSettings(conf, "Application Options", settings); err != nil {
 		return err
 	}
-	c.command.Name = "btcd"
-	c.command.Path = filepath.Join(bin, "btcd")
-	c.command.Args = []string{"--configfile", conf}
-	c.command.Dir = dir
-	c.command.Log = filepath.Join(dir, "btcd.log")
+	c.server = child.NewServer(child.Command{
+		Name: "btcd", Path: filepath.Join(bin, "btcd"), Args: []string{"--configfile", conf},
+		Dir: dir, Log: filepath.Join(dir, "btcd.log"), Holds: claim,
+	})
 	return nil
 }
 

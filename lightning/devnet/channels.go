@@ -35,7 +35,7 @@ const (
 func (n *Network) channelsOf(name string) []channel {
 	var own []channel
 	for _, c := range channels {
-		if (c.from == name || c.to == name) && n.Node(c.from).running() && n.Node(c.to).running() {
+		if (c.from == name || c.to == name) && n.Node(c.from).server.Running() && n.Node(c.to).server.Running() {
 			own = append(own, c)
 		}
 	}

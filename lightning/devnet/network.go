@@ -56,7 +56,11 @@ type Network struct {
 
 	stopMiner func()
 	mining    sync.WaitGroup
-	died      chan error
+
+	died     chan error
+	watching sync.WaitGroup // for deaths
+	stopping sync.Once
+	stopped  chan struct{}
 }
 
 // patience is how long Start waits for everything together; every wait within has its own, shorter deadline and names what
@@ -79,14 +83,17 @@ func Start(ctx context.Context, options Options) (*Network, error) {
 		return nil, err
 	}
 	// Nodes whose parent was killed take a moment to be gone.
-	claiming, cancel := context.WithTimeout(ctx, 10*time.Second)
+	claiming, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	claim, err := child.ClaimDir(claiming, dir)
 	if err != nil {
 		return nil, err
 	}
 
-	n := &Network{options: options, claim: claim, nodes: map[string]*Node{}, stopMiner: func() {}, died: make(chan error, 1)}
+	n := &Network{
+		options: options, claim: claim, nodes: map[string]*Node{}, stopMiner: func() {},
+		died: make(chan error, 1), stopped: make(chan struct{}),
+	}
 	starting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := n.start(starting); err != nil {
@@ -192,7 +199,7 @@ func (n *Network) Mine(ctx context.Context, blocks int) error {
 		return err
 	}
 	return n.eachNode(ctx, func(node *Node, ctx context.Context) error {
-		if !node.running() {
+		if !node.server.Running() {
 			return nil
 		}
 		return node.awaitHeight(ctx, height)
@@ -224,6 +231,23 @@ func (n *Network) mineInBackground() {
 // Died receives the reason when a part of the network ends that nobody asked to end.
 func (n *Network) Died() <-chan error { return n.died }
 
+// watch passes the death of a part on.
+func (n *Network) watch(part *child.Server) {
+	n.watching.Go(func() {
+		select {
+		case err := <-part.Died():
+			select {
+			case n.died <- err:
+			default: // the first death is the one to tell of
+			}
+		case <-n.stopped:
+		}
+	})
+}
+
+// stopGrace is how long LND may take to write its state; it needs about a second.
+const stopGrace = 20 * time.Second
+
 // Stop ends all parts in order. When it returns none of them runs.
 func (n *Network) Stop() {
 	n.stopMiner()
@@ -231,11 +255,13 @@ func (n *Network) Stop() {
 	n.removeRecord()
 	var nodes sync.WaitGroup
 	for _, node := range n.nodes {
-		nodes.Go(node.stop)
+		nodes.Go(func() { node.server.Stop(stopGrace) })
 	}
 	nodes.Wait()
 	if n.chain != nil {
-		n.chain.server.stop()
+		n.chain.server.Stop(stopGrace)
 	}
+	n.stopping.Do(func() { close(n.stopped) })
+	n.watching.Wait()
 	n.claim.Release()
 }

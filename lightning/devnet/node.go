@@ -8,16 +8,17 @@ import (
 
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"google.golang.org/grpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
 // Node is one LND of the network.
 type Node struct {
-	server
-	name    string
-	dir     string
-	rpc     string // address for clients
-	peer    string // address for other nodes
-	network *Network
+	server *child.Server
+	name   string
+	dir    string
+	rpc    string // address for clients
+	peer   string // address for other nodes
 
 	connection *grpc.ClientConn
 	pubkey     string // known once the node has run
@@ -45,10 +46,10 @@ func (n *Node) Conn() *grpc.ClientConn { return n.connection }
 
 // start starts the node and returns when it serves calls and has the newest block.
 func (n *Node) start(ctx context.Context) error {
-	if err := n.server.start(); err != nil {
+	if err := n.server.Start(); err != nil {
 		return err
 	}
-	ctx, release := n.whileAlive(ctx)
+	ctx, release := n.server.WhileAlive(ctx)
 	defer release()
 	if err := until(ctx, 60*time.Second, n.name+" to serve calls", n.serves); err != nil {
 		return err
@@ -90,10 +91,10 @@ func (n *Node) awaitHeight(ctx context.Context, height uint32) error {
 }
 
 // StopNode ends a node in order. When it returns the node does not run.
-func (n *Network) StopNode(name string) { n.Node(name).stop() }
+func (n *Network) StopNode(name string) { n.Node(name).server.Stop(stopGrace) }
 
 // KillNode ends a node with SIGKILL, as a power failure would.
-func (n *Network) KillNode(name string) { n.Node(name).kill() }
+func (n *Network) KillNode(name string) { n.Node(name).server.Kill() }
 
 // StartNode starts a node again after StopNode or KillNode, at the same addresses, and returns when its channels to running
 // nodes can carry payments.
@@ -118,7 +119,7 @@ func (n *Network) RestartNode(ctx context.Context, name string) error {
 //   - healthcheck: LND stops itself when the disk is nearly full or btcd is away for a moment, both usual on a developer's
 //     machine.
 //   - tlsdisableautofill: the certificate does not tell the machine's name and addresses.
-func (n *Node) configure(bin string, c *chain) error {
+func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
 	settings := [][2]string{
 		{"alias", n.name}, {"noseedbackup", "1"}, {"nobootstrap", "1"}, {"norest", "1"},
 		{"rpclisten", n.rpc}, {"listen", n.peer},
@@ -133,10 +134,9 @@ func (n *Node) configure(bin string, c *chain) error {
 	if err := writeSettings(filepath.Join(n.dir, "lnd.conf"), "Application Options", settings); err != nil {
 		return err
 	}
-	n.command.Name = "lnd (" + n.name + ")"
-	n.command.Path = filepath.Join(bin, "lnd")
-	n.command.Args = []string{"--lnddir", n.dir}
-	n.command.Dir = n.dir
-	n.command.Log = filepath.Join(n.dir, "lnd.log")
+	n.server = child.NewServer(child.Command{
+		Name: "lnd (" + n.name + ")", Path: filepath.Join(bin, "lnd"), Args: []string{"--lnddir", n.dir},
+		Dir: n.dir, Log: filepath.Join(n.dir, "lnd.log"), Holds: claim,
+	})
 	return nil
 }

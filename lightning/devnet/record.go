@@ -1,15 +1,12 @@
 package devnet
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
 )
 
 const recordFile = "network.json"
@@ -65,38 +62,3 @@ func (n *Network) writeRecord() error {
 }
 
 func (n *Network) removeRecord() { _ = os.Remove(filepath.Join(n.options.Dir, recordFile)) }
-
-// prepare chooses ports and a password and writes every program's settings.
-func (n *Network) prepare(made bool) error {
-	n.removeRecord() // of a network that was killed
-	ports, err := freeport.Pick(1 + 2*len(names))
-	if err != nil {
-		return err
-	}
-	dir := func(name string) (string, error) {
-		path := filepath.Join(n.options.Dir, name)
-		return path, os.MkdirAll(path, 0o700)
-	}
-	n.chain = &chain{rpc: loopback(ports[0]), user: "holdfast", password: rand.Text()}
-	n.chain.died, n.chain.command.Holds = n.died, n.claim
-	btcd, err := dir(chainDir)
-	if err != nil {
-		return err
-	}
-	if err := n.chain.configure(btcd, n.options.Bin); err != nil {
-		return err
-	}
-	for i, name := range names {
-		path, err := dir(name)
-		if err != nil {
-			return err
-		}
-		node := &Node{name: name, dir: path, rpc: loopback(ports[1+2*i]), peer: loopback(ports[2+2*i]), network: n}
-		node.died, node.command.Holds = n.died, n.claim
-		if err := node.configure(n.options.Bin, n.chain); err != nil {
-			return err
-		}
-		n.nodes[name] = node
-	}
-	return nil
-}

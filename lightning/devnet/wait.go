@@ -2,12 +2,9 @@ package devnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
-
-var errEndedBySelf = errors.New("it ended by itself")
 
 // until asks done again and again until it says yes. An error of done is the present state of things, not the end: servers
 // that start refuse connections at first. When the patience is over, or the context ends, the error says what was missing and

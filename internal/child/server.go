@@ -1,0 +1,110 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Server is a program that is started and stopped again and again. It tells an end that was asked for from one that was not.
+// Its methods may be called from any goroutine.
+type Server struct {
+	command Command
+	died    chan error
+
+	mutex   sync.Mutex
+	process *Process
+	wanted  bool // to run
+	life    context.Context
+}
+
+// NewServer prepares a server; nothing runs yet.
+func NewServer(command Command) *Server { return &Server{command: command, died: make(chan error, 1)} }
+
+// ErrEnded is within the error of a server that ended with code 0 though nobody had asked it to.
+var ErrEnded = errors.New("it ended by itself")
+
+// Start starts the program unless it runs.
+func (s *Server) Start() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.wanted {
+		return nil
+	}
+	process, err := Start(s.command)
+	if err != nil {
+		return err
+	}
+	life, end := context.WithCancelCause(context.Background())
+	s.process, s.wanted, s.life = process, true, life
+	go func() {
+		<-process.Exited()
+		err := process.Err()
+		if err == nil {
+			err = &ExitError{Name: s.command.Name, Log: s.command.Log, Err: ErrEnded}
+		}
+		end(err)
+		s.mutex.Lock()
+		unasked := s.wanted && s.process == process
+		s.mutex.Unlock()
+		if unasked {
+			select {
+			case s.died <- err:
+			default: // the first death is the one to tell of
+			}
+		}
+	}()
+	return nil
+}
+
+// Died receives the reason when the program ends without Stop or Kill.
+func (s *Server) Died() <-chan error { return s.died }
+
+// Running tells whether the program was started and not stopped since.
+func (s *Server) Running() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.wanted
+}
+
+// WhileAlive is a context that also ends when the program does, with the reason as its cause, so that nobody waits for a
+// server that is gone. The caller calls release when it needs the context no more. The program must have been started.
+func (s *Server) WhileAlive(ctx context.Context) (alive context.Context, release func()) {
+	s.mutex.Lock()
+	life := s.life
+	s.mutex.Unlock()
+	alive, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+	return alive, func() { stop(); cancel(nil) }
+}
+
+// Stop asks the program to end, waits for at most grace, then kills it. When it returns nothing runs.
+func (s *Server) Stop(grace time.Duration) {
+	if process := s.unwant(); process != nil {
+		process.Stop(grace)
+	}
+}
+
+// Kill ends the program with SIGKILL, as a power failure would. When it returns nothing runs.
+func (s *Server) Kill() {
+	if process := s.unwant(); process != nil {
+		process.Kill()
+	}
+}
+
+// Signal sends a signal that is meant to end the program, and waits for the end for at most grace before it kills.
+func (s *Server) Signal(signal syscall.Signal, grace time.Duration) {
+	if process := s.unwant(); process != nil {
+		_ = process.Signal(signal)
+		process.await(grace)
+	}
+}
+
+func (s *Server) unwant() *Process {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.wanted = false
+	return s.process
+}
