@@ -76,7 +76,7 @@ const (
 )
 
 // Machine is the paid-action state machine: the whole set of steps (spec 01 §1.2). The code obeys it, the database
-// refuses what it does not hold (migration 3), the diagram in docs/ is drawn from it; tests hold these against each other.
+// refuses what it does not hold (migration 4), the diagram in docs/ is drawn from it; tests hold these against each other.
 //
 // Two edges go beyond the seed's diagram. CANCELING → PAID: a plain invoice can be paid between our decision to cancel and
 // the node's answer; the money is there, so the action counts. FAILED → RETRYING for pessimistic actions: they may be

@@ -1,0 +1,129 @@
+package migrations_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/migrations"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// dump is the schema as text: every table's columns, constraints, indexes, triggers and every function and type.
+func dump(t *testing.T, pool interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}) string {
+	t.Helper()
+	rows, err := pool.Query(context.Background(), `
+		SELECT format('%s.%s %s %s %s', table_name, column_name, data_type, is_nullable, column_default)
+		FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'schema_migrations'
+		UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'schema_migrations'
+		UNION ALL SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
+			WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> 'schema_migrations'
+		UNION ALL SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+		UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+		UNION ALL SELECT typname || ' ' || (SELECT string_agg(enumlabel, ',' ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid)
+			FROM pg_type t WHERE typnamespace = 'public'::regnamespace AND typtype = 'e'
+		ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestUpDownUp(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	pool := pgtest.New(t)
+	dsn := pool.Config().ConnString()
+	latest, err := migrations.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, dirty, err := migrations.Version(ctx, dsn); err != nil || v != latest || dirty {
+		t.Fatalf("version %d, dirty %t, error %v; want %d", v, dirty, err, latest)
+	}
+	full := dump(t, pool)
+	// One by one, so that each way down is the exact reverse of its way up.
+	for range latest {
+		if err := migrations.Down(ctx, dsn, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := dump(t, pool); left != "" {
+		t.Errorf("after all the way down there is still:\n%s", left)
+	}
+	if v, _, err := migrations.Version(ctx, dsn); err != nil || v != 0 {
+		t.Errorf("version %d after all the way down, error %v", v, err)
+	}
+	if err := migrations.Up(ctx, dsn); err != nil {
+		t.Fatal(err)
+	}
+	if again := dump(t, pool); again != full {
+		t.Error("the schema differs after down and up")
+	}
+	if err := migrations.Up(ctx, dsn); err != nil {
+		t.Errorf("up with nothing to do: %v", err)
+	}
+}
+
+func TestForceMendsADirtyVersion(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	pool := pgtest.New(t)
+	dsn := pool.Config().ConnString()
+	if _, err := pool.Exec(ctx, `UPDATE schema_migrations SET dirty = true`); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Up(ctx, dsn); err == nil {
+		t.Fatal("a dirty database was migrated")
+	}
+	latest, _ := migrations.Latest()
+	if err := migrations.Force(ctx, dsn, int(latest)); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Up(ctx, dsn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRiverIsTheLibrarys holds our copies against the library: River is upgraded by adding a migration, never by accident.
+func TestRiverIsTheLibrarys(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	m, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := m.Validate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !result.OK {
+		t.Errorf("River wants more: %v", result.Messages)
+	}
+	ours := ""
+	for _, name := range []string{"0001_river.up.sql", "0002_river.up.sql"} {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours += string(content)
+	}
+	for _, v := range m.AllVersions() {
+		if sql := strings.TrimSpace(strings.ReplaceAll(v.SQLUp, "/* TEMPLATE: schema */", "")); !strings.Contains(ours, sql) {
+			t.Errorf("River's migration %d (%s) is not what we have", v.Version, v.Name)
+		}
+	}
+}
