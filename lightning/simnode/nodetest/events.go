@@ -11,7 +11,7 @@ import (
 
 func presentState(t *testing.T, w *world) {
 	r := w.request(false)
-	w.must(w.Pay(w.ctx, w.open(r), 0))
+	w.pay(w.open(r))
 	w.await(r.Hash, paidaction.InvoiceSettled)
 	var states []paidaction.InvoiceState
 	err := w.Events().WatchInvoice(w.ctx, r.Hash, func(e paidaction.InvoiceEvent) error {

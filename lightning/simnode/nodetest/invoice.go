@@ -62,15 +62,6 @@ func heldCanceled(t *testing.T, w *world) {
 	w.mustNot("settling what was given back", w.Node().SettleInvoice(w.ctx, r.Preimage))
 }
 
-func overpaid(t *testing.T, w *world) {
-	r := w.request(true)
-	w.must(w.Pay(w.ctx, w.open(r), amount+1_234))
-	if v := w.await(r.Hash, paidaction.InvoiceAccepted); v.Received != amount+1_234 {
-		t.Fatalf("an overpaid invoice: %+v", v)
-	}
-	w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
-}
-
 func openCanceled(_ *testing.T, w *world) {
 	for _, hold := range []bool{false, true} {
 		r := w.request(hold)

@@ -42,8 +42,8 @@ func (s *Sim) Node() paidaction.Node { return s.Through }
 func (s *Sim) Events() paidaction.NodeEvents { return s.Through }
 
 // Pay implements Env.
-func (s *Sim) Pay(_ context.Context, bolt11 string, msat paidaction.Msat) error {
-	return s.Sim.PayBolt11(bolt11, simnode.Payment{Msat: msat})
+func (s *Sim) Pay(_ context.Context, bolt11 string) error {
+	return s.Sim.PayBolt11(bolt11, simnode.Payment{})
 }
 
 // MineBlocks implements Env.
