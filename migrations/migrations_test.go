@@ -106,7 +106,7 @@ func TestRiverIsTheLibrarys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := m.Validate(context.Background())
+	result, err := m.Validate(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
