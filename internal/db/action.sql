@@ -66,7 +66,9 @@ SELECT * FROM invoice WHERE action_id = $1;
 UPDATE invoice SET received_msat = @received_msat WHERE action_id = @action_id;
 
 -- name: ActionsByHash :many
-SELECT action_id, hold FROM invoice WHERE payment_hash = ANY(@hashes::bytea[]);
+-- The open actions behind these hashes: what has ended needs no look any more.
+SELECT invoice.action_id, invoice.payment_hash, invoice.hold FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id
+WHERE invoice.payment_hash = ANY(@hashes::bytea[]) AND paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING');
 
 -- name: CountPendingOfPayer :one
 SELECT count(*) FROM paid_action WHERE payer_id = $1 AND state IN ('PENDING', 'PENDING_HELD');

@@ -49,14 +49,17 @@ func (q *Queries) ActionByKey(ctx context.Context, arg ActionByKeyParams) (Actio
 }
 
 const actionsByHash = `-- name: ActionsByHash :many
-SELECT action_id, hold FROM invoice WHERE payment_hash = ANY($1::bytea[])
+SELECT invoice.action_id, invoice.payment_hash, invoice.hold FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id
+WHERE invoice.payment_hash = ANY($1::bytea[]) AND paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING')
 `
 
 type ActionsByHashRow struct {
-	ActionID int64
-	Hold     bool
+	ActionID    int64
+	PaymentHash []byte
+	Hold        bool
 }
 
+// The open actions behind these hashes: what has ended needs no look any more.
 func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]ActionsByHashRow, error) {
 	rows, err := q.db.Query(ctx, actionsByHash, hashes)
 	if err != nil {
@@ -66,7 +69,7 @@ func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]Actions
 	var items []ActionsByHashRow
 	for rows.Next() {
 		var i ActionsByHashRow
-		if err := rows.Scan(&i.ActionID, &i.Hold); err != nil {
+		if err := rows.Scan(&i.ActionID, &i.PaymentHash, &i.Hold); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
