@@ -1,0 +1,140 @@
+package paidaction_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// spec 01 §1.8.8.
+func TestSameKeySameAction(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 100*sat, 0)
+	args := community.DonateArgs{Sats: 10}
+	for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.Pessimistic} {
+		first, err := w.Try(user, community.KindDonate, args, method, "key "+string(method))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := w.Try(user, community.KindDonate, args, method, "key "+string(method))
+		if err != nil || again.ID != first.ID {
+			t.Errorf("%+v, %v", again, err)
+		}
+	}
+	w.WantBalance(ledger.UserCredits(user), 90*sat)
+	// Another person's key is another key.
+	other := w.User("other", 100*sat, 0)
+	pa, err := w.Try(other, community.KindDonate, args, "", "key FEE_CREDIT")
+	if err != nil || *pa.Payer != other {
+		t.Errorf("%+v, %v", pa, err)
+	}
+	for name, r := range map[string]paidaction.Request{
+		"other arguments": {Kind: community.KindDonate, Args: community.DonateArgs{Sats: 11}, Method: paidaction.FeeCredit},
+		"another method":  {Kind: community.KindDonate, Args: args},
+		"another kind":    {Kind: community.KindBuyCredits, Args: community.BuyCreditsArgs{Credits: 10}},
+	} {
+		r.Key, r.Caller = "key FEE_CREDIT", enginetest.Caller(user)
+		_, err := w.Engine.Pay(w.Ctx, r)
+		if w.WantRefusal(err, paidaction.CodeIdempotencyConflict); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	w.WantBalance(ledger.UserCredits(user), 90*sat)
+	_, err = w.Try(user, community.KindDonate, args, "", strings.Repeat("k", 256))
+	w.WantRefusal(err, paidaction.CodeInvalidInput)
+}
+
+func TestAnonymousKeyGivesTheSecretAgain(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	args, key := community.DonateArgs{Sats: 10}, "f47ac10b-58cc-4372-a567-0e02b2c3d479"
+	first, err := w.Try(0, community.KindDonate, args, "", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.Try(0, community.KindDonate, args, "", key)
+	if err != nil || again.ID != first.ID || again.Secret != first.Secret || again.Invoice.Bolt11 != first.Invoice.Bolt11 {
+		t.Errorf("%+v, %v", again, err)
+	}
+	_, err = w.Try(0, community.KindDonate, args, "", "guessable")
+	w.WantRefusal(err, paidaction.CodeInvalidInput)
+}
+
+// The answer to a repeated request is what was done then, even where the same request would be refused now.
+func TestReplayIsNotRefusedForWhatItDidItself(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", sat, 0)
+	args := community.ItemCreateArgs{Title: "once"}
+	first, err := w.Try(user, community.KindItemCreate, args, "", "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.Try(user, community.KindItemCreate, args, "", "key")
+	if err != nil || again.ID != first.ID {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// A replay issues the invoice that the first call could not.
+func TestReplayIssuesTheMissingInvoice(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	args := community.DonateArgs{Sats: 10}
+	// The first call tries twice: the second time as the replay that it is itself.
+	w.Node.FailBefore(simnode.MethodOpen, 2)
+	w.Node.FailBefore(simnode.MethodLookup, 2)
+	_, err := w.Try(user, community.KindDonate, args, "", "key")
+	w.WantRefusal(err, paidaction.CodeLightningUnavailable)
+	pa, err := w.Try(user, community.KindDonate, args, "", "key")
+	if err != nil || pa.Invoice.Bolt11 == "" {
+		t.Errorf("%+v, %v", pa, err)
+	}
+	if n := w.Count(`SELECT count(*) FROM paid_action`); n != 1 {
+		t.Errorf("%d actions", n)
+	}
+}
+
+func TestSameKeyFromManyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 1000*sat, 0)
+	args := community.DonateArgs{Sats: 10}
+	type answer struct {
+		pa  *paidaction.PaidAction
+		err error
+	}
+	for _, key := range []string{"a", "b", "c", "d"} {
+		answers := make(chan answer)
+		for range 32 {
+			go func() {
+				pa, err := w.Try(user, community.KindDonate, args, "", key)
+				answers <- answer{pa, err}
+			}()
+		}
+		ids := map[int64]bool{}
+		for range 32 {
+			a := <-answers
+			if a.err != nil {
+				t.Fatal(a.err)
+			}
+			ids[a.pa.ID] = true
+		}
+		if len(ids) != 1 {
+			t.Errorf("%d actions for one key", len(ids))
+		}
+	}
+	w.WantBalance(ledger.UserCredits(user), 1000*sat-4*10*sat)
+	w.WantConserved()
+	if n := pgtest.Deadlocks(t, w.Pool); n != 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+}
