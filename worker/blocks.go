@@ -1,0 +1,61 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+func (l *Listener) deliverHeights(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case height := <-l.heights:
+			if err := l.retry(ctx, "blocks", func(ctx context.Context) error { return l.OnHeight(ctx, height) }); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// OnHeight stores a job for every held payment whose safety height is reached, and raises the alarm for those that are close
+// to it (spec 01 §1.5). It may be repeated.
+func (l *Listener) OnHeight(ctx context.Context, height uint32) error {
+	near := 0
+	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
+		near = 0
+		if err := q.MoveHeight(ctx, db.MoveHeightParams{Node: l.node, Height: int32(height)}); err != nil {
+			return fmt.Errorf("store the height: %w", err)
+		}
+		rows, err := q.ActionsDueAtHeight(ctx, db.ActionsDueAtHeightParams{
+			Height: new(int32(height + l.Engine.Settings.AlarmBlocks)), Node: l.node})
+		if err != nil {
+			return fmt.Errorf("find held payments near their safety height: %w", err)
+		}
+		var due []paidaction.Job
+		for _, row := range rows {
+			safety := uint32(*row.DeadlineHeight)
+			if height < l.Engine.AlarmHeight(safety) {
+				continue
+			}
+			near++
+			l.Log.ErrorContext(ctx, "ALARM: a held payment is close to its safety height and not settled", "action", row.ID,
+				"node", l.node, "height", height, "safety_height", safety)
+			if height >= safety {
+				due = append(due, paidaction.Job{Kind: paidaction.JobAdvance, Action: row.ID})
+			}
+		}
+		return l.Jobs.Insert(ctx, tx, due...)
+	})
+	if err != nil {
+		return err
+	}
+	l.Metrics.alarms.WithLabelValues(l.node).Set(float64(near))
+	l.Metrics.height.WithLabelValues(l.node).Set(float64(height))
+	return nil
+}

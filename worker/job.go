@@ -1,0 +1,112 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Do does one job, once. again is 0 when the job is done, else the pause after which it must be done again; failures is how
+// often that was so already. Nothing of River is involved: a driver that single-steps jobs calls it as well.
+func (w *Worker) Do(ctx context.Context, job paidaction.Job, failures int) (again time.Duration) {
+	// Whoever schedules goes by a clock of its own. Where that runs ahead of the engine's, the engine would find nothing to do
+	// yet, and nobody would come back at the deadline.
+	if early := job.At.Sub(w.Engine.Now()); !job.At.IsZero() && early > 0 {
+		return min(max(early, time.Millisecond), maxPause)
+	}
+	err := w.try(ctx, job)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, pgx.ErrNoRows):
+		w.Log.ErrorContext(ctx, "a job names an action that does not exist", "job", job.Kind, "action", job.Action)
+		return 0
+	case errors.Is(err, errOwing) || ctx.Err() != nil:
+		w.Log.DebugContext(ctx, "a job is to be done again", "job", job.Kind, "action", job.Action, "error", err)
+	default:
+		w.Log.WarnContext(ctx, "a job failed and is to be done again", "job", job.Kind, "action", job.Action, "failures", failures+1, "error", err)
+	}
+	w.Metrics.snoozed(job.Kind)
+	return w.Clock.Jitter(pause(failures))
+}
+
+var errOwing = errors.New("the next move is ours, and could not be made yet")
+
+func (w *Worker) try(ctx context.Context, job paidaction.Job) error {
+	switch job.Kind {
+	case paidaction.JobAdvance:
+		// Moved needs no second look here: if the new state owes a call, its job was stored with the step.
+		progress, err := w.Engine.Advance(ctx, job.Action)
+		if err == nil && progress == paidaction.Owing {
+			return errOwing
+		}
+		return err
+	case paidaction.JobAfterPaid:
+		return w.Engine.AfterPaid(ctx, job.Action)
+	}
+	return fmt.Errorf("unknown kind of job %q", job.Kind)
+}
+
+// work does a job for River. It snoozes instead of failing: River's own retries would come ever later, and end (spec 01 §1.3).
+func (w *Worker) work(ctx context.Context, row *rivertype.JobRow, kind paidaction.JobKind, args jobArgs) error {
+	failures := snoozes(row)
+	if failures == 0 {
+		w.Metrics.waited(kind, w.Clock.Now().Sub(row.ScheduledAt))
+	}
+	if again := w.Do(ctx, paidaction.Job{Kind: kind, Action: args.Action, At: args.Due}, failures); again > 0 {
+		return river.JobSnooze(again)
+	}
+	return nil
+}
+
+// snoozes is how often River has put this job off.
+func snoozes(row *rivertype.JobRow) int {
+	var metadata struct {
+		Snoozes int `json:"snoozes"`
+	}
+	_ = json.Unmarshal(row.Metadata, &metadata) // without the number the pause is short: no harm
+	return metadata.Snoozes
+}
+
+// workers are the job kinds River may call.
+func (w *Worker) workers() *river.Workers {
+	all := river.NewWorkers()
+	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[advanceArgs]) error {
+		return w.work(ctx, job.JobRow, paidaction.JobAdvance, job.Args.jobArgs)
+	}))
+	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[afterPaidArgs]) error {
+		return w.work(ctx, job.JobRow, paidaction.JobAfterPaid, job.Args.jobArgs)
+	}))
+	return all
+}
+
+// soonAgain is when River retries a job that was killed or panicked.
+type soonAgain struct{ clock Clock }
+
+func (s soonAgain) NextRetry(row *rivertype.JobRow) time.Time {
+	return s.clock.Now().Add(s.clock.Jitter(pause(row.Attempt)))
+}
+
+// quiet keeps River's remarks on its own coming and going out of the log.
+func quiet(log *slog.Logger) *slog.Logger { return slog.New(atLeastWarn{log.Handler()}) }
+
+type atLeastWarn struct{ slog.Handler }
+
+func (h atLeastWarn) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+func (h atLeastWarn) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeastWarn{h.Handler.WithAttrs(attrs)}
+}
+func (h atLeastWarn) WithGroup(name string) slog.Handler {
+	return atLeastWarn{h.Handler.WithGroup(name)}
+}

@@ -1,0 +1,267 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Listener follows the streams of one node and stores a job for every action that something happened to. It works off none
+// itself. Several may follow the same node: what is stored twice is done once.
+type Listener struct {
+	Config
+	node   string
+	events paidaction.NodeEvents
+
+	cursor  *cursor
+	inbox   chan paidaction.InvoiceEvent // of all streams of invoices
+	heights chan uint32                  // at most the latest one
+	behind  chan struct{}                // holds a token when something may have been missed
+	holds   *holds
+	up      atomic.Bool
+}
+
+// inboxSize is how many events may wait, and batchSize how many of them are worked off in one transaction.
+const (
+	inboxSize = 1024
+	batchSize = 256
+)
+
+// NewListener makes a listener for the node with this name.
+func NewListener(c Config, node string, events paidaction.NodeEvents) (*Listener, error) {
+	c, err := c.defaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Listener{
+		Config: c, node: node, events: events,
+		cursor: newCursor(position{}), holds: newHolds(),
+		inbox: make(chan paidaction.InvoiceEvent, inboxSize), heights: make(chan uint32, 1), behind: make(chan struct{}, 1),
+	}, nil
+}
+
+// Node is the name of the node.
+func (l *Listener) Node() string { return l.node }
+
+// Up says whether the node's streams are open.
+func (l *Listener) Up() bool { return l.up.Load() }
+
+// Run follows the node until ctx ends, and returns nil then. Neither an unreachable node nor a failing database nor any
+// message ends it. When it returns, all that it started has ended.
+func (l *Listener) Run(ctx context.Context) error {
+	if err := l.retry(ctx, "cursor", l.Resume); err != nil {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.follow(ctx) })
+	group.Go(func() error { return l.deliver(ctx) })
+	group.Go(func() error { return l.deliverHeights(ctx) })
+	group.Go(func() error { return l.catchUps(ctx) })
+	group.Go(func() error {
+		return every(ctx, l.Clock, l.Settings.CheckEvery, func(ctx context.Context) { l.failed(ctx, "check of hold streams", l.CheckHolds(ctx)) })
+	})
+	err := group.Wait()
+	l.holds.wait()
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (l *Listener) retry(ctx context.Context, loop string, do func(context.Context) error) error {
+	return retry(ctx, l.Clock, func(err error) { l.failed(ctx, loop, err) }, do)
+}
+
+// Resume reads where the last listener of this node stopped.
+func (l *Listener) Resume(ctx context.Context) error {
+	row, err := db.New(l.Pool).GetCursor(ctx, l.node)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("read the cursor of node %s: %w", l.node, err)
+	}
+	l.cursor = newCursor(position{uint64(row.AddIndex), uint64(row.SettleIndex)})
+	return nil
+}
+
+// follow keeps the node's streams open.
+func (l *Listener) follow(ctx context.Context) error {
+	for failures := 0; ; failures++ {
+		wasUp, err := l.session(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if wasUp {
+			failures = 0
+		}
+		l.Metrics.reconnects.WithLabelValues(l.node, "node").Inc()
+		l.Log.WarnContext(ctx, "the node's streams ended and are opened again", "node", l.node, "error", err)
+		if err := l.Clock.Wait(ctx, l.Clock.Jitter(pause(failures))); err != nil {
+			return err
+		}
+	}
+}
+
+// session opens the streams of invoices and of blocks; when one ends, so does the other. A stream of invoices says nothing
+// until something happens, but one of blocks begins with the present height: that the node answers is known from it.
+func (l *Listener) session(ctx context.Context) (wasUp bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 2)
+	from := l.cursor.position()
+	go func() { ended <- l.events.WatchInvoices(ctx, from.add, from.settle, l.put(ctx)) }()
+	go func() {
+		ended <- l.events.WatchBlocks(ctx, func(height uint32) error {
+			if !l.up.Swap(true) {
+				signal(l.behind)
+			}
+			latest(l.heights, height)
+			return nil
+		})
+	}()
+	err = <-ended
+	cancel()
+	<-ended
+	return l.up.Swap(false), err
+}
+
+// put hands an event on to deliver. Where that is slow or the database away, the stream waits; nothing is dropped.
+func (l *Listener) put(ctx context.Context) func(paidaction.InvoiceEvent) error {
+	return func(e paidaction.InvoiceEvent) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case l.inbox <- e:
+			return nil
+		}
+	}
+}
+
+// deliver works off the events that are there at the moment, and waits for no further ones.
+func (l *Listener) deliver(ctx context.Context) error {
+	for {
+		var batch []paidaction.InvoiceEvent
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e := <-l.inbox:
+			batch = append(batch, e)
+		}
+		for more := true; more && len(batch) < batchSize; {
+			select {
+			case e := <-l.inbox:
+				batch = append(batch, e)
+			default:
+				more = false
+			}
+		}
+		if err := l.retry(ctx, "events", func(ctx context.Context) error { return l.OnInvoices(ctx, batch) }); err != nil {
+			return err
+		}
+	}
+}
+
+// OnInvoices stores a job for each of our actions that these events may move, and the cursor, in one transaction; and begins
+// to watch hold invoices it hears of for the first time. It may be repeated.
+func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEvent) error {
+	happened := map[paidaction.Hash]bool{} // false: only opened
+	for _, e := range events {
+		happened[e.Hash] = happened[e.Hash] || e.State != paidaction.InvoiceOpen
+	}
+	hashes := make([][]byte, 0, len(happened))
+	for h := range happened {
+		hashes = append(hashes, h[:])
+	}
+	before, after := l.cursor.position(), l.cursor.see(events)
+	var watch []paidaction.Hash
+	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
+		watch = watch[:0]
+		rows, err := q.ActionsByHash(ctx, hashes)
+		if err != nil {
+			return fmt.Errorf("find the actions of events: %w", err)
+		}
+		var jobs []paidaction.Job
+		for _, row := range rows {
+			hash := paidaction.Hash(row.PaymentHash)
+			if happened[hash] {
+				jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: row.ActionID})
+			}
+			if row.Hold {
+				watch = append(watch, hash)
+			}
+		}
+		if err := l.Jobs.Insert(ctx, tx, jobs...); err != nil {
+			return err
+		}
+		if before == after {
+			return nil
+		}
+		return l.moveCursor(ctx, q, after)
+	})
+	if err != nil {
+		return err
+	}
+	for _, hash := range watch {
+		l.watch(ctx, hash)
+	}
+	return nil
+}
+
+func (l *Listener) moveCursor(ctx context.Context, q *db.Queries, to position) error {
+	err := q.MoveCursor(ctx, db.MoveCursorParams{Node: l.node, AddIndex: int64(to.add), SettleIndex: int64(to.settle)})
+	if err != nil {
+		return fmt.Errorf("move the cursor of node %s: %w", l.node, err)
+	}
+	return nil
+}
+
+// catchUps makes up what was missed, whenever there is reason to think that something was.
+func (l *Listener) catchUps(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.behind:
+		}
+		if err := l.retry(ctx, "catching up", l.CatchUp); err != nil {
+			return err
+		}
+	}
+}
+
+// CatchUp looks at every open hold invoice and every open action. Thereafter nothing that happened before is missing, whatever
+// the stream left out, so the cursor moves past the gaps. Those are common: a node replays added invoices without the ones
+// that were cancelled meanwhile, and a new database meets a node that counted before.
+func (l *Listener) CatchUp(ctx context.Context) error {
+	seen := l.cursor.highest()
+	if err := l.CheckHolds(ctx); err != nil {
+		return err
+	}
+	moved, err := l.Engine.Sweep(ctx)
+	l.Metrics.sweepMoves.WithLabelValues("reconnect").Add(float64(moved))
+	if err != nil {
+		return err
+	}
+	return l.moveCursor(ctx, db.New(l.Pool), l.cursor.skip(seen))
+}
+
+// signal leaves a token, if there is none yet.
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// latest leaves n, in place of an older one. One sender only.
+func latest(to chan uint32, n uint32) {
+	select {
+	case <-to:
+	default:
+	}
+	to <- n
+}

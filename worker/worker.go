@@ -1,0 +1,180 @@
+// Package worker drives the engine: it works off the jobs that steps leave behind, follows the streams of the nodes, watches
+// the blocks, and sweeps up what all of these have missed. It decides nothing; it only says which action to look at.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// A job may run for jobTimeout; one that has been running for rescueAfter was killed with its process. The second must be
+// longer, or jobs would run twice at once (spec 01 §1.3).
+const (
+	jobTimeout  = 30 * time.Second
+	rescueAfter = 60 * time.Second
+	// stopTimeout is how long jobs may go on when the process stops; then their contexts end.
+	stopTimeout = 5 * time.Second
+	// stopLimit is when a job that does not heed its context is left behind.
+	stopLimit = 10 * time.Second
+)
+
+// Settings bound the work. The zero value of each field stands for its default.
+type Settings struct {
+	MoneyJobs    int           // side by side in this process; default 16
+	EffectJobs   int           // the same for side effects; default 4
+	OverdueEvery time.Duration // between sweeps of what is past its deadline; default 1 second
+	SweepEvery   time.Duration // between sweeps of every open action; default 30 seconds
+	FoldEvery    time.Duration // between rounds of folding; default 1 second
+	CheckEvery   time.Duration // between checks that every open hold invoice has its stream; default 5 seconds
+}
+
+func (s Settings) defaults() Settings {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&s.OverdueEvery, time.Second)
+	set(&s.SweepEvery, 30*time.Second)
+	set(&s.FoldEvery, time.Second)
+	set(&s.CheckEvery, 5*time.Second)
+	if s.MoneyJobs <= 0 {
+		s.MoneyJobs = 16
+	}
+	if s.EffectJobs <= 0 {
+		s.EffectJobs = 4
+	}
+	return s
+}
+
+// Fold adds what has been appended to the rows it belongs to, inside the transaction of q, and says how many rows it touched:
+// 0 when nothing was left.
+type Fold struct {
+	Name string
+	Fold func(ctx context.Context, q *db.Queries) (rows int, err error)
+}
+
+// Config is what a Worker or a Listener is made of. Pool, Engine and Jobs are needed, the rest has defaults.
+type Config struct {
+	Pool     *pgxpool.Pool
+	Engine   *paidaction.Engine
+	Jobs     paidaction.Jobs // the engine's own
+	Folds    []Fold
+	Clock    Clock        // default RealClock
+	Log      *slog.Logger // default slog.Default()
+	Metrics  *Metrics     // default: unregistered ones
+	Settings Settings
+}
+
+func (c Config) defaults() (Config, error) {
+	if c.Pool == nil || c.Engine == nil || c.Jobs == nil {
+		return c, errors.New("worker: a database pool, an engine and its job queue are needed")
+	}
+	if c.Clock == nil {
+		c.Clock = RealClock{}
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics(nil)
+	}
+	c.Settings = c.Settings.defaults()
+	return c, nil
+}
+
+// failed reports a round of a loop that failed and will be tried again.
+func (c Config) failed(ctx context.Context, loop string, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	c.Metrics.failures.WithLabelValues(loop).Inc()
+	c.Log.WarnContext(ctx, "failed, and is tried again", "loop", loop, "error", err)
+}
+
+// inTx runs do in one READ COMMITTED transaction.
+func (c Config) inTx(ctx context.Context, do func(*db.Queries, pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, c.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		return do(db.New(tx), tx)
+	})
+}
+
+// Worker works off jobs, sweeps and folds. Any number of them may work on one database.
+type Worker struct{ Config }
+
+// New makes a worker.
+func New(c Config) (*Worker, error) {
+	c, err := c.defaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{c}, nil
+}
+
+// Run works until ctx ends, and returns nil then. Failures of the database or a node end nothing: they are reported and tried
+// again. When Run returns, all that it started has ended; a job that does not heed its context is waited for at most ten
+// seconds, which is the one error Run returns.
+func (w *Worker) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return w.runJobs(ctx) })
+	loop := func(interval time.Duration, do func(context.Context)) {
+		group.Go(func() error { return every(ctx, w.Clock, interval, do) })
+	}
+	loop(w.Settings.OverdueEvery, w.SweepOverdue)
+	loop(w.Settings.SweepEvery, w.Sweep)
+	for _, f := range w.Folds {
+		loop(w.Settings.FoldEvery, func(ctx context.Context) { w.Fold(ctx, f) })
+	}
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// runJobs runs River until ctx ends.
+func (w *Worker) runJobs(ctx context.Context) error {
+	client, err := river.NewClient(riverpgxv5.New(w.Pool), &river.Config{
+		Logger:  quiet(w.Log),
+		Workers: w.workers(),
+		Queues: map[string]river.QueueConfig{
+			moneyQueue:  {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
+			effectQueue: {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: moneyCooldown, FetchPollInterval: effectPoll},
+		},
+		FetchCooldown:               moneyCooldown, // also for the jobs whose time has come
+		JobTimeout:                  jobTimeout,
+		RescueStuckJobsAfter:        rescueAfter,
+		MaxAttempts:                 maxAttempts,
+		RetryPolicy:                 soonAgain{w.Clock},
+		CompletedJobRetentionPeriod: time.Hour,
+		SoftStopTimeout:             stopTimeout,
+	})
+	if err != nil {
+		return fmt.Errorf("make the job client: %w", err)
+	}
+	// The start looks at the database once, which may be away at the moment.
+	err = retry(ctx, w.Clock, func(err error) { w.failed(ctx, "jobs", err) }, client.Start)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	select {
+	case <-client.Stopped():
+		return ctx.Err()
+	case <-limit.C:
+		return errors.New("worker: jobs did not stop in time; the sweep of another process takes their actions on")
+	}
+}
