@@ -54,6 +54,28 @@ func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read action %d: %w", id, err)
 	}
+	return view(row), nil
+}
+
+// List returns a page of the caller's own actions, newest first, from before the given id on. The anonymous have no list:
+// each secret is for one action.
+func (e *Engine) List(ctx context.Context, c Caller, before int64, page int32) ([]*PaidAction, error) {
+	if c.User == nil {
+		return nil, Errorf(CodeUnauthenticated, "Sign in to see what you have paid for.")
+	}
+	rows, err := db.New(e.Pool).ActionsOfPayerInFull(ctx, db.ActionsOfPayerInFullParams{PayerID: c.User, Before: before, Page: page})
+	if err != nil {
+		return nil, fmt.Errorf("read the actions of a payer: %w", err)
+	}
+	list := make([]*PaidAction, len(rows))
+	for i, row := range rows {
+		list[i] = view(db.GetActionRow(row))
+	}
+	return list, nil
+}
+
+// view is an action as its row and its invoice's say.
+func view(row db.GetActionRow) *PaidAction {
 	a := row.PaidAction
 	pa := &PaidAction{
 		ID: a.ID, Kind: a.Kind, Flow: Flow(a.Flow), Method: Method(a.Method), State: State(a.State), Payer: a.PayerID,
@@ -79,7 +101,7 @@ func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
 			pa.Invoice.Received = Msat(*row.ReceivedMsat)
 		}
 	}
-	return pa, nil
+	return pa
 }
 
 // History is every step an action took, oldest first: for operators.
