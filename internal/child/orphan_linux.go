@@ -1,6 +1,24 @@
 package child
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // dieWithParent has the kernel send the signal when the thread that starts the child ends.
 func dieWithParent(attr *syscall.SysProcAttr, signal syscall.Signal) { attr.Pdeathsig = signal }
+
+// FollowParent has the kernel send this process the signal when its parent ends. The wish belongs to the calling thread, so the
+// caller must be locked to one that lives as long as the process. For a program that is called by make, which can be killed
+// without a chance to pass it on. Elsewhere than on Linux it does nothing.
+func FollowParent(signal syscall.Signal) error {
+	parent := os.Getppid()
+	const setParentDeathSignal = 1 // PR_SET_PDEATHSIG
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setParentDeathSignal, uintptr(signal), 0); errno != 0 {
+		return os.NewSyscallError("prctl", errno)
+	}
+	if os.Getppid() != parent { // it was gone before the wish was made
+		return syscall.Kill(os.Getpid(), signal)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// Holdfast-dev is the developer's companion of the service: it brings up what the service needs, and the service, on one
+// machine. The Makefile calls it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+)
+
+type commands struct {
+	FollowParent bool `hidden:"" help:"End when the process that started this one does, however it ends (Linux)."`
+
+	Run          runCommand          `cmd:"" help:"Run PostgreSQL, a Lightning network and the service until Ctrl-C."`
+	Pay          payCommand          `cmd:"" help:"Pay an invoice from the payer's node of the running network."`
+	WithPostgres withPostgresCommand `cmd:"" name:"with-postgres" help:"Run a command with a throw-away PostgreSQL."`
+}
+
+// exitCode ends the program with a code and without a message.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+func init() {
+	// --follow-parent is a wish of one thread, and is forgotten with it: keep main on the first one, which lives longest.
+	runtime.LockOSThread()
+}
+
+func main() {
+	var cli commands
+	command := kong.Parse(&cli, kong.Name("holdfast-dev"), kong.Description("The development companion of Holdfast."), kong.UsageOnError())
+
+	// A second Ctrl-C finds the signal's usual effect again and ends this process at once; its children die with it.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	if cli.FollowParent {
+		if err := child.FollowParent(syscall.SIGTERM); err != nil {
+			command.FatalIfErrorf(err)
+		}
+	}
+
+	command.BindTo(ctx, (*context.Context)(nil))
+	err := command.Run()
+	if code := exitCode(0); errors.As(err, &code) {
+		os.Exit(int(code))
+	}
+	command.FatalIfErrorf(err)
+}
+
+// say prints progress for the person who waits.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
+	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+)
+
+type runCommand struct {
+	Dir        string        `help:"Directory of all data." default:".holdfast"`
+	Bin        string        `help:"Directory of the programs (default: where this one is)."`
+	Port       int           `help:"The service's port (default: 8080 if it is free, else any free one)."`
+	BlockEvery time.Duration `help:"Interval between mined blocks; 0 mines none." default:"3m"`
+}
+
+func (r *runCommand) Run(ctx context.Context) error {
+	begun := time.Now()
+	bin, err := binDir(r.Bin)
+	if err != nil {
+		return err
+	}
+	if err := pgserver.EnsureInstalled(ctx, os.Stderr); err != nil {
+		return err
+	}
+	const usual = 8080
+	if r.Port == 0 && freeport.IsFree(usual) {
+		r.Port = usual
+	}
+	running, err := stack.Start(ctx, stack.Options{Dir: r.Dir, Bin: bin, Port: r.Port, BlockEvery: r.BlockEvery, Log: say})
+	switch {
+	case ctx.Err() != nil:
+		return nil // Ctrl-C during the start
+	case errors.Is(err, child.ErrClaimed):
+		return fmt.Errorf("%w: it runs already; stop it, or give this one another --dir", err)
+	case err != nil:
+		return err
+	}
+	defer func() {
+		say("Stopping…")
+		running.Stop()
+	}()
+	greet(running, r.Dir, time.Since(begun))
+	return running.Died(ctx)
+}
+
+// binDir is the directory of programs: the given one, or else this program's own, since all are built into one.
+func binDir(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	self, err := os.Executable()
+	return filepath.Dir(self), err
+}
+
+func greet(running *stack.Stack, dir string, took time.Duration) {
+	fmt.Printf(`
+Holdfast is ready, after %.1f s.
+
+  Playground  %[2]s/
+  GraphQL     %[2]s/graphql
+  Database    psql '%[3]s'
+  Log         %[4]s
+`, took.Seconds(), running.URL(), running.DSN(), running.ServiceLog())
+	for _, name := range []string{devnet.Holdfast, devnet.Payer, devnet.Receiver} {
+		node := running.Network.Node(name)
+		fmt.Printf("  Node        %-9s lncli --network simnet --rpcserver %s --tlscertpath %s --macaroonpath %s\n",
+			name, node.Address(), node.TLSCert(), node.Macaroon())
+	}
+	fmt.Printf(`
+Pay an invoice from the payer's node:
+
+  %s pay%s lnsb…
+
+Ctrl-C stops all of it.
+`, selfPath(), dirFlag(dir))
+}
+
+func selfPath() string {
+	if len(os.Args) > 0 {
+		return os.Args[0]
+	}
+	return "holdfast-dev"
+}
+
+func dirFlag(dir string) string {
+	if dir == ".holdfast" {
+		return ""
+	}
+	return " --dir " + dir
+}

@@ -1,0 +1,102 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+)
+
+const (
+	// readyPatience is for a service that has a database and a node already.
+	readyPatience = 60 * time.Second
+
+	// serviceGrace is for requests and jobs that are under way.
+	serviceGrace = 20 * time.Second
+)
+
+func (s *Stack) command(args ...string) child.Command {
+	return child.Command{
+		Name: "holdfast " + args[0], Path: filepath.Join(s.options.Bin, "holdfast"), Args: args,
+		Env: s.Environment(), Dir: s.options.Dir, Log: s.ServiceLog(),
+	}
+}
+
+// ServiceLog is the file with all that the service says.
+func (s *Stack) ServiceLog() string { return filepath.Join(s.options.Dir, "service.log") }
+
+// migrate brings the database to the service's version.
+func (s *Stack) migrate(ctx context.Context) error {
+	migration, err := child.Start(s.command("migrate", "up"))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-migration.Exited():
+		return migration.Err()
+	case <-ctx.Done():
+		migration.Stop(serviceGrace)
+		return context.Cause(ctx)
+	}
+}
+
+// ServiceStart starts the service, also after ServiceStop or ServiceKill, and returns when it is ready for requests.
+func (s *Stack) ServiceStart(ctx context.Context) error {
+	s.options.Log("Holdfast: starting")
+	if err := s.service.Start(); err != nil {
+		return err
+	}
+	ctx, release := s.service.WhileAlive(ctx)
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, readyPatience)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := s.ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the service is not ready (log: %s): %w (last answer: %w)", s.ServiceLog(), context.Cause(ctx), err)
+		case <-again.C:
+		}
+	}
+}
+
+// ready asks the service whether it is.
+func (s *Stack) ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", request.URL, response.Status)
+	}
+	return nil
+}
+
+// ServiceStop lets the service finish what is under way and ends it.
+func (s *Stack) ServiceStop() { s.service.Stop(serviceGrace) }
+
+// ServiceKill ends the service with SIGKILL, as a power failure would.
+func (s *Stack) ServiceKill() { s.service.Kill() }
+
+// ServiceCommand prepares another command of the service's program, such as reconcile, in the service's environment.
+func (s *Stack) ServiceCommand(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.options.Bin, "holdfast"), args...)
+	cmd.Env, cmd.Dir = s.Environment(), s.options.Dir
+	cmd.Stderr = os.Stderr
+	return cmd
+}

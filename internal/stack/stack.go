@@ -1,0 +1,174 @@
+// Package stack runs the whole of Holdfast on one machine: PostgreSQL, a real Lightning network and the service itself, each as
+// a process of its own that can be stopped, killed and started again while the others go on.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+)
+
+// Options says which stack to start. Dir and Bin are required.
+type Options struct {
+	Dir  string // holds all data; what an earlier stack left there is used again
+	Bin  string // holds the programs holdfast, btcd and lnd
+	Port int    // the service's, on 127.0.0.1; 0 picks a free one
+
+	// BlockEvery mines a block at this interval; 0 leaves mining to Network.Mine.
+	BlockEvery time.Duration
+
+	// Environment is added to the service's, NAME=value each; it wins over what the stack sets.
+	Environment []string
+
+	// Log receives what a person should know, one line each. nil discards it.
+	Log func(format string, args ...any)
+}
+
+// Stack is a running stack. Its methods are not for concurrent use, except those that only tell.
+type Stack struct {
+	Postgres *pgserver.Server
+	Network  *devnet.Network
+
+	options Options
+	secret  string
+	service *child.Server
+}
+
+// database is the name of the service's database.
+const database = "holdfast"
+
+// Start brings everything up and returns when the service is ready for requests. On an error nothing is left running.
+func Start(ctx context.Context, options Options) (_ *Stack, err error) {
+	if options.Log == nil {
+		options.Log = func(string, ...any) {}
+	}
+	if options.Dir, err = filepath.Abs(options.Dir); err != nil {
+		return nil, err
+	}
+	if options.Bin, err = filepath.Abs(options.Bin); err != nil {
+		return nil, err
+	}
+	for _, program := range []string{"holdfast", "btcd", "lnd"} {
+		if _, err := os.Stat(filepath.Join(options.Bin, program)); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotBuilt, err)
+		}
+	}
+	if options.Port == 0 {
+		ports, err := freeport.Pick(1)
+		if err != nil {
+			return nil, err
+		}
+		options.Port = ports[0]
+	}
+	// PostgreSQL's user may have to pass through. What is secret in here has permissions of its own.
+	if err := os.MkdirAll(options.Dir, 0o711); err != nil {
+		return nil, err
+	}
+
+	s := &Stack{options: options}
+	defer func() {
+		if err != nil {
+			s.Stop()
+		}
+	}()
+	if s.secret, err = keptSecret(filepath.Join(options.Dir, "secret")); err != nil {
+		return nil, err
+	}
+	starting, startingCtx := errgroup.WithContext(ctx)
+	starting.Go(func() (err error) { s.Postgres, err = s.startPostgres(startingCtx); return err })
+	starting.Go(func() (err error) {
+		s.Network, err = devnet.Start(startingCtx, devnet.Options{
+			Dir: filepath.Join(options.Dir, "network"), Bin: options.Bin, BlockEvery: options.BlockEvery, Log: options.Log,
+		})
+		return err
+	})
+	if err := starting.Wait(); err != nil {
+		return nil, err
+	}
+	s.service = child.NewServer(s.command("serve"))
+	if err := s.migrate(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.ServiceStart(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Stack) startPostgres(ctx context.Context) (*pgserver.Server, error) {
+	s.options.Log("PostgreSQL: starting")
+	postgres, err := pgserver.Start(ctx, pgserver.Options{Dir: filepath.Join(s.options.Dir, "postgres"), Log: s.options.Log})
+	if err != nil {
+		return nil, err
+	}
+	if err := postgres.EnsureDatabase(ctx, database); err != nil {
+		postgres.Stop()
+		return nil, fmt.Errorf("create the database: %w", err)
+	}
+	return postgres, nil
+}
+
+// URL is where the service answers; it stays the same over restarts.
+func (s *Stack) URL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.options.Port) }
+
+// DSN is the service's database.
+func (s *Stack) DSN() string { return s.Postgres.DSN(database) }
+
+// Environment is the environment the service runs in, for other commands of the same program.
+func (s *Stack) Environment() []string {
+	nodes := make([]string, 0, 1)
+	for _, name := range []string{devnet.Holdfast} {
+		node := s.Network.Node(name)
+		nodes = append(nodes, fmt.Sprintf("%s=%s;tls=%s;macaroon=%s", name, node.Address(), node.TLSCert(), node.Macaroon()))
+	}
+	ours := append(os.Environ(),
+		"HOLDFAST_DATABASE_URL="+s.DSN(),
+		fmt.Sprintf("HOLDFAST_LISTEN=127.0.0.1:%d", s.options.Port),
+		"HOLDFAST_NODES="+strings.Join(nodes, " "),
+		"HOLDFAST_NETWORK=simnet",
+		"HOLDFAST_SECRET="+s.secret,
+		"HOLDFAST_DEVELOPMENT=1",
+	)
+	return append(ours, s.options.Environment...)
+}
+
+// Died receives the reason when a part ends that nobody asked to end.
+func (s *Stack) Died(ctx context.Context) error {
+	select {
+	case err := <-s.Postgres.Died():
+		return err
+	case err := <-s.Network.Died():
+		return err
+	case err := <-s.service.Died():
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// Stop ends everything in the order that lets each part finish: who asks before who answers. When it returns nothing runs.
+func (s *Stack) Stop() {
+	if s.service != nil {
+		s.ServiceStop()
+	}
+	if s.Network != nil {
+		s.Network.Stop()
+	}
+	if s.Postgres != nil {
+		s.Postgres.Stop()
+	}
+}
+
+// ErrNotBuilt means that a program is missing.
+var ErrNotBuilt = errors.New("not built yet (make build)")
