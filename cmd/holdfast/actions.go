@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
+)
+
+type actionsCommand struct {
+	List    actionsList    `cmd:"" help:"List actions, newest first."`
+	Stuck   actionsStuck   `cmd:"" help:"List open actions past their deadline. Exit code 3 if there are any."`
+	Show    actionsShow    `cmd:"" help:"Show one action with its whole history."`
+	Requeue actionsRequeue `cmd:"" help:"Store a job that advances an action now. Harmless at any time."`
+}
+
+// action is a row of a list.
+type action struct {
+	ID          int64      `json:"id"`
+	Kind        string     `json:"kind"`
+	Flow        string     `json:"flow"`
+	State       string     `json:"state"`
+	Attempt     int16      `json:"attempt"`
+	PayerID     *int64     `json:"payer"` // null is the anonymous payer
+	CostMsat    int64      `json:"cost_msat"`
+	Deadline    *time.Time `json:"deadline"`
+	CreatedAt   time.Time  `json:"created_at"`
+	ChangedAt   time.Time  `json:"changed_at"`
+	FailureCode *string    `json:"failure"`
+}
+
+func printActions(e *environment, actions []action) error {
+	return e.print(actions, func(t *table) {
+		t.row("ID", "KIND", "FLOW", "STATE", "ATTEMPT", "PAYER", "COST (msat)", "DEADLINE", "CHANGED", "FAILURE")
+		for _, a := range actions {
+			t.row(a.ID, a.Kind, a.Flow, a.State, a.Attempt, a.PayerID, a.CostMsat, a.Deadline, a.ChangedAt, a.FailureCode)
+		}
+	})
+}
+
+// withDatabase runs do on the service's database.
+func withDatabase(ctx context.Context, e *environment, do func(*pgxpool.Pool, *db.Queries) error) error {
+	pool, err := openPool(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return do(pool, db.New(pool))
+}
+
+type actionsList struct {
+	State  string `help:"Only those in this state, such as HELD."`
+	Before int64  `help:"Only those with a smaller id: the next page." default:"0"`
+	Limit  int32  `help:"How many at most." default:"50"`
+}
+
+func (c actionsList) Run(ctx context.Context, e *environment) error {
+	arg := db.ListActionsParams{Before: c.Before, Page: c.Limit}
+	if c.Before == 0 {
+		arg.Before = math.MaxInt64
+	}
+	if c.State != "" {
+		if !slices.Contains(paidaction.States, paidaction.State(c.State)) {
+			return fmt.Errorf("%w: there is no state %q; the states are %s", errSettings, c.State, strings.Trim(fmt.Sprint(paidaction.States), "[]"))
+		}
+		arg.State = &c.State
+	}
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		rows, err := q.ListActions(ctx, arg)
+		if err != nil {
+			return err
+		}
+		actions := make([]action, len(rows))
+		for i, row := range rows {
+			actions[i] = action(row)
+		}
+		return printActions(e, actions)
+	})
+}
+
+type actionsStuck struct {
+	Grace time.Duration `help:"How long past the deadline." default:"5s"`
+	Limit int32         `help:"How many at most." default:"50"`
+}
+
+func (c actionsStuck) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		rows, err := q.ListStuck(ctx, db.ListStuckParams{At: new(time.Now().Add(-c.Grace)), Page: c.Limit})
+		if err != nil {
+			return err
+		}
+		actions := make([]action, len(rows))
+		for i, row := range rows {
+			actions[i] = action(row)
+		}
+		if err := printActions(e, actions); err != nil {
+			return err
+		}
+		if len(actions) > 0 {
+			return exitCode(exitFound)
+		}
+		return nil
+	})
+}
+
+type actionsShow struct {
+	ID int64 `arg:"" help:"The action."`
+}
+
+// wholeAction is an action with everything an operator may see of it: no preimage.
+type wholeAction struct {
+	action
+	Method         string          `json:"method"`
+	Genesis        *int64          `json:"genesis"`
+	Successor      *int64          `json:"successor"`
+	DeadlineHeight *int32          `json:"deadline_height"`
+	FailureMessage *string         `json:"failure_message"`
+	Args           json.RawMessage `json:"args"`
+	Result         json.RawMessage `json:"result"`
+	Node           *string         `json:"node"`
+	PaymentHash    string          `json:"payment_hash,omitempty"`
+	Bolt11         *string         `json:"bolt11"`
+	AmountMsat     *int64          `json:"amount_msat"`
+	ReceivedMsat   *int64          `json:"received_msat"`
+	History        []historyStep   `json:"history"`
+	Postings       []posting       `json:"postings"`
+}
+
+type historyStep struct {
+	From *string   `json:"from"`
+	To   string    `json:"to"`
+	Fact string    `json:"fact"`
+	At   time.Time `json:"at"`
+}
+
+type posting struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Msat   int64  `json:"msat"`
+	Reason string `json:"reason"`
+}
+
+func (c actionsShow) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		whole, err := readWhole(ctx, q, c.ID)
+		if err != nil {
+			return err
+		}
+		return e.print(whole, func(t *table) {
+			t.row("action", whole.ID)
+			t.row("kind", whole.Kind)
+			t.row("paid by", whole.Method)
+			t.row("state", whole.State)
+			t.row("payer", whole.PayerID)
+			t.row("attempt", whole.Attempt)
+			t.row("genesis", whole.Genesis)
+			t.row("successor", whole.Successor)
+			t.row("cost", fmt.Sprint(whole.CostMsat, " msat"))
+			t.row("deadline", whole.Deadline)
+			t.row("failure", whole.FailureMessage)
+			t.row("args", string(whole.Args))
+			t.row("result", string(whole.Result))
+			t.row("node", whole.Node)
+			t.row("payment hash", whole.PaymentHash)
+			t.row("received", whole.ReceivedMsat)
+			t.row()
+			t.row("AT", "FROM", "TO", "FACT")
+			for _, h := range whole.History {
+				t.row(h.At, h.From, h.To, h.Fact)
+			}
+			t.row()
+			t.row("MSAT", "FROM", "TO", "REASON")
+			for _, p := range whole.Postings {
+				t.row(p.Msat, p.From, p.To, p.Reason)
+			}
+		})
+	})
+}
+
+type actionsRequeue struct {
+	ID int64 `arg:"" help:"The action."`
+}
+
+func (c actionsRequeue) Run(ctx context.Context, e *environment) error {
+	queue, err := worker.NewQueue(e.log)
+	if err != nil {
+		return err
+	}
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		row, err := q.GetAction(ctx, c.ID)
+		if err != nil {
+			return noSuchAction(c.ID, err)
+		}
+		if paidaction.State(row.PaidAction.State).Terminal() {
+			return fmt.Errorf("action %d has ended in %s: there is nothing left to do", c.ID, row.PaidAction.State)
+		}
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			return queue.Insert(ctx, tx, paidaction.Job{Kind: paidaction.JobAdvance, Action: c.ID})
+		})
+		if err != nil {
+			return err
+		}
+		return e.print(struct {
+			Requeued int64 `json:"requeued"`
+		}{c.ID}, func(t *table) { t.row(fmt.Sprintf("Action %d will be looked at as soon as a worker is free.", c.ID)) })
+	})
+}
+
+func noSuchAction(id int64, err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("there is no action %d", id)
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/migrations"
+)
+
+// openPool connects, and makes sure that it is the database it should be: reachable, at this program's version.
+func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
+	settings, err := pgxpool.ParseConfig(string(e.config.DatabaseURL))
+	if err != nil {
+		return nil, databaseError(e, err)
+	}
+	settings.MaxConns = e.config.DatabasePool
+	settings.ConnConfig.RuntimeParams["application_name"] = "holdfast"
+	pool, err := pgxpool.NewWithConfig(ctx, settings)
+	if err != nil {
+		return nil, databaseError(e, err)
+	}
+	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err = migrated(limited, pool); err != nil {
+		pool.Close()
+		return nil, databaseError(e, err)
+	}
+	return pool, nil
+}
+
+// migrated returns nil where the schema is the one this program was made for.
+func migrated(ctx context.Context, pool *pgxpool.Pool) error {
+	latest, err := migrations.Latest()
+	if err != nil {
+		return err
+	}
+	// golang-migrate's own table. Asking golang-migrate would open another connection and take a lock each time.
+	var exists bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil {
+		return err
+	}
+	var version uint
+	var dirty bool
+	if exists {
+		if err := pool.QueryRow(ctx, "SELECT coalesce(max(version), 0), coalesce(bool_or(dirty), false) FROM schema_migrations").
+			Scan(&version, &dirty); err != nil {
+			return err
+		}
+	}
+	switch {
+	case dirty:
+		return fmt.Errorf("migration %d failed half-way: mend the database by hand, then run holdfast migrate force VERSION", version)
+	case version < latest:
+		return fmt.Errorf("its schema has version %d, and this program needs %d: run holdfast migrate up", version, latest)
+	case version > latest:
+		return fmt.Errorf("its schema has version %d, and this program knows %d at most: use a newer program", version, latest)
+	}
+	return nil
+}
+
+// durable refuses a database that may forget what it has confirmed: after a crash it would not know of payments that were
+// made (spec 05.16g).
+func durable(ctx context.Context, pool *pgxpool.Pool) error {
+	var mode string
+	if err := pool.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err != nil {
+		return err
+	}
+	if mode == "off" {
+		return fmt.Errorf("%w: the database has synchronous_commit = off and can forget payments in a crash; turn it on", errSettings)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+// Command holdfast is the service and the operator's tools.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/config"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // it was tried and failed
+	exitUsage  = 2 // it was not tried: wrong arguments or settings
+	exitFound  = 3 // it was done and found what it looks for: something that is stuck
+)
+
+type cli struct {
+	config.Config `embed:""`
+
+	File string `name:"config" help:"JSON file of settings; its keys are the names of flags." placeholder:"FILE"`
+	JSON bool   `name:"json" help:"Print JSON, also on a terminal."`
+
+	Serve    serveCommand   `cmd:"" help:"Run the service."`
+	Migrate  migrateCommand `cmd:"" help:"Move the database between versions of its schema."`
+	Actions  actionsCommand `cmd:"" help:"Look at paid actions, and nudge them."`
+	Settings configCommand  `cmd:"" name:"config" help:"Look at the settings."`
+}
+
+// environment is what commands work with.
+type environment struct {
+	config *config.Config
+	out    io.Writer
+	log    *slog.Logger
+	json   bool // print JSON
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program. It returns the exit code.
+func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c, kong.Name("holdfast"),
+		kong.Description("Paid actions over Lightning. Every flag can be given as HOLDFAST_… in the environment, or in a file."),
+		kong.Writers(stdout, stderr), kong.Resolvers(config.Resolver(env)), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(func(code int) { exited = max(exited, code) }))
+	if err != nil {
+		fmt.Fprintln(stderr, "holdfast:", err)
+		return exitFailed
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "holdfast: %v\nTry holdfast --help.\n", err)
+		return exitUsage
+	}
+	e := &environment{config: &c.Config, out: stdout, log: newLogger(&c.Config, stderr), json: c.JSON || !isTerminal(stdout)}
+	command.BindTo(ctx, (*context.Context)(nil))
+	err = command.Run(e)
+	var code exitCode
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case errors.Is(err, errSettings):
+		fmt.Fprintln(stderr, "holdfast:", err)
+		return exitUsage
+	default:
+		fmt.Fprintln(stderr, "holdfast:", err)
+		return exitFailed
+	}
+}
+
+// exitCode is an end that needs no words on stderr.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// errSettings marks settings that were refused.
+var errSettings = errors.New("refused settings")
+
+func newLogger(c *config.Config, to io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}

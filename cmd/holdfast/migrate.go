@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/a-seed-a7aed72f/holdfast/migrations"
+)
+
+type migrateCommand struct {
+	Up      migrateUp      `cmd:"" help:"Apply every migration that is missing."`
+	Down    migrateDown    `cmd:"" help:"Take migrations back. Destroys what they hold."`
+	Version migrateVersion `cmd:"" help:"Print the present version and the latest one."`
+	Force   migrateForce   `cmd:"" help:"Record a version without running anything, after a failed migration was mended by hand."`
+}
+
+type migrateUp struct{}
+
+func (migrateUp) Run(ctx context.Context, e *environment) error {
+	if err := migrations.Up(ctx, string(e.config.DatabaseURL)); err != nil {
+		return databaseError(e, err)
+	}
+	return printVersion(ctx, e)
+}
+
+type migrateDown struct {
+	Steps int  `help:"How many migrations to take back." default:"1"`
+	All   bool `help:"Take all back. The database is empty afterwards."`
+}
+
+func (c migrateDown) Run(ctx context.Context, e *environment) error {
+	steps := c.Steps
+	if c.All {
+		steps = 0
+	} else if steps < 1 {
+		return fmt.Errorf("%w: --steps must be 1 or more; --all takes everything back", errSettings)
+	}
+	if err := migrations.Down(ctx, string(e.config.DatabaseURL), steps); err != nil {
+		return databaseError(e, err)
+	}
+	return printVersion(ctx, e)
+}
+
+type migrateVersion struct{}
+
+func (migrateVersion) Run(ctx context.Context, e *environment) error { return printVersion(ctx, e) }
+
+type migrateForce struct {
+	Version int `arg:"" help:"The version that the database really has."`
+}
+
+func (c migrateForce) Run(ctx context.Context, e *environment) error {
+	if err := migrations.Force(ctx, string(e.config.DatabaseURL), c.Version); err != nil {
+		return databaseError(e, err)
+	}
+	return printVersion(ctx, e)
+}
+
+func printVersion(ctx context.Context, e *environment) error {
+	version, dirty, err := migrations.Version(ctx, string(e.config.DatabaseURL))
+	if err != nil {
+		return databaseError(e, err)
+	}
+	latest, err := migrations.Latest()
+	if err != nil {
+		return err
+	}
+	if err := e.print(struct {
+		Version uint `json:"version"`
+		Latest  uint `json:"latest"`
+		Dirty   bool `json:"dirty"`
+	}{version, latest, dirty}, func(t *table) {
+		t.row("VERSION", "LATEST", "DIRTY")
+		t.row(version, latest, dirty)
+	}); err != nil {
+		return err
+	}
+	if dirty {
+		return errors.New("the last migration failed half-way: mend the database by hand, then run holdfast migrate force VERSION")
+	}
+	return nil
+}
+
+func databaseError(e *environment, err error) error {
+	return fmt.Errorf("database %s: %w", e.config.DatabaseURL, err)
+}

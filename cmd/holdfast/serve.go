@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/changefeed"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
+)
+
+type serveCommand struct{}
+
+func (serveCommand) Run(ctx context.Context, e *environment) error {
+	if err := checked(e); err != nil {
+		return err
+	}
+	pool, err := openPool(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if !e.config.Development {
+		if err := durable(ctx, pool); err != nil {
+			return err
+		}
+	}
+	s, err := newService(ctx, e, pool)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.run(ctx)
+}
+
+// service is everything that one process runs.
+type service struct {
+	*environment
+	pool      *pgxpool.Pool
+	registry  *prometheus.Registry
+	clients   []*lightning.Client
+	nodes     *lightning.Nodes
+	feed      *changefeed.Feed
+	engine    *paidaction.Engine
+	worker    *worker.Worker // nil unless the process has the role
+	listeners []*worker.Listener
+}
+
+// newService puts the parts together. Nothing runs yet, and no node is asked for anything.
+func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *service, err error) {
+	s := &service{environment: e, pool: pool, registry: prometheus.NewRegistry(), feed: changefeed.New(pool, e.log)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := s.dial(ctx); err != nil {
+		return nil, err
+	}
+	jobs, err := worker.NewQueue(e.log)
+	if err != nil {
+		return nil, err
+	}
+	metrics := worker.NewMetrics(s.registry)
+	hooks := metrics.Hooks()
+	hooks.Changed = s.feed.Changed
+	settings, err := community.Settings{}.Defaults()
+	if err != nil {
+		return nil, err
+	}
+	s.engine, err = paidaction.New(paidaction.Config{
+		Pool: pool, Nodes: s.nodes, Jobs: jobs, Actions: community.Actions(settings), Secret: e.config.Key(), Log: e.log, Hooks: hooks,
+		Settings: paidaction.Settings{
+			InvoiceExpiry: e.config.InvoiceExpiry, CLTVDelta: e.config.CLTVDelta, HoldExpiryDelta: e.config.HoldExpiryDelta,
+			SafetyBlocks: e.config.SafetyBlocks, MaxPending: e.config.MaxPending,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Log: e.log, Metrics: metrics}
+	if e.config.Has("worker") {
+		if s.worker, err = worker.New(parts); err != nil {
+			return nil, err
+		}
+	}
+	if e.config.Has("listener") {
+		for _, client := range s.clients {
+			listener, err := worker.NewListener(parts, client.Name(), client)
+			if err != nil {
+				return nil, err
+			}
+			s.listeners = append(s.listeners, listener)
+		}
+	}
+	return s, nil
+}
+
+// foldPage is how many appended rows decide in one transaction what is folded.
+const foldPage = 1000
+
+var folds = []worker.Fold{
+	{Name: "balances", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, foldPage) }},
+	{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }},
+}
+
+func (s *service) dial(ctx context.Context) error {
+	for _, node := range s.config.Nodes {
+		client, err := lightning.Dial(ctx, lightning.Config{Name: node.Name, Address: node.Address, Network: s.config.Network,
+			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon})
+		if err != nil {
+			return err
+		}
+		s.clients = append(s.clients, client)
+	}
+	nodes, err := lightning.NewNodes(s.clients...)
+	s.nodes = nodes
+	return err
+}
+
+func (s *service) close() {
+	for _, client := range s.clients {
+		_ = client.Close() // nobody uses it any more
+	}
+}
+
+// run serves until ctx ends, and returns nil then, or the reason why the service cannot go on.
+func (s *service) run(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Listen)
+	if err != nil {
+		return fmt.Errorf("%w; set HOLDFAST_LISTEN to a free address", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.feed.Run(ctx) })
+	for _, client := range s.clients {
+		group.Go(func() error { return s.checkNode(ctx, client) })
+	}
+	if s.worker != nil {
+		group.Go(func() error { return s.worker.Run(ctx) })
+	}
+	for _, l := range s.listeners {
+		group.Go(func() error { return l.Run(ctx) })
+	}
+	group.Go(func() error { return s.serveHTTP(ctx, listener) })
+	s.log.InfoContext(ctx, "serving", "address", listener.Addr().String(), "roles", s.config.Roles, "nodes", len(s.clients))
+	if len(s.clients) == 0 {
+		s.log.WarnContext(ctx, "no Lightning node is configured: only balances can pay; set HOLDFAST_NODES")
+	}
+	err = group.Wait()
+	s.log.InfoContext(ctx, "stopped", "error", err)
+	return err
+}
+
+// How long clients may take. Answers have no limit: a subscription is one.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
+	shutdownTimeout   = 10 * time.Second
+)
+
+func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler: s.routes(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		// Shutdown does not end what runs: subscriptions end since their context does.
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		err := server.Shutdown(limited)
+		if err != nil {
+			_ = server.Close() // who has not finished by now is cut off
+		}
+		stopped <- err
+	})
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		stop()
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	if err := <-stopped; err != nil {
+		s.log.WarnContext(ctx, "requests were cut off by the shutdown", "error", err)
+	}
+	return nil
+}
+
+// checkNode asks a node whether it can serve us, as soon as it can be reached. What it lacks then no waiting will mend, so the
+// service stops with a sentence that says what to do.
+func (s *service) checkNode(ctx context.Context, client *lightning.Client) error {
+	for said := false; ; {
+		err := client.Check(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			s.log.InfoContext(ctx, "the Lightning node can serve", "node", client.Name())
+			return nil
+		case !errors.Is(err, lightning.ErrUnreachable):
+			return err
+		case !said:
+			said = true
+			s.log.WarnContext(ctx, "the Lightning node cannot be reached; its invoices have to wait", "node", client.Name(), "error", err)
+		}
+		if (worker.RealClock{}).Wait(ctx, 2*time.Second) != nil {
+			return nil
+		}
+	}
+}

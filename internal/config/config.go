@@ -1,0 +1,131 @@
+// Package config holds the settings of the service: flags, HOLDFAST_… environment variables, a JSON file, in this order of
+// precedence, and defaults. All can be printed without secrets; what cannot work together is refused with a sentence that says
+// what to do.
+package config
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config are all settings. The tags are kong's; the environment variable of a flag is its name in capitals after HOLDFAST_,
+// with underscores.
+type Config struct {
+	DatabaseURL  Database `help:"PostgreSQL to use, as a URL." default:"postgres://localhost/holdfast" placeholder:"URL"`
+	DatabasePool int32    `help:"Database connections of this process at most." default:"24"`
+
+	Listen      string   `help:"Address of the API, /healthz, /readyz and /metrics." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Roles       []string `help:"What this process does: api, worker, listener." enum:"api,worker,listener" default:"api,worker,listener"`
+	Development bool     `help:"Development mode: sign-up for anybody, and a secret that everybody knows if none is given. Never on mainnet."`
+	Secret      Secret   `help:"Key of the secrets of anonymous payers: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
+
+	Nodes   Nodes  `help:"Lightning nodes: NAME=HOST:PORT;tls=PATH;macaroon=PATH, several with commas. Never reuse a name for another node." placeholder:"NODES"`
+	Network string `help:"Network that the nodes must be on." enum:"mainnet,testnet,signet,regtest,simnet" default:"mainnet"`
+
+	InvoiceExpiry   time.Duration `help:"How long a payer has to pay." default:"10m"`
+	CLTVDelta       uint32        `name:"cltv-delta" help:"Final CLTV of invoices, in blocks." default:"80"`
+	HoldExpiryDelta uint32        `help:"The nodes' holdexpirydelta, in blocks." default:"18"`
+	SafetyBlocks    uint32        `help:"Distance kept from the height at which a node gives a held payment back." default:"12"`
+	MaxPending      int64         `help:"Open invoices per payer at most." default:"100"`
+
+	LogLevel  slog.Level `help:"debug, info, warn or error." default:"info"`
+	LogFormat string     `help:"text or json." enum:"text,json" default:"text"`
+}
+
+// developmentSecret is known to everybody. It lets a development service be started without a setting, and its data survive
+// a restart.
+var developmentSecret = []byte("holdfast development: known to all")
+
+// Has says whether this process plays the role.
+func (c *Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
+
+// Key is the secret to use.
+func (c *Config) Key() []byte {
+	if len(c.Secret) == 0 && c.Development {
+		return developmentSecret
+	}
+	return c.Secret
+}
+
+// Check refuses settings with which the service cannot run. The error has one sentence per problem, each of which says what to
+// change.
+func (c *Config) Check() error {
+	var problems []error
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(len(c.Secret) == 0 && !c.Development,
+		"There is no secret: set HOLDFAST_SECRET to 32 random bytes in hex, for example from `openssl rand -hex 32`, and keep it.")
+	refuse(len(c.Secret) > 0 && len(c.Secret) < 32, "The secret has %d bytes: give it at least 32, which are 64 hex digits.", len(c.Secret))
+	refuse(c.Development && c.Network == "mainnet",
+		"Development mode lets anybody in: unset HOLDFAST_DEVELOPMENT, or set HOLDFAST_NETWORK to regtest, simnet, signet or testnet.")
+	refuse(len(c.Roles) == 0, "This process has nothing to do: set HOLDFAST_ROLES to one or more of api, worker, listener.")
+	refuse(len(c.Nodes) == 0 && c.Has("listener") && len(c.Roles) == 1,
+		"A listener without a node has nothing to listen to: set HOLDFAST_NODES, or add another role.")
+	refuse(c.DatabasePool < 4, "With %d database connections jobs and requests would wait for each other: set HOLDFAST_DATABASE_POOL to 4 or more.", c.DatabasePool)
+	refuse(c.InvoiceExpiry < time.Second, "Invoices would live for %s: set HOLDFAST_INVOICE_EXPIRY to 1s or more.", c.InvoiceExpiry)
+	refuse(c.CLTVDelta < c.HoldExpiryDelta+c.SafetyBlocks+24,
+		"A final CLTV of %d blocks leaves less than 24 to settle in: set HOLDFAST_CLTV_DELTA to %d or more (hold expiry delta %d + safety blocks %d + 24).",
+		c.CLTVDelta, c.HoldExpiryDelta+c.SafetyBlocks+24, c.HoldExpiryDelta, c.SafetyBlocks)
+	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
+	return errors.Join(problems...)
+}
+
+// Database is the address of a PostgreSQL database; its password is not shown.
+type Database string
+
+// UnmarshalText implements encoding.TextUnmarshaler. Migrations need the URL form.
+func (d *Database) UnmarshalText(text []byte) error {
+	if !strings.HasPrefix(string(text), "postgres://") && !strings.HasPrefix(string(text), "postgresql://") {
+		return errors.New("the database must be given as a URL, postgres://USER:PASSWORD@HOST:PORT/NAME")
+	}
+	if _, err := url.Parse(string(text)); err != nil {
+		// The error of url.Parse quotes the whole URL, password included.
+		return errors.New("the database's URL cannot be read: characters such as @ / : in the password must be %-encoded")
+	}
+	*d = Database(text)
+	return nil
+}
+
+// String is the address without the password.
+func (d Database) String() string {
+	u, err := url.Parse(string(d))
+	if err != nil {
+		return "(unreadable)"
+	}
+	query := u.Query()
+	if query.Has("password") {
+		query.Set("password", "xxxxx")
+		u.RawQuery = query.Encode()
+	}
+	return u.Redacted()
+}
+
+// Secret is bytes that are given in hex and never shown.
+type Secret []byte
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Secret) UnmarshalText(text []byte) error {
+	raw, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		return errors.New("the secret must be hex digits, two for each byte") // without quoting it
+	}
+	*s = raw
+	return nil
+}
+
+// String says only whether there is a secret.
+func (s Secret) String() string {
+	if len(s) == 0 {
+		return "(none)"
+	}
+	return "(set)"
+}

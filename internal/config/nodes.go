@@ -1,0 +1,75 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"unicode"
+)
+
+// Node says where a Lightning node is and how to be let in.
+type Node struct {
+	Name     string
+	Address  string // host:port of its gRPC
+	TLS      string // path of its certificate
+	Macaroon string // path of a macaroon
+}
+
+// Nodes are nodes in the order in which they are asked to issue invoices.
+type Nodes []Node
+
+// UnmarshalText reads NAME=HOST:PORT;tls=PATH;macaroon=PATH, several separated by commas or white space.
+func (n *Nodes) UnmarshalText(text []byte) error {
+	var nodes Nodes
+	for _, part := range strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		node, err := parseNode(part)
+		if err != nil {
+			return fmt.Errorf("node %q: %w; write NAME=HOST:PORT;tls=PATH;macaroon=PATH", part, err)
+		}
+		for _, other := range nodes {
+			if other.Name == node.Name {
+				return fmt.Errorf("two nodes are named %q: rows would point to either; give each a name of its own", node.Name)
+			}
+		}
+		nodes = append(nodes, node)
+	}
+	*n = nodes
+	return nil
+}
+
+// String is what UnmarshalText reads.
+func (n Nodes) String() string {
+	texts := make([]string, len(n))
+	for i, node := range n {
+		texts[i] = fmt.Sprintf("%s=%s;tls=%s;macaroon=%s", node.Name, node.Address, node.TLS, node.Macaroon)
+	}
+	return strings.Join(texts, ",")
+}
+
+func parseNode(text string) (Node, error) {
+	fields := strings.Split(text, ";")
+	var node Node
+	var ok bool
+	if node.Name, node.Address, ok = strings.Cut(fields[0], "="); !ok || node.Name == "" {
+		return node, errors.New("it has no name")
+	}
+	if _, _, err := net.SplitHostPort(node.Address); err != nil {
+		return node, fmt.Errorf("its address %q is no HOST:PORT", node.Address)
+	}
+	for _, field := range fields[1:] {
+		key, value, _ := strings.Cut(field, "=")
+		switch key {
+		case "tls":
+			node.TLS = value
+		case "macaroon":
+			node.Macaroon = value
+		default:
+			return node, fmt.Errorf("it has an unknown part %q", key)
+		}
+	}
+	if node.TLS == "" || node.Macaroon == "" {
+		return node, errors.New("its certificate (tls) or its macaroon is missing")
+	}
+	return node, nil
+}

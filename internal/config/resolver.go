@@ -1,0 +1,86 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// FileFlag is the flag that names the file of settings.
+const FileFlag = "config"
+
+// Variable is the environment variable of a flag.
+func Variable(flag string) string {
+	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// Resolver gives flags that are not on the command line their value: from the environment (entries "KEY=value"), else from the
+// file that --config or HOLDFAST_CONFIG names: a JSON object whose keys are the names of flags.
+func Resolver(environment []string) kong.Resolver {
+	r := &resolver{environment: map[string]string{}}
+	for _, entry := range environment {
+		if key, value, ok := strings.Cut(entry, "="); ok {
+			r.environment[key] = value
+		}
+	}
+	return r
+}
+
+type resolver struct {
+	environment map[string]string
+	loaded      bool
+	file        map[string]any
+}
+
+func (r *resolver) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver.
+func (r *resolver) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if value, ok := r.environment[Variable(flag.Name)]; ok && value != "" {
+		return value, nil
+	}
+	if flag.Name == FileFlag {
+		return nil, nil
+	}
+	if err := r.load(ctx); err != nil {
+		return nil, err
+	}
+	return r.file[flag.Name], nil
+}
+
+func (r *resolver) load(ctx *kong.Context) error {
+	if r.loaded {
+		return nil
+	}
+	r.loaded = true
+	path := r.environment[Variable(FileFlag)]
+	flags := ctx.Flags()
+	for _, flag := range flags {
+		if flag.Name == FileFlag {
+			if given, ok := ctx.FlagValue(flag).(string); ok && given != "" {
+				path = given
+			}
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the settings: %w", err)
+	}
+	if err := json.Unmarshal(content, &r.file); err != nil {
+		return fmt.Errorf("the settings in %s are no JSON object: %w", path, err)
+	}
+	for key := range r.file {
+		// A misspelt setting would silently leave its default in force.
+		if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == key }) {
+			return fmt.Errorf("the settings in %s have an unknown key %q; the keys are the names of flags, such as database-url", path, key)
+		}
+	}
+	return nil
+}
