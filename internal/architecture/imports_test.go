@@ -1,0 +1,113 @@
+package architecture
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers are the directories at the top, from the inside out. One may import those of earlier lines, and nothing beside or
+// outside it.
+var layers = [][]string{
+	{"migrations"},
+	{"ledger"},
+	{"paidaction"},
+	{"community"},
+	{"lightning", "worker", "graph", "reconcile"},
+	{"cmd"},
+}
+
+// heart is what knows no edge.
+var heart = []string{"ledger", "paidaction", "community"}
+
+// reserved are libraries that one part of the tree alone may import; tests are held to it as well, but for those named.
+var reserved = []struct {
+	library string
+	to      []string
+	why     string
+}{
+	{"github.com/lightningnetwork", []string{"lightning"}, "LND's types stop there"},
+	{"github.com/btcsuite", []string{"lightning"}, "LND's types stop there"},
+	{"google.golang.org/grpc", []string{"lightning"}, "nodes are spoken to there"},
+	{"gopkg.in/macaroon.v2", []string{"lightning"}, "nodes are spoken to there"},
+	{"github.com/riverqueue", []string{"worker", "migrations/migrations_test.go"}, "jobs are known elsewhere as paidaction.Job"},
+	{"github.com/99designs/gqlgen", []string{"graph"}, "GraphQL is one edge of several"},
+	{"github.com/vektah/gqlparser", []string{"graph"}, "GraphQL is one edge of several"},
+}
+
+func TestDependenciesPointInwards(t *testing.T) {
+	t.Parallel()
+	depth := func(dir string) int {
+		return slices.IndexFunc(layers, func(l []string) bool { return withinAny(dir, l...) })
+	}
+	for _, f := range goFiles(t) {
+		tree, _, _ := strings.Cut(f.dir, "/")
+		if tree == "internal" {
+			continue
+		}
+		if depth(f.dir) < 0 {
+			t.Errorf("%s lies in a directory without a place among the layers: give it one", f.path)
+			continue
+		}
+		if f.test {
+			continue // tests may use whatever shows best what they test
+		}
+		for _, imported := range f.imports(t) {
+			dir, ok := own(imported)
+			if !ok || within(dir, tree) || within(dir, "internal") {
+				continue
+			}
+			if depth(dir) >= depth(f.dir) {
+				t.Errorf("%s imports %s, which lies outside of %s or beside it", f.path, dir, tree)
+			}
+		}
+	}
+}
+
+// TestHeartKnowsNoEdge follows imports through all packages of the module: none of them may carry an edge into the heart.
+func TestHeartKnowsNoEdge(t *testing.T) {
+	t.Parallel()
+	imports := map[string][]string{}
+	for _, f := range goFiles(t) {
+		if !f.test {
+			imports[f.dir] = append(imports[f.dir], f.imports(t)...)
+		}
+	}
+	edges := []string{"net/http"}
+	for _, r := range reserved {
+		edges = append(edges, r.library)
+	}
+	for _, start := range heart {
+		if imports[start] == nil {
+			t.Errorf("there is no package %s", start)
+		}
+		seen := map[string]bool{start: true}
+		for todo := []string{start}; len(todo) > 0; todo = todo[1:] {
+			for _, imported := range imports[todo[0]] {
+				dir, ok := own(imported)
+				switch {
+				case !ok && withinAny(imported, edges...):
+					t.Errorf("%s reaches %s, through %s", start, imported, todo[0])
+				case ok && within(dir, "internal") && dir != "internal/db":
+					t.Errorf("%s reaches %s, through %s: of what is internal it may know the queries alone", start, dir, todo[0])
+				case ok && !seen[dir]:
+					seen[dir] = true
+					todo = append(todo, dir)
+				}
+			}
+		}
+	}
+}
+
+func TestLibrariesStayWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		for _, imported := range f.imports(t) {
+			for _, r := range reserved {
+				if within(imported, r.library) && !withinAny(f.path, r.to...) {
+					t.Errorf("%s imports %s, which belongs to %s: %s", f.path, imported, strings.Join(r.to, " and "), r.why)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package architecture
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	comment = regexp.MustCompile(`(?m)--.*$`)
+	// Time and chance are arguments: a simulation decides both.
+	impure = regexp.MustCompile(`(?i)\b(now|clock_timestamp|statement_timestamp|transaction_timestamp|timeofday|random|gen_random_uuid)\s*\(|` +
+		`\b(current_timestamp|current_date|current_time|localtimestamp|localtime)\b|'now'`)
+	// Foreign keys of rows that are being inserted lock what they refer to; a plain FOR UPDATE deadlocks against them.
+	plainLock = regexp.MustCompile(`(?i)\bFOR\s+UPDATE\b`)
+	rowLock   = regexp.MustCompile(`(?i)\bFOR\s+NO\s+KEY\s+UPDATE\b`)
+	selects   = regexp.MustCompile(`(?i)\bSELECT\b`)
+	ordered   = regexp.MustCompile(`(?i)\bORDER\s+BY\b`)
+	oneRow    = regexp.MustCompile(`(?i)\bWHERE\s+id\s*=\s*(\$\d+|@\w+)(\s+AND\b|\s*$)`)
+)
+
+// statements are the queries and our own migrations, without comments, by file.
+func statements(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"internal/db/*.sql", "migrations/*.up.sql"} {
+		names, err := filepath.Glob(filepath.Join(top, pattern))
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: no file, error %v", pattern, err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_river.up.sql") {
+				continue // the library's own
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[name] = comment.ReplaceAllString(string(text), "")
+		}
+	}
+	return all
+}
+
+func TestSQLIsGivenTimeAndChance(t *testing.T) {
+	t.Parallel()
+	for name, text := range statements(t) {
+		for _, found := range impure.FindAllString(text, -1) {
+			t.Errorf("%s asks the database for %q: time and chance are arguments", name, found)
+		}
+	}
+}
+
+func TestLocksAreOrdered(t *testing.T) {
+	t.Parallel()
+	locks := 0
+	for name, text := range statements(t) {
+		if plainLock.MatchString(text) {
+			t.Errorf("%s has a plain FOR UPDATE: FOR NO KEY UPDATE", name)
+		}
+		for _, at := range rowLock.FindAllStringIndex(text, -1) {
+			locks++
+			before := text[:at[0]]
+			begin := selects.FindAllStringIndex(before, -1)
+			if len(begin) == 0 {
+				t.Errorf("%s has a lock without a SELECT", name)
+				continue
+			}
+			query := strings.TrimSpace(before[begin[len(begin)-1][0]:])
+			if !ordered.MatchString(query) && !oneRow.MatchString(query) {
+				t.Errorf("%s locks rows in no order: %s", name, query)
+			}
+		}
+	}
+	if locks == 0 {
+		t.Error("no lock was found: does this test still look at the right place?")
+	}
+}
