@@ -53,7 +53,10 @@ func main() {
 	if code := exitCode(0); errors.As(err, &code) {
 		os.Exit(int(code))
 	}
-	command.FatalIfErrorf(err)
+	if err != nil {
+		say("holdfast-dev: %v", err)
+		os.Exit(1)
+	}
 }
 
 // say prints progress for the person who waits.

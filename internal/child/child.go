@@ -38,8 +38,9 @@ type Command struct {
 	// (default SIGKILL, the one signal that cannot take long).
 	Interrupt, Orphaned syscall.Signal
 
-	// WholeGroup sends Interrupt to the program's children too, as a terminal does. For programs like "go test", which leave
-	// it to the programs they run to react. Servers that manage children of their own must not have it.
+	// WholeGroup sends Interrupt to the program's children too, as a terminal does, and kills those that outlive it. For
+	// programs like "go test", which leave it to the programs they run to react. Servers that manage children of their own
+	// must not have it.
 	WholeGroup bool
 
 	// Holds is a directory that stays claimed while the program lives, even when the parent is dead.
@@ -104,6 +105,10 @@ func (p *Process) run(started chan<- error) {
 	}
 	if err := p.cmd.Wait(); err != nil {
 		p.err = &ExitError{Name: p.command.Name, Log: p.command.Log, Err: err}
+	}
+	if p.command.WholeGroup {
+		// The number cannot have been given to others while the group has members, and not this soon if it has none.
+		_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
 	}
 	close(p.done)
 }

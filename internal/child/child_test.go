@@ -39,6 +39,34 @@ func TestStopIsPoliteFirst(t *testing.T) {
 	}
 }
 
+func TestAWholeGroupEndsTogether(t *testing.T) {
+	dir := t.TempDir()
+	claim, err := child.ClaimDir(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	// What a shell runs in the background ignores the interrupt.
+	process, err := child.Start(child.Command{
+		Name: "shell", Path: "sh", Args: []string{"-c", "sleep 60 & echo ready; wait"}, Log: log,
+		Interrupt: syscall.SIGINT, WholeGroup: true, Holds: claim,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim.Release()
+	awaitLine(t, log, "ready")
+	process.Stop(10 * time.Second)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	claim, err = child.ClaimDir(ctx, dir)
+	if err != nil {
+		t.Fatalf("the shell's child lives on: %v", err)
+	}
+	claim.Release()
+}
+
 func awaitLine(t *testing.T, log, line string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

@@ -2,13 +2,14 @@ package stack
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
 	"strings"
 )
 
-// keptSecret is the secret in the file, which is made at the first start. It must outlive the process: what the service signed
+// keptSecret is the secret in the file (32 bytes in hex), which is made at the first start. It must outlive the process: what the service signed
 // with it, it must know again tomorrow.
 func keptSecret(path string) (string, error) {
 	text, err := os.ReadFile(path)
@@ -18,6 +19,8 @@ func keptSecret(path string) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	secret := rand.Text() + rand.Text() // 260 bits
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	secret := hex.EncodeToString(key)
 	return secret, os.WriteFile(path, []byte(secret+"\n"), 0o600)
 }

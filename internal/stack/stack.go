@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -125,17 +124,15 @@ func (s *Stack) URL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.optio
 // DSN is the service's database.
 func (s *Stack) DSN() string { return s.Postgres.DSN(database) }
 
-// Environment is the environment the service runs in, for other commands of the same program.
+// Environment is the environment the service runs in. It holds for programs whose working directory is the stack's: paths are
+// relative, because the list of nodes has no way to write one with a space or a comma in it.
 func (s *Stack) Environment() []string {
-	nodes := make([]string, 0, 1)
-	for _, name := range []string{devnet.Holdfast} {
-		node := s.Network.Node(name)
-		nodes = append(nodes, fmt.Sprintf("%s=%s;tls=%s;macaroon=%s", name, node.Address(), node.TLSCert(), node.Macaroon()))
-	}
+	node := s.Network.Node(devnet.Holdfast)
+	nodes := fmt.Sprintf("%s=%s;tls=%s;macaroon=%s", node.Name(), node.Address(), s.relative(node.TLSCert()), s.relative(node.Macaroon()))
 	ours := append(os.Environ(),
 		"HOLDFAST_DATABASE_URL="+s.DSN(),
 		fmt.Sprintf("HOLDFAST_LISTEN=127.0.0.1:%d", s.options.Port),
-		"HOLDFAST_NODES="+strings.Join(nodes, " "),
+		"HOLDFAST_NODES="+nodes,
 		"HOLDFAST_NETWORK=simnet",
 		"HOLDFAST_SECRET="+s.secret,
 		"HOLDFAST_DEVELOPMENT=1",
@@ -143,7 +140,15 @@ func (s *Stack) Environment() []string {
 	return append(ours, s.options.Environment...)
 }
 
-// Died receives the reason when a part ends that nobody asked to end.
+func (s *Stack) relative(path string) string {
+	relative, err := filepath.Rel(s.options.Dir, path)
+	if err != nil {
+		return path
+	}
+	return relative
+}
+
+// Died waits until a part ends that nobody asked to end, and returns the reason, or nil when the context ends first.
 func (s *Stack) Died(ctx context.Context) error {
 	select {
 	case err := <-s.Postgres.Died():
