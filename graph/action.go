@@ -1,0 +1,183 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// resolver answers. The resolvers of paying mutations are generated (pays.gotpl) and end in pay.
+type resolver struct {
+	Config
+	kinds map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
+}
+
+// What gqlgen asks for: who resolves the fields of which type.
+type (
+	mutations         struct{ *resolver }
+	queries           struct{ *resolver }
+	subscriptions     struct{ *resolver }
+	items             struct{ *resolver }
+	itemCreateResults struct{ *resolver }
+	zapResults        struct{ *resolver }
+	territories       struct{ *resolver }
+	notifications     struct{ *resolver }
+)
+
+func (r *resolver) Mutation() schema.MutationResolver                 { return mutations{r} }
+func (r *resolver) Query() schema.QueryResolver                       { return queries{r} }
+func (r *resolver) Subscription() schema.SubscriptionResolver         { return subscriptions{r} }
+func (r *resolver) Item() schema.ItemResolver                         { return items{r} }
+func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return itemCreateResults{r} }
+func (r *resolver) ZapResult() schema.ZapResultResolver               { return zapResults{r} }
+func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
+func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }
+
+// action is a generated type of an action: a pointer to a struct around what all actions have.
+type action[T any] interface {
+	*T
+	schema.PaidAction
+	Base() *schema.BasePaidAction
+}
+
+// pay asks the engine for an action. Its arguments are those of the field that is being resolved, by their names in the
+// schema; two of them are about the paying.
+func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T, error) {
+	args := maps.Clone(graphql.GetFieldContext(ctx).Args)
+	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, nil)}
+	if key, _ := args["idempotencyKey"].(*string); key != nil {
+		if request.Key = *key; *key == "" {
+			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "An idempotency key cannot be empty. Leave it out, or send one.")
+		}
+	}
+	if method, _ := args["paymentMethod"].(*paidaction.Method); method != nil {
+		request.Method = *method
+	}
+	delete(args, "idempotencyKey")
+	delete(args, "paymentMethod")
+	pa, err := r.Engine.Pay(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return shown[T, A](pa)
+}
+
+// shown is an action in the type of its kind.
+func shown[T any, A action[T]](pa *paidaction.PaidAction) (*T, error) {
+	t := new(T)
+	if pa.Result != nil {
+		// The generated types carry the names of the schema as JSON tags, and their results are the actions' own.
+		raw, err := json.Marshal(map[string]json.RawMessage{"result": pa.Result})
+		if err == nil {
+			err = json.Unmarshal(raw, t)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the result of action %d: %w", pa.ID, err)
+		}
+	}
+	*A(t).Base() = base(pa)
+	return t, nil
+}
+
+// boxed is shown for callers that do not know the type.
+func boxed[T any, A action[T]](pa *paidaction.PaidAction) (schema.PaidAction, error) {
+	t, err := shown[T, A](pa)
+	if err != nil {
+		return nil, err
+	}
+	return A(t), nil
+}
+
+// show is an action of whatever kind.
+func (r *resolver) show(pa *paidaction.PaidAction, err error) (schema.PaidAction, error) {
+	if err != nil {
+		return nil, err
+	}
+	as, ok := r.kinds[pa.Kind]
+	if !ok {
+		return nil, fmt.Errorf("action %d is of kind %s, which no mutation of the schema has", pa.ID, pa.Kind)
+	}
+	return as(pa)
+}
+
+// base is what all actions have in common.
+func base(pa *paidaction.PaidAction) schema.BasePaidAction {
+	b := schema.BasePaidAction{
+		ID: pa.ID, Kind: pa.Kind, State: pa.State, PaymentMethod: pa.Method, CostMsat: pa.Cost, CostSats: pa.Cost.CeilSats(),
+		Deadline: pa.Deadline, Attempt: pa.Attempt, GenesisID: pa.Genesis, SuccessorID: pa.Successor,
+		CreatedAt: pa.CreatedAt, ChangedAt: pa.ChangedAt,
+	}
+	if pa.State.Terminal() {
+		b.Deadline = nil // nobody has to move any more
+	}
+	if pa.Secret != "" {
+		b.Secret = &pa.Secret
+	}
+	if pa.Failure != nil {
+		b.Failure = &schema.Failure{Code: string(pa.Failure.Code), Message: pa.Failure.Message}
+	}
+	if i := pa.Invoice; i != nil {
+		b.Invoice = &schema.Invoice{PaymentHash: i.Hash.String(), AmountMsat: i.Amount, Hold: i.Hold, ExpiresAt: i.ExpiresAt}
+		if i.Bolt11 != "" {
+			b.Invoice.Bolt11 = &i.Bolt11
+		}
+		if i.Received != 0 {
+			b.Invoice.ReceivedMsat = &i.Received
+		}
+	}
+	return b
+}
+
+func (m mutations) RetryPaidAction(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {
+	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id))
+}
+
+func (m mutations) CancelInvoice(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {
+	return m.show(m.Engine.Cancel(ctx, caller(ctx, secret), id))
+}
+
+func (q queries) PaidAction(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {
+	return q.show(q.Engine.Get(ctx, caller(ctx, secret), id))
+}
+
+func (q queries) PaidActions(ctx context.Context, first int, after *int64) (*schema.PaidActionPage, error) {
+	if err := q.Limits.checkList(first); err != nil {
+		return nil, err
+	}
+	list, err := q.Engine.List(ctx, caller(ctx, nil), orElse(after, math.MaxInt64), int32(first)+1)
+	if err != nil {
+		return nil, err
+	}
+	page := &schema.PaidActionPage{}
+	list, page.Next = cut(list, first, func(pa *paidaction.PaidAction) int64 { return pa.ID })
+	for _, pa := range list {
+		node, err := q.show(pa, nil)
+		if err != nil {
+			return nil, err
+		}
+		page.Nodes = append(page.Nodes, node)
+	}
+	return page, nil
+}
+
+// cut takes the one row too many off a page: if it is there, another page follows.
+func cut[T any](rows []T, first int, id func(T) int64) (page []T, next *int64) {
+	if len(rows) <= first {
+		return rows, nil
+	}
+	return rows[:first], new(id(rows[first-1]))
+}
+
+func orElse[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

@@ -1,0 +1,159 @@
+// Package graph is Holdfast's door: a GraphQL API over HTTP, websockets and server-sent events, and the page to try it on.
+package graph
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/99designs/gqlgen/graphql/handler/lru"
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+	coderws "github.com/coder/websocket"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Updates tells when an action may have changed.
+type Updates interface {
+	// Subscribe returns a channel that gets a value when the action may have changed, and from time to time without a reason.
+	// Nobody waits for a slow reader: several changes may come as one value. The subscription ends with the context; if the
+	// channel is closed before, no more will come.
+	Subscribe(ctx context.Context, action int64) <-chan struct{}
+}
+
+// Config is what the API is made of. Engine, Pool and Updates are needed, the rest has defaults.
+type Config struct {
+	Engine  *paidaction.Engine
+	Pool    *pgxpool.Pool
+	Updates Updates
+
+	Development    bool           // sign-up, introspection and suggestions are open
+	Origins        []string       // further origins whose pages may open websockets, such as https://example.org
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	RecheckKeys    time.Duration  // how long a connection lives on a key that was revoked; default 15 seconds
+	Keepalive      time.Duration  // how often an idle connection is pinged; default 20 seconds
+	Limits         Limits
+
+	Now    func() time.Time // default time.Now
+	Random io.Reader        // default crypto/rand; keys come from it
+	Log    *slog.Logger     // default slog.Default()
+}
+
+func (c *Config) defaults() error {
+	if c.Engine == nil || c.Pool == nil || c.Updates == nil {
+		return errors.New("graph: an engine, a database pool and updates are needed")
+	}
+	if c.RecheckKeys == 0 {
+		c.RecheckKeys = 15 * time.Second
+	}
+	if c.Keepalive == 0 {
+		c.Keepalive = 20 * time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c.Limits.defaults()
+}
+
+// NewHandler serves the API at /graphql and a page to try it on at /playground. Subscriptions end with the context of their
+// requests: cancel the server's BaseContext to shut down, since http.Server.Shutdown alone does not end them.
+func NewHandler(c Config) (http.Handler, error) {
+	if err := c.defaults(); err != nil {
+		return nil, err
+	}
+	d := &door{resolver: &resolver{Config: c, kinds: kinds()}}
+	d.executor = d.newExecutor()
+	mux := http.NewServeMux()
+	mux.Handle("/graphql", d)
+	mux.Handle("GET /playground/", http.StripPrefix("/playground/", playground()))
+	mux.Handle("GET /playground", http.RedirectHandler("/playground/", http.StatusSeeOther))
+	mux.Handle("GET /{$}", http.RedirectHandler("/playground/", http.StatusSeeOther))
+	return mux, nil
+}
+
+// door lets requests in: it says who they come from and refuses what is no request at all, before GraphQL sees them.
+type door struct {
+	*resolver
+	executor *handler.Server
+}
+
+func (d *door) newExecutor() *handler.Server {
+	s := handler.New(schema.NewExecutableSchema(schema.Config{Resolvers: d.resolver, Complexity: d.complexity()}))
+	s.AddTransport(transport.Websocket{
+		// The origin is checked at the door, in the open.
+		Implementation:   transport.CoderWebsocketImplementation{AcceptOptions: coderws.AcceptOptions{InsecureSkipVerify: true}},
+		InitFunc:         d.initWebsocket,
+		InitTimeout:      10 * time.Second,
+		PingPongInterval: d.Keepalive,
+		PayloadReadLimit: &d.Limits.Body,
+		ErrorFunc: func(ctx context.Context, err error) {
+			d.Log.DebugContext(ctx, "a websocket ended", "error", err)
+		},
+	})
+	s.AddTransport(transport.SSE{KeepAlivePingInterval: d.Keepalive})
+	s.AddTransport(transport.POST{})
+
+	s.SetErrorPresenter(d.present)
+	s.SetRecoverFunc(d.recovered)
+	s.SetQueryCache(lru.New[*ast.QueryDocument](100))
+	s.SetParserTokenLimit(d.Limits.Tokens)
+	s.SetDisableSuggestion(!d.Development)
+	s.Use(gate{d.Limits, d.Development})
+	s.Use(extension.FixedComplexityLimit(d.Limits.Complexity))
+	if d.Development {
+		s.Use(extension.Introspection{})
+	}
+	s.AroundOperations(d.aroundOperation)
+	s.AroundResponses(d.aroundResponse)
+	s.AroundRootFields(d.aroundRootField)
+	return s
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	var err error
+	websocket := r.Header.Get("Upgrade") != ""
+	if websocket {
+		err = d.checkUpgrade(r)
+	} else {
+		err = d.readBody(w, r)
+	}
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	s, err := d.authenticate(r.Context(), r.Header.Get("Authorization"))
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
+	s.client = clientAddress(r, d.TrustedProxies)
+	if websocket {
+		s.slots = make(chan struct{}, d.Limits.Operations)
+	}
+	r = r.WithContext(withSession(r.Context(), s))
+	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		stream := newStreamWriter(w, 2*d.Keepalive)
+		defer stream.close()
+		w = stream
+	}
+	d.executor.ServeHTTP(w, r)
+}

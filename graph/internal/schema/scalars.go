@@ -1,0 +1,102 @@
+// Package schema is what gqlgen makes of schema.graphql, and the few types on the wire that need code of their own.
+package schema
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+func quoted(s string) graphql.Marshaler {
+	return graphql.WriterFunc(func(w io.Writer) { _, _ = io.WriteString(w, strconv.Quote(s)) })
+}
+
+// MarshalID writes an id: a string of digits.
+func MarshalID(id int64) graphql.Marshaler { return quoted(strconv.FormatInt(id, 10)) }
+
+// UnmarshalID reads an id. What cannot be one names nothing.
+func UnmarshalID(v any) (int64, error) {
+	text, isText := v.(string)
+	if !isText {
+		text = digits(v)
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id <= 0 {
+		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is nothing with such an id.")
+	}
+	return id, nil
+}
+
+// digits is a number as it was written in a query or its variables, or nothing.
+func digits(v any) string {
+	switch v := v.(type) {
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case json.Number:
+		return v.String()
+	default:
+		return ""
+	}
+}
+
+// MarshalSats writes whole satoshi: a number.
+func MarshalSats(sats int64) graphql.Marshaler { return graphql.MarshalInt64(sats) }
+
+// UnmarshalSats reads whole satoshi. Whether the amount makes sense is for the action to say.
+func UnmarshalSats(v any) (int64, error) {
+	sats, err := strconv.ParseInt(digits(v), 10, 64)
+	if err != nil {
+		return 0, paidaction.Errorf(paidaction.CodeInvalidAmount, "An amount is a whole number of sats.")
+	}
+	return sats, nil
+}
+
+// MarshalMsat writes millisatoshi: a string of digits.
+func MarshalMsat(m paidaction.Msat) graphql.Marshaler { return quoted(m.String()) }
+
+// UnmarshalMsat reads what MarshalMsat wrote.
+func UnmarshalMsat(v any) (paidaction.Msat, error) {
+	text, _ := v.(string)
+	return paidaction.ParseMsat(text)
+}
+
+// MarshalStoredMsat writes millisatoshi as the database has them.
+func MarshalStoredMsat(m int64) graphql.Marshaler { return MarshalMsat(paidaction.Msat(m)) }
+
+// UnmarshalStoredMsat reads what MarshalStoredMsat wrote.
+func UnmarshalStoredMsat(v any) (int64, error) {
+	m, err := UnmarshalMsat(v)
+	return int64(m), err
+}
+
+// MarshalActionState writes a state.
+func MarshalActionState(s paidaction.State) graphql.Marshaler { return quoted(string(s)) }
+
+// UnmarshalActionState reads a state.
+func UnmarshalActionState(v any) (paidaction.State, error) {
+	return oneOf(v, paidaction.States, "That is no state of an action.")
+}
+
+// MarshalPaymentMethod writes a payment method.
+func MarshalPaymentMethod(m paidaction.Method) graphql.Marshaler { return quoted(string(m)) }
+
+// UnmarshalPaymentMethod reads a payment method.
+func UnmarshalPaymentMethod(v any) (paidaction.Method, error) {
+	return oneOf(v, paidaction.Methods, "That is no way to pay.")
+}
+
+func oneOf[T ~string](v any, all []T, otherwise string) (T, error) {
+	text, _ := v.(string)
+	if !slices.Contains(all, T(text)) {
+		return "", paidaction.Errorf(paidaction.CodeInvalidInput, "%s", otherwise)
+	}
+	return T(text), nil
+}
+
+// Base is what every action has, whatever its type.
+func (b *BasePaidAction) Base() *BasePaidAction { return b }

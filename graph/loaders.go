@@ -1,0 +1,119 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vikstrous/dataloadgen"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// loaders gather the rows that the fields of one response ask for, each on its own, into one query a kind. What does not
+// exist, or is not for this viewer, is nil.
+type loaders struct {
+	users       *dataloadgen.Loader[int64, *db.Usr]
+	items       *dataloadgen.Loader[int64, *db.ItemsByIDRow]
+	territories *dataloadgen.Loader[string, *db.Territory]
+	comments    *dataloadgen.Loader[commentsOf, []int64]
+}
+
+// commentsOf names one page of an item's comments.
+type commentsOf struct {
+	parent int64
+	commentPage
+}
+type commentPage struct {
+	after int64
+	rows  int
+}
+
+// gatherFor is how long a loader waits for others to ask too.
+const gatherFor = 2 * time.Millisecond
+
+func (r *resolver) newLoaders(viewer *int64) *loaders {
+	q := db.New(r.Pool)
+	wait := dataloadgen.WithWait(gatherFor)
+	return &loaders{
+		users: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.Usr, []error) {
+			rows, err := q.UsersByID(ctx, ids)
+			return inOrder(ids, rows, func(u *db.Usr) int64 { return u.ID }, err)
+		}, wait),
+		items: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.ItemsByIDRow, []error) {
+			rows, err := q.ItemsByID(ctx, db.ItemsByIDParams{Ids: ids, Viewer: viewer})
+			return inOrder(ids, rows, func(i *db.ItemsByIDRow) int64 { return i.ID }, err)
+		}, wait),
+		territories: dataloadgen.NewLoader(func(ctx context.Context, names []string) ([]*db.Territory, []error) {
+			rows, err := q.TerritoriesByName(ctx, names)
+			return inOrder(names, rows, func(t *db.Territory) string { return t.Name }, err)
+		}, wait),
+		comments: dataloadgen.NewLoader(func(ctx context.Context, keys []commentsOf) ([][]int64, []error) {
+			return loadComments(ctx, q, viewer, keys)
+		}, wait),
+	}
+}
+
+// inOrder puts rows into the order of their keys.
+func inOrder[K comparable, R any](keys []K, rows []R, key func(*R) K, err error) ([]*R, []error) {
+	if err != nil {
+		return nil, []error{fmt.Errorf("load %T: %w", rows, err)}
+	}
+	byKey := make(map[K]*R, len(rows))
+	for i := range rows {
+		byKey[key(&rows[i])] = &rows[i]
+	}
+	ordered := make([]*R, len(keys))
+	for i, k := range keys {
+		ordered[i] = byKey[k]
+	}
+	return ordered, nil
+}
+
+// loadComments reads pages of comments: one query for all items of which the same page is asked for, as one field of a
+// query does.
+func loadComments(ctx context.Context, q *db.Queries, viewer *int64, keys []commentsOf) ([][]int64, []error) {
+	parents := map[commentPage][]int64{}
+	for _, k := range keys {
+		parents[k.commentPage] = append(parents[k.commentPage], k.parent)
+	}
+	found := map[commentsOf][]int64{}
+	for page, of := range parents {
+		rows, err := q.CommentsOfEach(ctx, db.CommentsOfEachParams{Parents: of, After: page.after, Viewer: viewer, Page: int32(page.rows)})
+		if err != nil {
+			return nil, []error{fmt.Errorf("load comments: %w", err)}
+		}
+		for _, row := range rows {
+			k := commentsOf{row.ParentID, page}
+			found[k] = append(found[k], row.ID)
+		}
+	}
+	ordered := make([][]int64, len(keys))
+	for i, k := range keys {
+		ordered[i] = found[k]
+	}
+	return ordered, nil
+}
+
+type loadersKey struct{}
+
+func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }
+
+func (r *resolver) withLoaders(ctx context.Context) context.Context {
+	return context.WithValue(ctx, loadersKey{}, r.newLoaders(sessionOf(ctx).user))
+}
+
+// aroundResponse gives each response loaders of its own: what a subscription sends next is read anew.
+func (r *resolver) aroundResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	return next(r.withLoaders(ctx))
+}
+
+// aroundRootField gives each mutation of a request loaders of its own: it sees what those before it did.
+func (r *resolver) aroundRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
+	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
+		ctx = r.withLoaders(ctx)
+	}
+	return next(ctx)
+}

@@ -1,0 +1,49 @@
+package graph
+
+// THIS CODE WILL BE UPDATED WITH SCHEMA CHANGES. PREVIOUS IMPLEMENTATION FOR SCHEMA CHANGES WILL BE KEPT IN THE COMMENT SECTION. IMPLEMENTATION FOR UNCHANGED SCHEMA WILL BE KEPT.
+
+import (
+	"context"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Written by gqlgen from pays.gotpl and schema.graphql; not to be edited.
+
+// CreatePost asks for the action ITEM_CREATE.
+func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// CreateComment asks for the action ITEM_CREATE.
+func (m mutations) CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// Zap asks for the action ZAP.
+func (m mutations) Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ZapAction, error) {
+	return pay[schema.ZapAction](ctx, m.resolver, "ZAP")
+}
+
+// Donate asks for the action DONATE.
+func (m mutations) Donate(ctx context.Context, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.DonateAction, error) {
+	return pay[schema.DonateAction](ctx, m.resolver, "DONATE")
+}
+
+// BuyCredits asks for the action BUY_CREDITS.
+func (m mutations) BuyCredits(ctx context.Context, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.BuyCreditsAction, error) {
+	return pay[schema.BuyCreditsAction](ctx, m.resolver, "BUY_CREDITS")
+}
+
+// kinds says in which type each kind of action comes back.
+func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) {
+	k := map[string]func(*paidaction.PaidAction) (schema.PaidAction, error){}
+	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["ZAP"] = boxed[schema.ZapAction]
+	k["DONATE"] = boxed[schema.DonateAction]
+	k["BUY_CREDITS"] = boxed[schema.BuyCreditsAction]
+	return k
+}

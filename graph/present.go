@@ -1,0 +1,85 @@
+package graph
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Codes of this package, beside those of paidaction and of gqlgen's own GRAPHQL_VALIDATION_FAILED, GRAPHQL_PARSE_FAILED and
+// COMPLEXITY_LIMIT_EXCEEDED. They too keep their meaning for ever.
+const (
+	codeBodyLimit      paidaction.Code = "BODY_LIMIT_EXCEEDED"
+	codeDepthLimit     paidaction.Code = "DEPTH_LIMIT_EXCEEDED"
+	codeMutationLimit  paidaction.Code = "MUTATION_LIMIT_EXCEEDED"
+	codeOperationLimit paidaction.Code = "OPERATION_LIMIT_EXCEEDED" // too many at once on one connection
+	codeTimeLimit      paidaction.Code = "TIME_LIMIT_EXCEEDED"
+)
+
+// present is the only way for an error to leave this package. A refusal is told as it is, and so is what gqlgen says of the
+// query itself; anything else is a fault of ours, of which people learn no more than a number to ask about.
+func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
+	var located *gqlerror.Error
+	isLocated := errors.As(err, &located)
+	out := &gqlerror.Error{Path: graphql.GetPath(ctx)}
+	if isLocated {
+		out.Locations = located.Locations
+		if located.Path != nil {
+			out.Path = located.Path
+		}
+	}
+	var tooLarge *strconv.NumError
+	switch refusal, isRefusal := paidaction.AsRefusal(err); {
+	case isRefusal:
+		if cause := refusal.Unwrap(); cause != nil {
+			r.Log.WarnContext(ctx, "a refusal with a cause", "code", refusal.Code, "error", cause)
+		}
+		return coded(out, refusal.Code, refusal.Message)
+	case errors.As(err, &tooLarge):
+		return coded(out, paidaction.CodeInvalidAmount, "A number in the request is too large.")
+	case isLocated && located.Err == nil && located.Extensions["code"] != nil:
+		// From gqlgen, about the query, before anything was done.
+		located.Path = out.Path
+		return located
+	case errors.Is(err, context.DeadlineExceeded):
+		return coded(out, codeTimeLimit, "This took too long and was given up. Look whether it was done; with an idempotency key it may be sent again.")
+	case errors.Is(err, context.Canceled):
+		// Whoever asked has gone.
+		return coded(out, paidaction.CodeTryAgain, "The request was given up.")
+	}
+	var f *fault
+	if !errors.As(err, &f) {
+		f = newFault()
+		r.Log.ErrorContext(ctx, "a request failed", "fault", f.id, "path", out.Path.String(), "error", err)
+	}
+	out = coded(out, paidaction.CodeInternal, fmt.Sprintf("Something went wrong on our side. Try again; if it stays so, ask about %s.", f.id))
+	out.Extensions["fault"] = f.id
+	return out
+}
+
+func coded(e *gqlerror.Error, code paidaction.Code, message string) *gqlerror.Error {
+	e.Message, e.Extensions = message, map[string]any{"code": string(code)}
+	return e
+}
+
+// fault is an error that is in the log already, under this number.
+type fault struct{ id string }
+
+func newFault() *fault { return &fault{rand.Text()[:12]} }
+
+func (f *fault) Error() string { return "fault " + f.id }
+
+// recovered turns a panic into a fault.
+func (r *resolver) recovered(ctx context.Context, panicked any) error {
+	f := newFault()
+	r.Log.ErrorContext(ctx, "a request panicked", "fault", f.id, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+	return f
+}

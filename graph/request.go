@@ -1,0 +1,126 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// httpError is a refusal before GraphQL has begun.
+type httpError struct {
+	status  int
+	refusal *paidaction.Error
+}
+
+func refused(status int, code paidaction.Code, message string) error {
+	return &httpError{status, paidaction.Errorf(code, "%s", message)}
+}
+
+func (e *httpError) Error() string { return e.refusal.Error() }
+func (e *httpError) Unwrap() error { return e.refusal }
+
+// refuse answers a request that GraphQL does not see.
+func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	var h *httpError
+	if errors.As(err, &h) {
+		status = h.status
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(graphql.Response{Errors: gqlerror.List{d.present(r.Context(), err)}})
+}
+
+// readBody reads the request, no more of it than the limit, and refuses what is no GraphQL request. Mutations by GET do not
+// exist: a link must not be able to pay.
+func (d *door) readBody(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return refused(http.StatusMethodNotAllowed, paidaction.CodeInvalidInput, "Send GraphQL by POST, or open a websocket.")
+	}
+	// Only a page of our own origin can send this type without asking: another site cannot use a visitor's address.
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return refused(http.StatusUnsupportedMediaType, paidaction.CodeInvalidInput, "Send GraphQL as application/json.")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.Limits.Body))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return refused(http.StatusRequestEntityTooLarge, codeBodyLimit, "The request is too large.")
+	}
+	var request struct {
+		Query         string         `json:"query"`
+		OperationName string         `json:"operationName"`
+		Variables     map[string]any `json:"variables"`
+		Extensions    map[string]any `json:"extensions"`
+	}
+	if err != nil || json.Unmarshal(body, &request) != nil {
+		return refused(http.StatusBadRequest, paidaction.CodeInvalidInput,
+			`The request is not GraphQL in JSON: {"query": "…", "variables": {…}}.`)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+const subprotocol = "graphql-transport-ws"
+
+// checkUpgrade lets in websockets that speak the one protocol there is, from pages of our own origin or an allowed one, and
+// from programs, which have no origin.
+func (d *door) checkUpgrade(r *http.Request) error {
+	offered := strings.Split(strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","), ",")
+	speaks := slices.ContainsFunc(offered, func(p string) bool { return strings.TrimSpace(p) == subprotocol })
+	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || !speaks {
+		return refused(http.StatusBadRequest, paidaction.CodeInvalidInput, "Open a websocket with the protocol "+subprotocol+".")
+	}
+	r.Header.Set("Sec-WebSocket-Protocol", subprotocol)
+	origin := r.Header.Get("Origin")
+	if origin == "" || slices.Contains(d.Origins, origin) {
+		return nil
+	}
+	if from, err := url.Parse(origin); err == nil && from.Host != "" && strings.EqualFold(from.Host, r.Host) {
+		return nil
+	}
+	return refused(http.StatusForbidden, paidaction.CodeForbidden, "Pages from elsewhere may not open a websocket here.")
+}
+
+// clientAddress is where a request comes from. What trusted proxies say is believed, from the nearest outwards, up to the
+// first address that is none of theirs.
+func clientAddress(r *http.Request, trusted []netip.Prefix) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	client := at.Addr().Unmap()
+	isProxy := func(a netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		before, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil || !isProxy(client) {
+			break
+		}
+		client = before.Unmap()
+	}
+	if client.Is6() {
+		// Whoever has one such address has all of its network.
+		network, err := client.Prefix(64)
+		if err == nil {
+			return network.String()
+		}
+	}
+	return client.String()
+}

@@ -1,0 +1,48 @@
+package graph
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// streamWriter writes server-sent events. A reader who takes nothing for too long loses the connection, and nothing is
+// written any more once the request is over: gqlgen pings from a goroutine that may come too late.
+type streamWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	patient time.Duration
+
+	mu     sync.Mutex
+	closed bool
+}
+
+func newStreamWriter(w http.ResponseWriter, patient time.Duration) *streamWriter {
+	return &streamWriter{ResponseWriter: w, control: http.NewResponseController(w), patient: patient}
+}
+
+func (w *streamWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return len(p), nil
+	}
+	// Not every writer can have a deadline; the server's own can.
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.patient))
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *streamWriter) Flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		_ = w.control.Flush()
+	}
+}
+
+func (w *streamWriter) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	_ = w.control.SetWriteDeadline(time.Time{})
+}

@@ -1,0 +1,100 @@
+package graph
+
+import (
+	"context"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// PaidActionUpdated follows an action until it has ended.
+func (s subscriptions) PaidActionUpdated(ctx context.Context, id int64, secret *string) (<-chan schema.PaidAction, error) {
+	// First the ear, then the eye: what changes in between is heard.
+	woken := s.Updates.Subscribe(ctx, id)
+	pa, err := s.Engine.Get(ctx, caller(ctx, secret), id)
+	if err != nil {
+		return nil, err
+	}
+	// Whoever reads slowly holds up this goroutine alone; changes meanwhile come as one.
+	out := make(chan schema.PaidAction)
+	go func() {
+		defer close(out)
+		if err := s.follow(ctx, pa, caller(ctx, secret), woken, out); err != nil && ctx.Err() == nil {
+			s.endWith(ctx, err)
+		}
+	}()
+	return out, nil
+}
+
+// face is what a reader can see change.
+type face struct {
+	state    paidaction.State
+	changed  time.Time
+	issued   bool
+	received paidaction.Msat
+}
+
+func faceOf(pa *paidaction.PaidAction) face {
+	f := face{state: pa.State, changed: pa.ChangedAt}
+	if pa.Invoice != nil {
+		f.issued, f.received = pa.Invoice.Bolt11 != "", pa.Invoice.Received
+	}
+	return f
+}
+
+func (s subscriptions) follow(ctx context.Context, pa *paidaction.PaidAction, c paidaction.Caller, woken <-chan struct{}, out chan<- schema.PaidAction) error {
+	var last face
+	for {
+		if now := faceOf(pa); now != last {
+			node, err := s.show(pa, nil)
+			if err != nil {
+				return err
+			}
+			select {
+			case out <- node:
+				last = now
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if pa.State.Terminal() {
+			return nil
+		}
+		select {
+		case _, open := <-woken:
+			if !open {
+				return nil
+			}
+		case <-ctx.Done():
+			return nil
+		}
+		next, err := s.again(ctx, c, pa.ID)
+		switch _, refusal := paidaction.AsRefusal(err); {
+		case refusal:
+			return err
+		case err != nil:
+			// The database is away for a moment; we are woken again.
+			s.Log.WarnContext(ctx, "a subscription could not look", "action", pa.ID, "error", err)
+		default:
+			pa = next
+		}
+	}
+}
+
+// again reads the action anew, if the key is still good.
+func (s subscriptions) again(ctx context.Context, c paidaction.Caller, id int64) (*paidaction.PaidAction, error) {
+	if err := s.recheck(ctx, sessionOf(ctx)); err != nil {
+		return nil, err
+	}
+	return s.Engine.Get(ctx, c, id)
+}
+
+// endWith tells why a subscription ends. Of the transports only websockets have a message for that.
+func (s subscriptions) endWith(ctx context.Context, err error) {
+	if sessionOf(ctx).slots != nil {
+		transport.AddSubscriptionError(ctx, s.present(ctx, err))
+	}
+}
