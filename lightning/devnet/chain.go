@@ -151,7 +151,8 @@ func (c *chain) block(ctx context.Context, height int) (*wire.MsgBlock, error) {
 }
 
 // configure writes btcd's settings. They are in a file, since everybody on a machine can read the command lines of all
-// programs, and the password is among them.
+// programs, and the password is among them. The one thing that btcd makes elsewhere, whatever it is told, is an empty directory
+// .btcd in the user's home.
 func (c *chain) configure(dir, bin string, claim *child.Claim) error {
 	address, err := miningAddress()
 	if err != nil {
