@@ -58,8 +58,15 @@ func (h *holds) mark() uint64 {
 	return h.started
 }
 
+// count is how many streams are open.
+func (h *holds) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.open)
+}
+
 // keep ends the streams up to mark whose invoice is not in wanted.
-func (h *holds) keep(wanted map[paidaction.Hash]bool, mark uint64) (open int) {
+func (h *holds) keep(wanted map[paidaction.Hash]bool, mark uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for hash, own := range h.open {
@@ -68,7 +75,6 @@ func (h *holds) keep(wanted map[paidaction.Hash]bool, mark uint64) (open int) {
 			delete(h.open, hash)
 		}
 	}
-	return len(h.open)
 }
 
 // CheckHolds sees to it that every open hold invoice of this node has a stream, and nothing else has: also those whose
@@ -85,7 +91,8 @@ func (l *Listener) CheckHolds(ctx context.Context) error {
 		wanted[hash] = true
 		l.watch(ctx, hash)
 	}
-	l.Metrics.holdStreams.WithLabelValues(l.node).Set(float64(l.holds.keep(wanted, mark)))
+	l.holds.keep(wanted, mark)
+	l.Metrics.holdStreams.WithLabelValues(l.node).Set(float64(l.holds.count()))
 	// Between two checks a gap in the indices has had the time to close by itself.
 	if l.cursor.position() != l.cursor.highest() {
 		signal(l.behind)

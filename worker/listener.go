@@ -21,6 +21,7 @@ type Listener struct {
 	events paidaction.NodeEvents
 
 	cursor  *cursor
+	stored  position                     // the cursor as OnInvoices last stored it
 	inbox   chan paidaction.InvoiceEvent // of all streams of invoices
 	heights chan uint32                  // at most the latest one
 	behind  chan struct{}                // holds a token when something may have been missed
@@ -85,7 +86,8 @@ func (l *Listener) Resume(ctx context.Context) error {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("read the cursor of node %s: %w", l.node, err)
 	}
-	l.cursor = newCursor(position{uint64(row.AddIndex), uint64(row.SettleIndex)})
+	l.stored = position{uint64(row.AddIndex), uint64(row.SettleIndex)}
+	l.cursor = newCursor(l.stored)
 	return nil
 }
 
@@ -166,7 +168,7 @@ func (l *Listener) deliver(ctx context.Context) error {
 }
 
 // OnInvoices stores a job for each of our actions that these events may move, and the cursor, in one transaction; and begins
-// to watch hold invoices it hears of for the first time. It may be repeated.
+// to watch hold invoices it hears of for the first time. It may be repeated, but not called at once with itself.
 func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEvent) error {
 	happened := map[paidaction.Hash]bool{} // false: only opened
 	for _, e := range events {
@@ -176,7 +178,7 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 	for h := range happened {
 		hashes = append(hashes, h[:])
 	}
-	before, after := l.cursor.position(), l.cursor.see(events)
+	after := l.cursor.see(events)
 	var watch []paidaction.Hash
 	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
 		watch = watch[:0]
@@ -197,7 +199,7 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 		if err := l.Jobs.Insert(ctx, tx, jobs...); err != nil {
 			return err
 		}
-		if before == after {
+		if after == l.stored {
 			return nil
 		}
 		return l.moveCursor(ctx, q, after)
@@ -205,6 +207,7 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 	if err != nil {
 		return err
 	}
+	l.stored = after
 	for _, hash := range watch {
 		l.watch(ctx, hash)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -104,11 +105,16 @@ func (c Config) failed(ctx context.Context, loop string, err error) {
 	c.Log.WarnContext(ctx, "failed, and is tried again", "loop", loop, "error", err)
 }
 
-// inTx runs do in one READ COMMITTED transaction.
+// inTx runs do in one READ COMMITTED transaction. What the database breaks is counted; the caller's loop tries again.
 func (c Config) inTx(ctx context.Context, do func(*db.Queries, pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, c.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, c.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		return do(db.New(tx), tx)
 	})
+	var broken *pgconn.PgError
+	if errors.As(err, &broken) && (broken.Code == "40P01" || broken.Code == "40001") {
+		c.Metrics.Conflict(broken.Code)
+	}
+	return err
 }
 
 // Worker works off jobs, sweeps and folds. Any number of them may work on one database.

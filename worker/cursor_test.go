@@ -1,0 +1,176 @@
+package worker
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Whatever comes, in whatever order and however often: the position is the highest number below which nothing is missing.
+func TestCursorIsContiguous(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		from := rapid.Uint64Range(0, 5).Draw(t, "from")
+		c := newCursor(position{add: from})
+		seen := map[uint64]bool{}
+		skipped := from
+		for _, n := range rapid.SliceOf(rapid.Uint64Range(0, 30)).Draw(t, "numbers") {
+			if n > 28 { // now and then a gap is given up
+				c.skip(c.highest())
+				for m := range seen {
+					skipped = max(skipped, m)
+				}
+			} else {
+				seen[n] = true
+				c.see([]paidaction.InvoiceEvent{{AddIndex: n}})
+			}
+			want := skipped
+			for seen[want+1] {
+				want++
+			}
+			if got := c.position().add; got != want {
+				t.Fatalf("after %d: at %d, want %d", n, got, want)
+			}
+		}
+	})
+}
+
+func TestCursorMovesWithTheJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	jobs := &unreliable{Jobs: w.config.Jobs}
+	w.config.Jobs = jobs
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []paidaction.InvoiceEvent
+	for range 3 {
+		pa := w.begin(paidaction.Optimistic)
+		w.pay(pa)
+		inv, _ := w.node.Inspect(pa.Invoice.Hash)
+		events = append(events, paidaction.InvoiceEvent{Hash: pa.Invoice.Hash, State: inv.State, AddIndex: inv.AddIndex, SettleIndex: inv.SettleIndex})
+	}
+	stored := func() int { return w.count(`SELECT count(*) FROM river_job WHERE kind = 'advance'`) }
+	before := stored()
+	want := func(settle, jobs int) {
+		t.Helper()
+		if n := w.count(`SELECT coalesce(max(settle_index), 0) FROM node_cursor`); n != settle {
+			t.Errorf("the cursor is at %d, want %d", n, settle)
+		}
+		if n := stored() - before; n != jobs {
+			t.Errorf("%d jobs were stored, want %d", n, jobs)
+		}
+	}
+	jobs.failures.Store(1)
+	if err := l.OnInvoices(w.ctx, events[:1]); err == nil {
+		t.Error("the failure was swallowed")
+	}
+	want(0, 0) // neither without the other
+	if err := l.OnInvoices(w.ctx, events[:1]); err != nil {
+		t.Fatal(err)
+	}
+	want(1, 1)
+	// The second event is missing: the cursor waits for it, though the third is worked off.
+	if err := l.OnInvoices(w.ctx, []paidaction.InvoiceEvent{events[2], events[2], {Hash: paidaction.Hash{1}, State: paidaction.InvoiceSettled}}); err != nil {
+		t.Fatal(err)
+	}
+	want(1, 2)
+	// A sweep that began after it finds what the stream left out; then there is nothing left to wait for.
+	if err := l.CatchUp(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	want(3, 2)
+	for id := range int64(3) {
+		if s := w.state(id + 1); s != paidaction.Paid {
+			t.Errorf("action %d is %s", id+1, s)
+		}
+	}
+	// A listener that comes later begins there.
+	later, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := later.Resume(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if p := later.cursor.position(); p != (position{3, 3}) {
+		t.Errorf("resumes at %+v", p)
+	}
+}
+
+func TestSafetyHeight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pa := w.begin(paidaction.Pessimistic)
+	w.pay(pa)
+	if p, err := w.config.Engine.Advance(w.ctx, pa.ID); err != nil || p != paidaction.Moved {
+		t.Fatal(p, err)
+	}
+	row, err := db.New(w.pool).GetAction(w.ctx, pa.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	safety := uint32(*row.PaidAction.DeadlineHeight)
+	if want := w.node.Height() + 80 + 3 - 18 - 12; safety != want {
+		t.Fatalf("safety height %d, want %d", safety, want)
+	}
+	before := w.count(`SELECT count(*) FROM river_job`)
+	for _, c := range []struct {
+		height uint32
+		alarms float64
+		jobs   int
+	}{{safety - 25, 0, 0}, {safety - 24, 1, 0}, {safety - 1, 1, 0}, {safety, 1, 1}} {
+		if err := l.OnHeight(w.ctx, c.height); err != nil {
+			t.Fatal(err)
+		}
+		if got := gauge(t, l.Metrics.alarms.WithLabelValues("sim")); got != c.alarms {
+			t.Errorf("at %d: %v alarms, want %v", c.height, got, c.alarms)
+		}
+		if n := w.count(`SELECT count(*) FROM river_job`) - before; n != c.jobs {
+			t.Errorf("at %d: %d jobs, want %d", c.height, n, c.jobs)
+		}
+	}
+	// The job finds that no settle was ever permitted, and gives the payment back.
+	w.node.Mine(safety - w.node.Height())
+	worker, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if again := worker.Do(w.ctx, paidaction.Job{Kind: paidaction.JobAdvance, Action: pa.ID}, 0); again != 0 {
+			t.Fatal("not done")
+		}
+	}
+	if s := w.state(pa.ID); s != paidaction.Failed {
+		t.Errorf("the action is %s", s)
+	}
+	if n := w.node.Count(simnode.MethodSettle, pa.Invoice.Hash); n != 0 {
+		t.Errorf("%d settle calls", n)
+	}
+}
+
+func TestBlocksAreFollowed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.started()
+	w.node.Mine(7)
+	height := func() bool {
+		return w.count(`SELECT coalesce(max(height), 0) FROM node_cursor`) == int(w.node.Height())
+	}
+	w.await("the height stored", height)
+	w.node.DropStreams()
+	w.node.Mine(2)
+	w.await("the height after a reconnect", height)
+	if got := gauge(t, s.listener.Metrics.height.WithLabelValues("sim")); got != 109 {
+		t.Errorf("height %v", got)
+	}
+}

@@ -1,0 +1,323 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Not parallel: it counts goroutines.
+func TestNothingIsLeftRunning(t *testing.T) {
+	w := newWorld(t)
+	before := goleak.IgnoreCurrent()
+	s := w.started()
+	pa := w.begin(paidaction.Pessimistic)
+	w.begin(paidaction.Pessimistic) // stays open: its stream must end as well
+	w.pay(pa)
+	w.awaitState(pa.ID, paidaction.Paid)
+	s.stop()
+	goleak.VerifyNone(t, before)
+}
+
+func TestPaidByEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.started()
+	for _, method := range []paidaction.Method{paidaction.Optimistic, paidaction.Pessimistic} {
+		pa := w.begin(method)
+		w.pay(pa)
+		w.awaitState(pa.ID, paidaction.Paid)
+		w.wantOnce(pa.ID)
+	}
+	if n := pgtest.Deadlocks(t, w.pool); n != 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+}
+
+func TestExpiredBySweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.OverdueEvery = 20 * time.Millisecond })
+	w.started()
+	for _, method := range []paidaction.Method{paidaction.Optimistic, paidaction.Pessimistic} {
+		pa := w.begin(method)
+		w.ahead.Add(int64(10*time.Minute + time.Second))
+		w.awaitState(pa.ID, paidaction.Failed)
+		if inv, _ := w.node.Inspect(pa.Invoice.Hash); inv.State != paidaction.InvoiceCanceled {
+			t.Errorf("the invoice is %s", inv.State)
+		}
+	}
+	if n := w.count(`SELECT count(*) FROM donation WHERE state <> 'FAILED'`); n != 0 {
+		t.Errorf("%d effects were not undone", n)
+	}
+}
+
+// No sweep runs here: the job that was stored for the deadline does it.
+func TestExpiredByItsJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(_ *world, c *paidaction.Config) { c.Settings.InvoiceExpiry = 3 * time.Second })
+	w.started()
+	pa := w.begin(paidaction.Optimistic)
+	w.awaitState(pa.ID, paidaction.Failed)
+}
+
+func TestStoppedWhileHeldThenRestarted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.started()
+	w.node.FailBefore(simnode.MethodSettle, 1<<30)
+	pa := w.begin(paidaction.Pessimistic)
+	w.pay(pa)
+	w.awaitState(pa.ID, paidaction.Held)
+	s.stop()
+	w.node.FailBefore(simnode.MethodSettle, 0)
+	w.started()
+	w.awaitState(pa.ID, paidaction.Paid)
+	w.wantOnce(pa.ID)
+}
+
+// The process that was at a job is gone, and River takes the job for running until it is rescued, a minute later.
+func TestJobsKilledWhileRunning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.SweepEvery = 50 * time.Millisecond })
+	pa := w.begin(paidaction.Pessimistic)
+	w.pay(pa)
+	if p, err := w.config.Engine.Advance(w.ctx, pa.ID); err != nil || p != paidaction.Moved || w.state(pa.ID) != paidaction.Held {
+		t.Fatal(p, err)
+	}
+	if _, err := w.pool.Exec(w.ctx, `UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	w.started()
+	w.awaitState(pa.ID, paidaction.Paid)
+	w.wantOnce(pa.ID)
+}
+
+// The same without a sweep: what is running for longer than any job may is rescued.
+func TestKilledJobsAreRescued(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pa := w.begin(paidaction.Optimistic)
+	// A job that was due when its process was killed, two minutes ago, long before its action could move.
+	if _, err := w.pool.Exec(w.ctx, `UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now() - interval '2 minutes',
+		args = args - 'due'`); err != nil {
+		t.Fatal(err)
+	}
+	w.started()
+	w.await("rescued jobs worked off", func() bool { return w.count(`SELECT count(*) FROM river_job WHERE state = 'completed'`) == 2 })
+	w.awaitState(pa.ID, paidaction.Pending)
+}
+
+func TestDroppedRepeatedReorderedDelayed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.CheckEvery = 50 * time.Millisecond })
+	w.started()
+	random := rand.New(rand.NewPCG(1, 2))
+	var all []*paidaction.PaidAction
+	for round := range 6 {
+		w.node.RepeatEvents(round % 3)
+		w.node.HoldEvents()
+		var paid []*paidaction.PaidAction
+		for i := range 6 {
+			method := paidaction.Optimistic
+			if i%2 == 0 {
+				method = paidaction.Pessimistic
+			}
+			paid = append(paid, w.begin(method))
+		}
+		if round == 2 {
+			w.node.DropStreams() // with all they had not delivered
+		}
+		for _, pa := range paid {
+			w.pay(pa)
+		}
+		if round == 4 {
+			w.node.SetAway(true)
+			w.node.SetAway(false)
+		}
+		w.node.ReleaseEvents(random.Shuffle)
+		all = append(all, paid...)
+	}
+	for _, pa := range all {
+		w.awaitState(pa.ID, paidaction.Paid)
+		w.wantOnce(pa.ID)
+	}
+	if n := pgtest.Deadlocks(t, w.pool); n != 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+}
+
+func TestHoldInvoicesFromBeforeARestartAreWatched(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.started()
+	pa := w.begin(paidaction.Pessimistic)
+	if err := w.node.AwaitStreams(w.ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	w.node.ForgetCalls()
+	w.start(deaf{w.node})
+	// Its own stream, and nothing else, can tell of the payment once the catching up is over.
+	w.await("the invoice watched again", func() bool { return w.node.Count(simnode.MethodWatchInvoice, pa.Invoice.Hash) == 1 })
+	w.await("the first sweeps", func() bool { return w.node.Count(simnode.MethodLookup, pa.Invoice.Hash) >= 2 })
+	w.pay(pa)
+	w.awaitState(pa.ID, paidaction.Paid)
+}
+
+func TestALostAddEventIsMadeUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.CheckEvery = 20 * time.Millisecond })
+	s := w.start(deaf{w.node})
+	w.await("the streams", s.listener.Up)
+	pa := w.begin(paidaction.Pessimistic)
+	w.await("the invoice watched", func() bool { return w.node.Count(simnode.MethodWatchInvoice, pa.Invoice.Hash) == 1 })
+	w.pay(pa)
+	w.awaitState(pa.ID, paidaction.Paid)
+	w.await("the stream given up", func() bool {
+		s.listener.holds.mu.Lock()
+		defer s.listener.holds.mu.Unlock()
+		return len(s.listener.holds.open) == 0
+	})
+}
+
+// An action that ends without its invoice (it was never issued) must not leave a stream behind.
+func TestStreamsOfEndedActionsAreDropped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) {
+		w.config.Settings.CheckEvery = 20 * time.Millisecond
+		w.config.Settings.OverdueEvery = 20 * time.Millisecond
+	})
+	s := w.started()
+	w.node.FailBefore(simnode.MethodOpen, 1)
+	_, err := w.config.Engine.Pay(w.ctx, w.request(paidaction.Pessimistic))
+	if !errors.Is(err, paidaction.Refused(paidaction.CodeLightningUnavailable)) {
+		t.Fatal(err)
+	}
+	if err := w.node.AwaitStreams(w.ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	w.ahead.Add(int64(time.Hour))
+	w.awaitState(1, paidaction.Failed)
+	w.await("the stream dropped", func() bool {
+		s.listener.holds.mu.Lock()
+		defer s.listener.holds.mu.Unlock()
+		return len(s.listener.holds.open) == 0
+	})
+}
+
+func TestAHandlersErrorEndsNoStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	jobs := &unreliable{Jobs: w.config.Jobs}
+	w.config.Jobs = jobs
+	w.started()
+	w.node.ForgetCalls()
+	jobs.failures.Store(3)
+	for jobs.failures.Load() > 0 { // the sweep after the start may be faster than the first event
+		pa := w.begin(paidaction.Optimistic)
+		w.pay(pa)
+		w.awaitState(pa.ID, paidaction.Paid)
+	}
+	if n := w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}); n != 0 {
+		t.Errorf("the stream was opened again %d times", n)
+	}
+}
+
+func TestFailingCallsAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.started()
+	pa := w.begin(paidaction.Pessimistic)
+	w.node.FailBefore(simnode.MethodLookup, 4)
+	w.pay(pa)
+	w.awaitState(pa.ID, paidaction.Paid)
+	w.wantOnce(pa.ID)
+}
+
+func TestDatabaseConnectionsCut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.SweepEvery = 100 * time.Millisecond })
+	w.started()
+	w.observe()
+	for range 3 {
+		var pa *paidaction.PaidAction
+		w.await("an invoice", func() (ok bool) {
+			var err error
+			pa, err = w.config.Engine.Pay(w.ctx, w.request(paidaction.Pessimistic))
+			return err == nil
+		})
+		w.count(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name <> 'observer'`)
+		w.pay(pa)
+		w.awaitState(pa.ID, paidaction.Paid)
+		w.wantOnce(pa.ID)
+	}
+}
+
+func TestSideEffectsAreRepeatedUntilDone(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	done := make(chan struct{})
+	w := newWorld(t, func(_ *world, c *paidaction.Config) {
+		c.Actions = []paidaction.Definition{paidaction.Define(gift{after: func() error {
+			if calls.Add(1) < 3 {
+				return errors.New("not yet")
+			}
+			close(done)
+			return nil
+		}})}
+	})
+	w.started()
+	pa := w.begin(paidaction.Optimistic)
+	w.pay(pa)
+	w.awaitState(pa.ID, paidaction.Paid)
+	select {
+	case <-done:
+	case <-w.ctx.Done():
+		t.Fatalf("%d calls", calls.Load())
+	}
+}
+
+func TestFoldsAreDrained(t *testing.T) {
+	t.Parallel()
+	left := []int{3, 2, 0}
+	drained := make(chan struct{})
+	w := newWorld(t, func(w *world, _ *paidaction.Config) {
+		w.config.Settings.FoldEvery = 20 * time.Millisecond
+		w.config.Folds = []Fold{
+			{"balances", func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, 1) }},
+			{"test", func(context.Context, *db.Queries) (int, error) {
+				if len(left) == 0 {
+					return 0, nil
+				}
+				n := left[0]
+				if left = left[1:]; n == 0 {
+					close(drained)
+				}
+				return n, nil
+			}},
+		}
+	})
+	w.started()
+	for range 3 {
+		pa := w.begin(paidaction.Optimistic)
+		w.pay(pa)
+		w.awaitState(pa.ID, paidaction.Paid)
+	}
+	<-drained
+	w.await("no unfolded balance", func() bool { return w.count(`SELECT count(*) FROM balance_delta`) == 0 })
+	if n, err := ledger.Balance(w.ctx, db.New(w.pool), ledger.RewardSats); err != nil || n != 3000 {
+		t.Errorf("rewards hold %d msat: %v", n, err)
+	}
+}
