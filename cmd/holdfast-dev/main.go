@@ -20,6 +20,7 @@ type commands struct {
 	FollowParent bool `hidden:"" help:"End when the process that started this one does, however it ends (Linux)."`
 
 	Run          runCommand          `cmd:"" help:"Run PostgreSQL, a Lightning network and the service until Ctrl-C."`
+	Demo         demoCommand         `cmd:"" help:"Drive every payment flow on a stack of its own, with real payments."`
 	Pay          payCommand          `cmd:"" help:"Pay an invoice from the payer's node of the running network."`
 	WithPostgres withPostgresCommand `cmd:"" name:"with-postgres" help:"Run a command with a throw-away PostgreSQL."`
 }

@@ -21,7 +21,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // it was tried and failed
 	exitUsage  = 2 // it was not tried: wrong arguments or settings
-	exitFound  = 3 // it was done and found what it looks for: something that is stuck
+	exitFound  = 3 // it was done and found what it looks for: something stuck or broken
 )
 
 type cli struct {
@@ -34,6 +34,8 @@ type cli struct {
 	Migrate  migrateCommand `cmd:"" help:"Move the database between versions of its schema."`
 	Actions  actionsCommand `cmd:"" help:"Look at paid actions, and nudge them."`
 	Settings configCommand  `cmd:"" name:"config" help:"Look at the settings."`
+
+	Reconcile reconcileCommand `cmd:"" help:"Hold every invariant against the database and the nodes. Exit code 0 only if none is broken."`
 }
 
 // environment is what commands work with.

@@ -13,17 +13,14 @@ import (
 
 func (s *service) routes() http.Handler {
 	mux := http.NewServeMux()
-	if s.config.Has("api") {
-		mux.Handle("/", s.api())
+	if s.api != nil {
+		mux.Handle("/", s.api)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	return mux
 }
-
-// api is what people come for.
-func (s *service) api() http.Handler { return http.NotFoundHandler() }
 
 // readyTimeout is how long a part may take to say that it is ready.
 const readyTimeout = 2 * time.Second

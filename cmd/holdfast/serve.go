@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/changefeed"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -56,6 +57,7 @@ type service struct {
 	nodes     *lightning.Nodes
 	feed      *changefeed.Feed
 	engine    *paidaction.Engine
+	api       http.Handler   // nil unless the process has the role
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
 }
@@ -92,6 +94,12 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	})
 	if err != nil {
 		return nil, err
+	}
+	if e.config.Has("api") {
+		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Development: e.config.Development, Log: e.log})
+		if err != nil {
+			return nil, err
+		}
 	}
 	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Log: e.log, Metrics: metrics}
 	if e.config.Has("worker") {

@@ -1,0 +1,201 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+)
+
+// client speaks GraphQL to the service as one person: signed in with a key, or anonymous without one.
+type client struct {
+	url string // of the service
+	key string
+}
+
+// action is a paid action as the API shows it.
+type action struct {
+	ID      string `json:"id"`
+	State   string `json:"state"`
+	Method  string `json:"paymentMethod"`
+	Secret  string `json:"secret"`
+	Invoice *struct {
+		Bolt11 string `json:"bolt11"`
+		Hash   string `json:"paymentHash"`
+	} `json:"invoice"`
+	Failure *struct {
+		Code string `json:"code"`
+	} `json:"failure"`
+	Result *struct {
+		Item *struct {
+			ID string `json:"id"`
+		} `json:"item"`
+	} `json:"result"`
+}
+
+// fields are what is asked of every action.
+const fields = ` { id state paymentMethod secret invoice { bolt11 paymentHash } failure { code } }`
+
+// itemFields are fields with the item that was made.
+var itemFields = strings.TrimSuffix(fields, "}") + ` result { item { id } } }`
+
+// codeError is a refusal by the API.
+type codeError struct{ code, message string }
+
+func (e codeError) Error() string { return e.code + ": " + e.message }
+
+type response struct {
+	Data   map[string]json.RawMessage `json:"data"`
+	Errors []struct {
+		Message    string `json:"message"`
+		Extensions struct {
+			Code string `json:"code"`
+		} `json:"extensions"`
+	} `json:"errors"`
+}
+
+// result reads the one field that every operation here asks for.
+func (r response) result(into any) error {
+	if len(r.Errors) > 0 {
+		return codeError{r.Errors[0].Extensions.Code, r.Errors[0].Message}
+	}
+	for _, raw := range r.Data {
+		return json.Unmarshal(raw, into)
+	}
+	return errors.New("the service answered nothing")
+}
+
+// do runs an operation with variables and reads its one field into a value.
+func (c client) do(ctx context.Context, into any, query string, variables map[string]any) error {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	var r response
+	if err := json.NewDecoder(answer.Body).Decode(&r); err != nil {
+		return fmt.Errorf("%s: %w", answer.Status, err)
+	}
+	return r.result(into)
+}
+
+// act runs a mutation that returns an action.
+func (c client) act(ctx context.Context, query string, variables map[string]any) (action, error) {
+	var a action
+	err := c.do(ctx, &a, query, variables)
+	return a, err
+}
+
+// follow subscribes to an action and calls on for each state it shows, the present one first, until on returns false.
+func (c client) follow(ctx context.Context, a action, on func(action) (more bool)) error {
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.url, "http")+"/graphql",
+		&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+	if err != nil {
+		return err
+	}
+	defer conn.CloseNow()
+	type message struct {
+		ID      string          `json:"id,omitempty"`
+		Type    string          `json:"type"`
+		Payload json.RawMessage `json:"payload,omitempty"`
+	}
+	hello := json.RawMessage(`{}`)
+	if c.key != "" {
+		hello, _ = json.Marshal(map[string]string{"Authorization": "Bearer " + c.key}) // strings always encode
+	}
+	if err := wsjson.Write(ctx, conn, message{Type: "connection_init", Payload: hello}); err != nil {
+		return err
+	}
+	for {
+		var m message
+		if err := wsjson.Read(ctx, conn, &m); err != nil {
+			return err
+		}
+		switch m.Type {
+		case "connection_ack":
+			payload, err := json.Marshal(map[string]any{
+				"query":     `subscription ($id: ID!, $secret: String) { paidActionUpdated(id: $id, secret: $secret)` + fields + ` }`,
+				"variables": map[string]any{"id": a.ID, "secret": nonEmpty(a.Secret)},
+			})
+			if err != nil {
+				return err
+			}
+			if err := wsjson.Write(ctx, conn, message{ID: "1", Type: "subscribe", Payload: payload}); err != nil {
+				return err
+			}
+		case "ping":
+			if err := wsjson.Write(ctx, conn, message{Type: "pong"}); err != nil {
+				return err
+			}
+		case "next":
+			var r response
+			var now action
+			if err := json.Unmarshal(m.Payload, &r); err != nil {
+				return err
+			}
+			if err := r.result(&now); err != nil {
+				return err
+			}
+			if !on(now) {
+				return conn.Close(websocket.StatusNormalClosure, "")
+			}
+		case "error", "complete":
+			return fmt.Errorf("the subscription ended with %s %s", m.Type, m.Payload)
+		}
+	}
+}
+
+// await follows an action until it is in one of the states, and returns how it is then. It subscribes again where the
+// connection breaks: the service may be restarted meanwhile.
+func (c client) await(ctx context.Context, a action, states ...string) (action, error) {
+	for {
+		last := a
+		found := false
+		err := c.follow(ctx, a, func(now action) bool {
+			last = now
+			for _, s := range states {
+				found = found || now.State == s
+			}
+			return !found
+		})
+		switch {
+		case found:
+			return last, nil
+		case ctx.Err() != nil:
+			return last, fmt.Errorf("action %s is %s, not %s: %w", a.ID, last.State, strings.Join(states, " or "), context.Cause(ctx))
+		case err != nil:
+			if refused := (codeError{}); errors.As(err, &refused) {
+				return last, err
+			}
+			if err := pause(ctx); err != nil {
+				return last, err
+			}
+		}
+	}
+}
+
+// nonEmpty is null for an empty string.
+func nonEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,200 @@
+// Package demo drives every payment flow through the API of a real stack, with real payments, and says whether each ended
+// as it must.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+)
+
+// Flow is the outcome of one flow.
+type Flow struct {
+	Name     string `json:"name"`
+	Expected string `json:"expected"`
+	Got      string `json:"got"`
+	MS       int64  `json:"ms"`
+}
+
+// Summary is the last line that the demo prints.
+type Summary struct {
+	OK                bool    `json:"ok"`
+	Flows             []Flow  `json:"flows"`
+	Differences       int64   `json:"differences"`
+	EventToPaidP50MS  float64 `json:"event_to_paid_p50_ms"`
+	EventToPaidMaxMS  float64 `json:"event_to_paid_max_ms"`
+	EventToPaidSample int     `json:"event_to_paid_sample"`
+}
+
+// InvoiceExpiry is how long payers have in the demo: long enough for a restart of any part, short enough to watch one expire.
+const InvoiceExpiry = 25 * time.Second
+
+// flowTimeout is for one flow, an expiry and a restart included.
+const flowTimeout = 90 * time.Second
+
+// Demo is one run.
+type Demo struct {
+	stack *stack.Stack
+	out   io.Writer
+
+	node *lightning.Client // the service's node, watched from beside the service
+
+	payer  client // zaps and buys
+	late   client // has no balance, and pays too late
+	author client
+	post   string // the author's, zapped by everybody
+}
+
+// Run drives all flows on a running stack whose invoices expire after InvoiceExpiry, prints a table as it goes, and returns
+// what it found. An error means that a flow could not even be tried.
+func Run(ctx context.Context, s *stack.Stack, out io.Writer) (*Summary, error) {
+	d := &Demo{stack: s, out: out}
+	ours := s.Network.Node(devnet.Holdfast)
+	node, err := lightning.Dial(ctx, lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet",
+		TLSCertPath: ours.TLSCert(), MacaroonPath: ours.Macaroon()})
+	if err != nil {
+		return nil, err
+	}
+	defer node.Close()
+	d.node = node
+	if err := d.signUp(ctx); err != nil {
+		return nil, err
+	}
+	summary := &Summary{OK: true}
+	fmt.Fprintf(out, "%-66s %-22s %-22s %8s\n", "FLOW", "EXPECTED", "GOT", "MS")
+	// One waits for an expiry; the others go on meanwhile.
+	expiry := make(chan Flow, 1)
+	go func() { expiry <- d.run(ctx, expired) }()
+	for _, f := range flows {
+		d.tell(summary, d.run(ctx, f))
+	}
+	d.tell(summary, <-expiry)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := d.latency(ctx, summary); err != nil {
+		return nil, err
+	}
+	if err := d.reconcile(ctx, summary); err != nil {
+		return nil, err
+	}
+	return summary, nil
+}
+
+// flow is one thing the demo shows.
+type flow struct {
+	name     string
+	expected string
+	drive    func(ctx context.Context, d *Demo) (got string, err error)
+}
+
+func (d *Demo) run(ctx context.Context, f flow) Flow {
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+	defer cancel()
+	begun := time.Now()
+	got, err := f.drive(ctx, d)
+	if err != nil {
+		got = "error: " + err.Error()
+	}
+	return Flow{Name: f.name, Expected: f.expected, Got: got, MS: time.Since(begun).Milliseconds()}
+}
+
+func (d *Demo) tell(s *Summary, f Flow) {
+	mark := ""
+	if f.Got != f.Expected {
+		mark, s.OK = "  <- not as expected", false
+	}
+	fmt.Fprintf(d.out, "%-66s %-22s %-22s %8d%s\n", f.Name, f.Expected, f.Got, f.MS, mark)
+	s.Flows = append(s.Flows, f)
+}
+
+// signUp makes the people of the demo. The author's first post is paid by the payer's node.
+func (d *Demo) signUp(ctx context.Context) error {
+	anonymous := client{url: d.stack.URL()}
+	for name, c := range map[string]*client{"author": &d.author, "payer": &d.payer, "late": &d.late} {
+		var answer struct {
+			Key string `json:"key"`
+		}
+		if err := anonymous.do(ctx, &answer, `mutation ($name: String!) { signUp(name: $name) { key } }`, map[string]any{"name": name}); err != nil {
+			return fmt.Errorf("sign up %s: %w", name, err)
+		}
+		*c = client{url: d.stack.URL(), key: answer.Key}
+	}
+	a, err := d.createPost(ctx, d.author, "Hello, Lightning", "OPTIMISTIC")
+	if err != nil {
+		return err
+	}
+	d.post = a.Result.Item.ID
+	_, err = d.payAndAwait(ctx, d.author, a, "PAID")
+	return err
+}
+
+// latency measures how long after the node's event a subscriber sees PAID, over a number of zaps one after another.
+func (d *Demo) latency(ctx context.Context, s *Summary) error {
+	const samples = 25
+	var took []time.Duration
+	for range samples {
+		t, err := d.eventToPaid(ctx)
+		if err != nil {
+			return fmt.Errorf("measure: %w", err)
+		}
+		took = append(took, t)
+	}
+	slices.Sort(took)
+	ms := func(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
+	s.EventToPaidP50MS, s.EventToPaidMaxMS, s.EventToPaidSample = ms(took[samples/2]), ms(took[samples-1]), samples
+	fmt.Fprintf(d.out, "\nFrom the node's settled event to PAID at a subscriber: median %.1f ms, longest %.1f ms, of %d zaps\n",
+		s.EventToPaidP50MS, s.EventToPaidMaxMS, samples)
+	if s.EventToPaidP50MS >= 25 {
+		s.OK = false
+	}
+	return nil
+}
+
+// reconcile runs the operator's command.
+func (d *Demo) reconcile(ctx context.Context, s *Summary) error {
+	out, err := d.stack.ServiceCommand(ctx, "reconcile", "--json").Output()
+	var report struct {
+		OK         bool `json:"ok"`
+		Invariants []struct {
+			ID      int      `json:"id"`
+			Broken  int64    `json:"broken"`
+			Checked int64    `json:"checked"`
+			Breaks  []string `json:"breaks"`
+		} `json:"invariants"`
+	}
+	if jsonErr := json.Unmarshal(out, &report); jsonErr != nil {
+		return fmt.Errorf("reconcile: %w", errors.Join(err, jsonErr))
+	}
+	var checked int64
+	for _, i := range report.Invariants {
+		s.Differences += i.Broken
+		checked += i.Checked
+		for _, b := range i.Breaks {
+			fmt.Fprintf(d.out, "invariant %d is broken: %s\n", i.ID, b)
+		}
+	}
+	fmt.Fprintf(d.out, "Reconcile: %d differences in %d things checked\n", s.Differences, checked)
+	s.OK = s.OK && report.OK && err == nil
+	return nil
+}
+
+// pause is a short wait before something is looked at again.
+func pause(ctx context.Context) error {
+	timer := time.NewTimer(20 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,317 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// flows are shown in this order.
+var flows = []flow{
+	{"buy credits, by hold invoice", "PAID", buyCredits},
+	{"zap from the balance of credits", "PAID by FEE_CREDIT", creditsZap},
+	{"zap, optimistic, paid", "PENDING, PAID", optimisticZap},
+	{"anonymous post, by hold invoice", "PENDING_HELD, PAID", anonymousPost},
+	{"performing fails while the payment is held: it comes back", "FAILED, payment back", performFails},
+	{"cancelled by the payer", "FAILED CANCELED", cancelled},
+	{"the same idempotency key twice: one action", "same action", idempotent},
+	{"service killed (SIGKILL) while a payment is held", "PAID", serviceKilled},
+	{"LND restarted while an invoice is open", "PAID", lndRestarted},
+	{"PostgreSQL restarted: the open invoice, and new payments, go on", "PAID, PAID", postgresRestarted},
+}
+
+// expired runs beside the others, since it waits.
+var expired = flow{"zap, optimistic, not paid: expired, failed, retried, paid", "FAILED EXPIRED, PAID", expiredAndRetried}
+
+const (
+	zapMutation  = `mutation ($item: ID!, $sats: Sats!, $method: PaymentMethod, $key: String) { zap(item: $item, sats: $sats, paymentMethod: $method, idempotencyKey: $key)` + fields + ` }`
+	buyMutation  = `mutation ($credits: Sats!) { buyCredits(credits: $credits)` + fields + ` }`
+	retryAction  = `mutation ($id: ID!, $secret: String) { retryPaidAction(id: $id, secret: $secret)` + fields + ` }`
+	cancelAction = `mutation ($id: ID!, $secret: String) { cancelInvoice(id: $id, secret: $secret)` + fields + ` }`
+)
+
+var postMutation = `mutation ($title: String!, $method: PaymentMethod) { createPost(title: $title, paymentMethod: $method)` + itemFields + ` }`
+
+func (d *Demo) zap(ctx context.Context, sats int, method string) (action, error) {
+	return d.payer.act(ctx, zapMutation, map[string]any{"item": d.post, "sats": sats, "method": nonEmpty(method)})
+}
+
+func (d *Demo) createPost(ctx context.Context, c client, title, method string) (action, error) {
+	return c.act(ctx, postMutation, map[string]any{"title": title, "method": nonEmpty(method)})
+}
+
+// pay pays an action's invoice from the payer's node; what comes of it arrives on the channel.
+func (d *Demo) pay(ctx context.Context, a action) <-chan payment {
+	done := make(chan payment, 1)
+	go func() {
+		p, err := d.stack.Network.Node(devnet.Payer).Pay(ctx, a.Invoice.Bolt11)
+		done <- payment{p, err}
+	}()
+	return done
+}
+
+type payment struct {
+	devnet.Payment
+	err error
+}
+
+// payAndAwait pays and waits for the state.
+func (d *Demo) payAndAwait(ctx context.Context, c client, a action, state string) (action, error) {
+	if a.Invoice == nil {
+		return a, fmt.Errorf("action %s has no invoice", a.ID)
+	}
+	paid := d.pay(ctx, a)
+	last, err := c.await(ctx, a, state, "FAILED")
+	if err != nil {
+		return last, err
+	}
+	if p := <-paid; p.err != nil {
+		return last, fmt.Errorf("pay: %w", p.err)
+	} else if p.Settled != (last.State == "PAID") {
+		return last, fmt.Errorf("the action is %s, and the payer's node says settled: %t (%s)", last.State, p.Settled, p.Failure)
+	}
+	return last, nil
+}
+
+func buyCredits(ctx context.Context, d *Demo) (string, error) {
+	a, err := d.payer.act(ctx, buyMutation, map[string]any{"credits": 500})
+	if err != nil {
+		return "", err
+	}
+	last, err := d.payAndAwait(ctx, d.payer, a, "PAID")
+	return last.State, err
+}
+
+func creditsZap(ctx context.Context, d *Demo) (string, error) {
+	a, err := d.zap(ctx, 10, "")
+	return a.State + " by " + a.Method, err
+}
+
+func optimisticZap(ctx context.Context, d *Demo) (string, error) {
+	a, err := d.zap(ctx, 10, "OPTIMISTIC")
+	if err != nil {
+		return "", err
+	}
+	last, err := d.payAndAwait(ctx, d.payer, a, "PAID")
+	return a.State + ", " + last.State, err
+}
+
+func expiredAndRetried(ctx context.Context, d *Demo) (string, error) {
+	a, err := d.late.act(ctx, zapMutation, map[string]any{"item": d.post, "sats": 21})
+	if err != nil {
+		return "", err
+	}
+	failed, err := d.late.await(ctx, a, "FAILED", "PAID")
+	if err != nil || failed.Failure == nil {
+		return failed.State, err
+	}
+	again, err := d.late.act(ctx, retryAction, map[string]any{"id": a.ID})
+	if err != nil {
+		return "", err
+	}
+	last, err := d.payAndAwait(ctx, d.late, again, "PAID")
+	return failed.State + " " + failed.Failure.Code + ", " + last.State, err
+}
+
+func anonymousPost(ctx context.Context, d *Demo) (string, error) {
+	anonymous := client{url: d.stack.URL()}
+	a, err := d.createPost(ctx, anonymous, "Nobody wrote this", "")
+	if err != nil {
+		return "", err
+	}
+	last, err := d.payAndAwait(ctx, anonymous, a, "PAID")
+	return a.State + ", " + last.State, err
+}
+
+// performFails pays for the same post twice. The second cannot be performed, since the same text was posted a moment ago.
+func performFails(ctx context.Context, d *Demo) (string, error) {
+	anonymous := client{url: d.stack.URL()}
+	var both [2]action
+	var err error
+	for i := range both {
+		if both[i], err = d.createPost(ctx, anonymous, "Twice the same", ""); err != nil {
+			return "", err
+		}
+	}
+	if first, err := d.payAndAwait(ctx, anonymous, both[0], "PAID"); err != nil || first.State != "PAID" {
+		return "the first: " + first.State, err
+	}
+	paid := d.pay(ctx, both[1])
+	last, err := anonymous.await(ctx, both[1], "FAILED", "PAID")
+	if err != nil {
+		return "", err
+	}
+	if p := <-paid; p.err != nil || p.Settled {
+		return last.State + ", payment kept", p.err
+	}
+	return last.State + ", payment back", nil
+}
+
+func cancelled(ctx context.Context, d *Demo) (string, error) {
+	a, err := d.zap(ctx, 10, "OPTIMISTIC")
+	if err != nil {
+		return "", err
+	}
+	last, err := d.payer.act(ctx, cancelAction, map[string]any{"id": a.ID})
+	if err != nil || last.Failure == nil {
+		return last.State, err
+	}
+	if p := <-d.pay(ctx, a); p.err == nil && p.Settled {
+		return "", errors.New("the cancelled invoice could be paid")
+	}
+	return last.State + " " + last.Failure.Code, nil
+}
+
+func idempotent(ctx context.Context, d *Demo) (string, error) {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	variables := map[string]any{"item": d.post, "sats": 10, "key": hex.EncodeToString(random[:])}
+	first, err := d.payer.act(ctx, zapMutation, variables)
+	if err != nil {
+		return "", err
+	}
+	second, err := d.payer.act(ctx, zapMutation, variables)
+	if err != nil || first.ID != second.ID {
+		return fmt.Sprintf("actions %s and %s", first.ID, second.ID), err
+	}
+	return "same action", nil
+}
+
+// serviceKilled stops the service in the middle of performing an action whose payment is held: the table it writes to is
+// locked, so it cannot get further, and the kill finds it there every time.
+func serviceKilled(ctx context.Context, d *Demo) (string, error) {
+	anonymous := client{url: d.stack.URL()}
+	a, err := d.createPost(ctx, anonymous, "Written through a crash", "")
+	if err != nil {
+		return "", err
+	}
+	conn, err := pgx.Connect(ctx, d.stack.DSN())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	if _, err := tx.Exec(ctx, `LOCK TABLE item IN ACCESS EXCLUSIVE MODE`); err != nil {
+		return "", err
+	}
+	paid := d.pay(ctx, a)
+	for waiting := 0; waiting == 0; { // until the service stands before the lock with the payment in its hand
+		if err := pause(ctx); err != nil {
+			return "", err
+		}
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE relation = 'item'::regclass AND NOT granted`).Scan(&waiting)
+		if err != nil {
+			return "", err
+		}
+	}
+	d.stack.ServiceKill()
+	if err := tx.Rollback(ctx); err != nil {
+		return "", err
+	}
+	if err := d.stack.ServiceStart(ctx); err != nil {
+		return "", err
+	}
+	last, err := anonymous.await(ctx, a, "PAID", "FAILED")
+	if err != nil {
+		return "", err
+	}
+	if p := <-paid; p.err != nil || !p.Settled {
+		return last.State + ", payment not settled", p.err
+	}
+	return last.State, nil
+}
+
+func lndRestarted(ctx context.Context, d *Demo) (string, error) {
+	anonymous := client{url: d.stack.URL()}
+	a, err := d.createPost(ctx, anonymous, "Older than the node's uptime", "")
+	if err != nil {
+		return "", err
+	}
+	if err := d.stack.Network.RestartNode(ctx, devnet.Holdfast); err != nil {
+		return "", err
+	}
+	last, err := d.payAndAwait(ctx, anonymous, a, "PAID")
+	return last.State, err
+}
+
+func postgresRestarted(ctx context.Context, d *Demo) (string, error) {
+	a, err := d.zap(ctx, 10, "OPTIMISTIC")
+	if err != nil {
+		return "", err
+	}
+	if err := d.stack.Postgres.Restart(ctx); err != nil {
+		return "", err
+	}
+	last, err := d.payAndAwait(ctx, d.payer, a, "PAID")
+	if err != nil {
+		return "", err
+	}
+	next, err := d.zap(ctx, 10, "FEE_CREDIT")
+	return last.State + ", " + next.State, err
+}
+
+// eventToPaid zaps once, and takes the time between the settled event of our own subscription at the node and PAID at a
+// subscriber of the API: both are clients beside the service, so what the network costs is in neither or in both.
+func (d *Demo) eventToPaid(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+	defer cancel()
+	a, err := d.zap(ctx, 1, "OPTIMISTIC")
+	if err != nil {
+		return 0, err
+	}
+	var hash paidaction.Hash
+	if _, err := hex.Decode(hash[:], []byte(a.Invoice.Hash)); err != nil {
+		return 0, err
+	}
+	settled := make(chan time.Time, 1)
+	watching := make(chan error, 1)
+	go func() {
+		watching <- d.node.WatchInvoice(ctx, hash, func(e paidaction.InvoiceEvent) error {
+			if e.State == paidaction.InvoiceSettled {
+				settled <- time.Now()
+			}
+			return nil
+		})
+	}()
+	subscribed := make(chan struct{})
+	seen := make(chan time.Time, 1)
+	following := make(chan error, 1)
+	go func() {
+		first := true
+		following <- d.payer.follow(ctx, a, func(now action) bool {
+			if first {
+				close(subscribed)
+				first = false
+			}
+			if now.State == "PAID" {
+				seen <- time.Now()
+			}
+			return now.State != "PAID"
+		})
+	}()
+	select {
+	case <-subscribed:
+	case err := <-following:
+		return 0, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if p := <-d.pay(ctx, a); p.err != nil || !p.Settled {
+		return 0, fmt.Errorf("the zap was not paid: %w", p.err)
+	}
+	if err := errors.Join(<-watching, <-following); err != nil {
+		return 0, err
+	}
+	return max(0, (<-seen).Sub(<-settled)), nil
+}
