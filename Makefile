@@ -7,7 +7,7 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath
 
-.PHONY: run build clean
+.PHONY: run build clean test test-fast lint generate check-generated
 
 ## run: PostgreSQL, a Lightning network of three LND and the service, until Ctrl-C
 run: build
@@ -24,3 +24,44 @@ clean:
 	@# Where PostgreSQL's user cannot reach this directory, .holdfast/postgres is a link to where its data are.
 	@data=$$(readlink .holdfast/postgres); case "$$data" in /var/tmp/holdfast-postgres-*) rm -rf "$$data";; esac
 	rm -rf .holdfast
+
+## test: every test, with the race detector; fails where a part is missing
+test: build
+	@command -v $${CC:-gcc} >/dev/null || { echo "The race detector needs a C compiler. On Debian: apt-get install gcc libc6-dev"; exit 1; }
+	@$(BIN)/holdfast-dev with-postgres -- $(MAKE) --no-print-directory test-all
+
+.PHONY: test-all
+test-all:
+	@begun=$$(date +%s); { HOLDFAST_BIN=$(abspath $(BIN)) CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./... 2>&1; echo "exit $$?"; } | awk -v begun=$$begun ' \
+		/^exit [0-9]+$$/ { code = $$2; next } \
+		/no test files/  { next } \
+		/^ok /           { passed++ } \
+		/^FAIL\t/        { failed++ } \
+		                 { print; fflush() } \
+		END { "date +%s" | getline now; printf "%d packages passed, %d failed, in %d s\n", passed, failed, now - begun; exit code }'
+
+## test-fast: the inner loop, under a minute once built: the parts that need no Lightning node
+test-fast:
+	go test ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./internal/architecture ./internal/diagram
+
+## lint: formatting, vet, staticcheck (staticcheck.conf) and the structure of the repository
+lint:
+	@unformatted=$$(gofmt -l */); test -z "$$unformatted" || { echo "Not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	go tool -modfile=tools/go.mod staticcheck ./...
+	go test ./internal/architecture
+
+## generate: the queries, the GraphQL code and the diagram from what they are made of
+generate:
+	go tool -modfile=tools/go.mod sqlc generate
+	go tool gqlgen generate
+	go run ./internal/diagram
+	@find graph internal -name '*.gen.go' -exec gofmt -w {} +
+
+## check-generated: fail if generate would change anything; tried on a copy, so that nothing here is touched
+check-generated:
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/ours" && \
+	git ls-files -z --cached --others --exclude-standard | tar -cf - --null --ignore-failed-read -T - | tar -xf - -C "$$dir/ours" && \
+	cp -r "$$dir/ours" "$$dir/fresh" && find "$$dir/fresh" -name '*.gen.go' -delete && \
+	$(MAKE) --no-print-directory -C "$$dir/fresh" generate && cd "$$dir" && \
+	{ diff -ru ours fresh || { echo "Generated code is not current: make generate"; exit 1; }; }
