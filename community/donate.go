@@ -47,7 +47,7 @@ func (Donate) Perform(ctx context.Context, tx *paidaction.Tx, a DonateArgs) (Don
 	if err != nil {
 		return DonateResult{}, fmt.Errorf("insert the donation: %w", err)
 	}
-	return DonateResult{Sats: a.Sats}, nil
+	return DonateResult(a), nil
 }
 
 // OnPaid hands it to the rewards pool.
