@@ -58,7 +58,11 @@ type seeded struct {
 	chacha *rand.ChaCha8
 }
 
-func (s *seeded) Read(p []byte) (int, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.chacha.Read(p) }
+func (s *seeded) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chacha.Read(p)
+}
 
 // New makes a world with the community's actions, and more if any are given.
 func New(t testing.TB, settings paidaction.Settings, more ...paidaction.Definition) *World {
@@ -79,7 +83,11 @@ func New(t testing.TB, settings paidaction.Settings, more ...paidaction.Definiti
 		Secret: make([]byte, 32), Now: w.Clock.Now, Random: &seeded{chacha: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.DiscardHandler), Settings: settings,
 		Hooks: paidaction.Hooks{
 			Conflict: func(string) { w.Faults.mu.Lock(); w.Faults.Conflicts++; w.Faults.mu.Unlock() },
-			Fault:    func(_ int64, err error) { w.Faults.mu.Lock(); w.Faults.Errors = append(w.Faults.Errors, err); w.Faults.mu.Unlock() },
+			Fault: func(_ int64, err error) {
+				w.Faults.mu.Lock()
+				w.Faults.Errors = append(w.Faults.Errors, err)
+				w.Faults.mu.Unlock()
+			},
 		},
 	})
 	if err != nil {
