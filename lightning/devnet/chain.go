@@ -151,8 +151,7 @@ func (c *chain) block(ctx context.Context, height int) (*wire.MsgBlock, error) {
 }
 
 // configure writes btcd's settings. They are in a file, since everybody on a machine can read the command lines of all
-// programs, and the password is among them. The one thing that btcd makes elsewhere, whatever it is told, is an empty directory
-// .btcd in the user's home.
+// programs, and the password is among them.
 func (c *chain) configure(dir, bin string, claim *child.Claim) error {
 	address, err := miningAddress()
 	if err != nil {
@@ -172,10 +171,14 @@ func (c *chain) configure(dir, bin string, claim *child.Claim) error {
 	}
 	c.server = child.NewServer(child.Command{
 		Name: "btcd", Path: filepath.Join(bin, "btcd"), Args: []string{"--configfile", conf},
-		Dir: dir, Log: filepath.Join(dir, "btcd.log"), Holds: claim,
+		Env: atHome(dir), Dir: dir, Log: filepath.Join(dir, "btcd.log"), Holds: claim,
 	})
 	return nil
 }
+
+// atHome is our environment with another home. btcd would otherwise look into ~/.btcd for data of its oldest versions and move
+// them, whatever its settings name. One empty directory .btcd it still makes in the home that the system's list of users names.
+func atHome(dir string) []string { return append(os.Environ(), "HOME="+dir) }
 
 func writeSettings(path, section string, settings [][2]string) error {
 	var text bytes.Buffer

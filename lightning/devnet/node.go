@@ -136,7 +136,7 @@ func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
 	}
 	n.server = child.NewServer(child.Command{
 		Name: "lnd (" + n.name + ")", Path: filepath.Join(bin, "lnd"), Args: []string{"--lnddir", n.dir},
-		Dir: n.dir, Log: filepath.Join(n.dir, "lnd.log"), Holds: claim,
+		Env: atHome(n.dir), Dir: n.dir, Log: filepath.Join(n.dir, "lnd.log"), Holds: claim,
 	})
 	return nil
 }
