@@ -1,0 +1,246 @@
+package changefeed
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// running is a feed that runs and hears the others. The function stops it.
+func running(t *testing.T, pool *pgxpool.Pool) (*Feed, func()) {
+	t.Helper()
+	f := New(pool, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	group.Go(func() error { return f.Run(ctx) })
+	stop := func() {
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	select {
+	case <-f.Listening():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the feed does not listen")
+	}
+	return f, stop
+}
+
+// soon is well before a subscriber would be woken anyway.
+const soon = wakeEvery / 3
+
+func wantToken(t *testing.T, from <-chan struct{}, within time.Duration) {
+	t.Helper()
+	select {
+	case _, open := <-from:
+		if !open {
+			t.Error("the channel was closed")
+		}
+	case <-time.After(within):
+		t.Error("no token")
+	}
+}
+
+// fresh is a subscription from which the tokens of the beginning are gone.
+func fresh(t *testing.T, f *Feed, id int64) <-chan struct{} {
+	from := f.Subscribe(t.Context(), id)
+	drain(from)
+	return from
+}
+
+func drain(from <-chan struct{}) {
+	select {
+	case <-from:
+	default:
+	}
+}
+
+func TestLocalChangesNeedNoDatabase(t *testing.T) {
+	t.Parallel()
+	f := New(nil, slog.New(slog.DiscardHandler))
+	mine, other := f.Subscribe(t.Context(), 1), f.Subscribe(t.Context(), 2)
+	f.Changed(1)
+	if len(mine) != 1 || len(other) != 0 {
+		t.Errorf("tokens: %d and %d, want 1 and 0", len(mine), len(other))
+	}
+}
+
+func TestChangesReachAnotherProcess(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	here, _ := running(t, pool)
+	there, _ := running(t, pool)
+	const id = 17 // its turn to be woken anyway is not the first
+	from := fresh(t, there, id)
+	begun := time.Now()
+	here.Changed(id)
+	wantToken(t, from, soon)
+	t.Logf("told after %s", time.Since(begun))
+}
+
+func TestManyChangesFewNotifications(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	f, _ := running(t, pool)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
+		t.Fatal(err)
+	}
+	const changes = 5000
+	begun := time.Now()
+	for id := range int64(changes) {
+		f.Changed(id)
+		f.Changed(id)
+	}
+	seen := map[string]bool{}
+	messages := 0
+	for len(seen) < changes {
+		m, err := conn.Conn().WaitForNotification(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages++
+		for _, id := range strings.Fields(m.Payload)[1:] {
+			if seen[id] {
+				t.Errorf("id %s was sent twice", id)
+			}
+			seen[id] = true
+		}
+	}
+	// One at once, one per pause, and a few more since a message has a bound.
+	if most := 4 + int(time.Since(begun)/notifyEvery); messages > most {
+		t.Errorf("%d messages, want %d at most", messages, most)
+	}
+}
+
+func TestPayloadsHaveABound(t *testing.T) {
+	t.Parallel()
+	ids := make([]int64, 3000)
+	for i := range ids {
+		ids[i] = 1<<62 + int64(i)
+	}
+	var all []string
+	for _, p := range payloads("0123456789abcdef", ids) {
+		if len(p) > 7999 {
+			t.Errorf("a payload of %d bytes", len(p))
+		}
+		fields := strings.Fields(p)
+		if fields[0] != "0123456789abcdef" {
+			t.Errorf("sender %q", fields[0])
+		}
+		all = append(all, fields[1:]...)
+	}
+	slices.Sort(all)
+	if len(slices.Compact(all)) != len(ids) {
+		t.Errorf("%d ids of %d", len(all), len(ids))
+	}
+}
+
+func TestOwnNotificationsAreIgnored(t *testing.T) {
+	t.Parallel()
+	f := New(nil, slog.New(slog.DiscardHandler))
+	from := f.Subscribe(t.Context(), 5)
+	f.receive(f.self + " 5")
+	f.receive("")
+	f.receive("other 6 nonsense")
+	if len(from) != 0 {
+		t.Error("woken by what is not for it")
+	}
+	f.receive("other 6 5")
+	if len(from) != 1 {
+		t.Error("not woken")
+	}
+}
+
+func TestASlowReaderHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	here, _ := running(t, pool)
+	there, _ := running(t, pool)
+	const id = 17
+	slow := there.Subscribe(t.Context(), id) // never reads
+	quick := fresh(t, there, id)
+	for range 50 {
+		here.Changed(id)
+		wantToken(t, quick, soon)
+	}
+	if len(slow) != 1 {
+		t.Errorf("%d tokens wait for the slow reader, want 1", len(slow))
+	}
+}
+
+func TestTheConnectionIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	here, _ := running(t, pool)
+	there, _ := running(t, pool)
+	const id = 17
+	from := fresh(t, there, id)
+	var cut int
+	err := pool.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE datname = current_database() AND query = 'LISTEN holdfast_changed'`).Scan(&cut)
+	if err != nil || cut != 2 {
+		t.Fatalf("%d connections cut: %v", cut, err)
+	}
+	// What came while nobody listened is unknown, so a new connection wakes at once.
+	wantToken(t, from, soon)
+	drain(from)
+	here.Changed(id)
+	wantToken(t, from, soon)
+}
+
+func TestEverybodyIsWokenNowAndThen(t *testing.T) {
+	t.Parallel()
+	f, _ := running(t, pgtest.New(t))
+	all := map[int64]<-chan struct{}{}
+	for id := range int64(2 * wakeParts) {
+		all[id] = fresh(t, f, id)
+	}
+	for id, from := range all {
+		t.Run(fmt.Sprint(id), func(t *testing.T) { wantToken(t, from, 2*wakeEvery) })
+	}
+}
+
+// Not parallel: it counts goroutines.
+func TestNothingIsLeft(t *testing.T) {
+	pool := pgtest.New(t)
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := goleak.IgnoreCurrent()
+	f, stop := running(t, pool)
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 100 {
+		f.Subscribe(ctx, 1)
+	}
+	last := f.Subscribe(ctx, 2)
+	cancel()
+	for range last { // until it is closed
+	}
+	stop()
+	goleak.VerifyNone(t, before)
+	f.mu.Lock()
+	for id, all := range f.subscribers {
+		t.Errorf("%d subscribers of %d are left", len(all), id)
+	}
+	f.mu.Unlock()
+	f.receive("other 1 2") // and nobody writes to a closed channel
+}
