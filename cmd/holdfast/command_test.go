@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/migrations"
+)
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]int{"--help": exitOK, "serve --help": exitOK, "": exitUsage, "dance": exitUsage, "serve --loud": exitUsage} {
+		if code, out, said := command(t, nil, strings.Fields(args)...); code != want || out+said == "" {
+			t.Errorf("holdfast %s: exit code %d, want %d\n%s%s", args, code, want, out, said)
+		}
+	}
+}
+
+func TestConfigPrint(t *testing.T) {
+	t.Parallel()
+	secret := strings.Repeat("5a", 32)
+	code, out, said := command(t, []string{"HOLDFAST_SECRET=" + secret, "HOLDFAST_DATABASE_URL=postgres://u:topsecret@h/d"},
+		"config", "print", "--max-pending=7")
+	var values map[string]any
+	if err := json.Unmarshal([]byte(out), &values); err != nil || code != exitOK {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	if values["max-pending"] != 7.0 || values["invoice-expiry"] != "10m0s" || values["database-url"] != "postgres://u:xxxxx@h/d" || values["secret"] != "(set)" {
+		t.Errorf("%v", values)
+	}
+	if strings.Contains(out+said, "topsecret") || strings.Contains(out+said, secret) {
+		t.Error("a secret is shown")
+	}
+	if code, out, said := command(t, nil, "config", "print"); code != exitUsage || !strings.Contains(said, "HOLDFAST_SECRET") || !strings.Contains(out, "max-pending") {
+		t.Errorf("what serve would refuse: exit code %d\n%s", code, said)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	latest, err := migrations.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(wantVersion uint, args ...string) {
+		t.Helper()
+		code, out, said := command(t, env, append([]string{"migrate"}, args...)...)
+		var got struct {
+			Version, Latest uint
+			Dirty           bool
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || got.Version != wantVersion || got.Latest != latest || got.Dirty {
+			t.Errorf("migrate %v: exit code %d, %+v, %v\n%s", args, code, got, err, said)
+		}
+	}
+	step(latest, "version")
+	step(latest, "up")
+	step(latest-1, "down")
+	code, _, said := command(t, env, "serve")
+	if code != exitFailed || !strings.Contains(said, "holdfast migrate up") {
+		t.Errorf("serve on an old schema: exit code %d\n%s", code, said)
+	}
+	step(0, "down", "--all")
+	if code, _, said = command(t, env, "serve"); code != exitFailed || !strings.Contains(said, "holdfast migrate up") {
+		t.Errorf("serve on an empty database: exit code %d\n%s", code, said)
+	}
+	step(latest, "up")
+	if _, err := pool.Exec(t.Context(), "UPDATE schema_migrations SET dirty = true"); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said = command(t, env, "serve"); code != exitFailed || !strings.Contains(said, "migrate force") {
+		t.Errorf("serve on a half-migrated database: exit code %d\n%s", code, said)
+	}
+	step(latest, "force", fmt.Sprint(latest))
+	if _, err := pool.Exec(t.Context(), "UPDATE schema_migrations SET version = version + 1"); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said = command(t, env, "serve"); code != exitFailed || !strings.Contains(said, "newer program") {
+		t.Errorf("serve on a newer schema: exit code %d\n%s", code, said)
+	}
+	if code, _, _ = command(t, env, "migrate", "down", "--steps=0"); code != exitUsage {
+		t.Errorf("zero steps: exit code %d", code)
+	}
+}
+
+func TestActions(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	past := func() time.Time { return time.Now().Add(-time.Hour) }
+	node := simnode.New("sim", past)
+	e := engine(t, pool, simnode.Nodes{node}, past)
+	if code, out, _ := command(t, env, "actions", "stuck"); code != exitOK || out != "[]\n" {
+		t.Errorf("nothing is stuck: exit code %d, %s", code, out)
+	}
+	pa, err := e.Pay(t.Context(), donation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		ID    int64
+		State string
+	}
+	for _, args := range []string{"list", "list --state=PENDING_HELD", "stuck"} {
+		code, out, said := command(t, env, append([]string{"actions"}, strings.Fields(args)...)...)
+		if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 || list[0].ID != pa.ID || list[0].State != "PENDING_HELD" ||
+			(code == exitFound) != (args == "stuck") {
+			t.Errorf("actions %s: exit code %d, %v\n%s%s", args, code, err, out, said)
+		}
+	}
+	for args, want := range map[string]int{"list --state=PAID": exitOK, "list --before=1": exitOK, "list --state=GONE": exitUsage, "show 99": exitFailed, "requeue 99": exitFailed} {
+		if code, out, said := command(t, env, append([]string{"actions"}, strings.Fields(args)...)...); code != want || strings.Contains(out, "PENDING") {
+			t.Errorf("actions %s: exit code %d, want %d\n%s%s", args, code, want, out, said)
+		}
+	}
+	id := fmt.Sprint(pa.ID)
+	code, out, _ := command(t, env, "actions", "show", id)
+	var whole struct {
+		ID          int64
+		PaymentHash string `json:"payment_hash"`
+		History     []struct{ To, Fact string }
+	}
+	if err := json.Unmarshal([]byte(out), &whole); err != nil || code != exitOK || whole.ID != pa.ID ||
+		whole.PaymentHash != pa.Invoice.Hash.String() || len(whole.History) != 1 || whole.History[0].Fact != "REQUESTED" {
+		t.Errorf("actions show: exit code %d, %v\n%s", code, err, out)
+	}
+	if strings.Contains(out, "preimage") {
+		t.Error("the preimage is shown")
+	}
+	if code, _, said := command(t, env, "actions", "requeue", id); code != exitOK {
+		t.Errorf("actions requeue: exit code %d\n%s", code, said)
+	}
+	var jobs int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM river_job WHERE state = 'available' AND args->>'action' = $1", id).Scan(&jobs); err != nil || jobs != 1 {
+		t.Errorf("%d jobs: %v", jobs, err)
+	}
+}
+
+func TestTables(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	e := &environment{out: &out}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	rows := []action{{ID: 7, Kind: "ZAP", State: "HELD", CostMsat: 1000, Deadline: &at, ChangedAt: at}}
+	if err := printActions(e, rows); err != nil {
+		t.Fatal(err)
+	}
+	if s := out.String(); !strings.Contains(s, "2026-01-02 03:04:05") || !strings.Contains(s, " - ") || strings.Count(s, "\n") != 2 {
+		t.Error(s)
+	}
+}

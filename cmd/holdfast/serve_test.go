@@ -1,0 +1,178 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/changefeed"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Not parallel: it counts goroutines.
+func TestServeLeavesNothing(t *testing.T) {
+	pool := pgtest.New(t)
+	_, setting := newNode(t)
+	before := goleak.IgnoreCurrent()
+	s := serve(t, settings(pool, setting))
+	s.awaitReady(http.StatusOK)
+	if code := s.stop(); code != exitOK {
+		t.Errorf("exit code %d:\n%s", code, s.said())
+	}
+	goleak.VerifyNone(t, before)
+}
+
+func TestHealthReadinessMetrics(t *testing.T) {
+	t.Parallel()
+	node, setting := newNode(t)
+	node.Stop()
+	s := serve(t, settings(pgtest.New(t), setting)) // a node that is down does not keep the service from starting
+	if status, body := s.get("/healthz"); status != http.StatusOK || body != "ok\n" {
+		t.Errorf("/healthz: %d %q", status, body)
+	}
+	parts := func(body string) (p struct {
+		Ready bool
+		Parts map[string]bool
+	}) {
+		if err := json.Unmarshal([]byte(body), &p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := parts(s.awaitReady(http.StatusServiceUnavailable)); p.Ready || !p.Parts["database"] || p.Parts["node sim"] || p.Parts["streams of sim"] {
+		t.Errorf("with the node down: %+v", p)
+	}
+	node.Restart()
+	if p := parts(s.awaitReady(http.StatusOK)); !p.Ready || !p.Parts["database"] || !p.Parts["node sim"] || !p.Parts["streams of sim"] {
+		t.Errorf("with the node up: %+v", p)
+	}
+	node.Node.SetSynced(false)
+	if p := parts(s.awaitReady(http.StatusServiceUnavailable)); p.Parts["node sim"] {
+		t.Errorf("with the node behind the chain: %+v", p)
+	}
+	status, body := s.get("/metrics")
+	for _, name := range []string{"holdfast_node_height{node=\"sim\"}", "holdfast_node_hold_streams", "go_goroutines"} {
+		if status != http.StatusOK || !strings.Contains(body, name) {
+			t.Errorf("/metrics: %d, without %s", status, name)
+		}
+	}
+}
+
+func TestALackingMacaroonStopsTheService(t *testing.T) {
+	t.Parallel()
+	node, setting := newNode(t)
+	node.Deny("/invoicesrpc.Invoices/SettleInvoice")
+	code, _, said := command(t, settings(pgtest.New(t), setting), "serve")
+	if code != exitFailed || !strings.Contains(said, "uri:/invoicesrpc.Invoices/SettleInvoice") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}
+
+func TestTheWrongNetworkStopsTheService(t *testing.T) {
+	t.Parallel()
+	_, setting := newNode(t)
+	code, _, said := command(t, settings(pgtest.New(t), setting, "HOLDFAST_NETWORK=signet"), "serve")
+	if code != exitFailed || !strings.Contains(said, "regtest") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for name, c := range map[string]struct {
+		env  []string
+		code int
+		word string
+	}{
+		"no secret": {settings(pool, "HOLDFAST_DEVELOPMENT=0"), exitUsage, "HOLDFAST_SECRET"},
+		"forgetful": {settings(pool, "HOLDFAST_DEVELOPMENT=0", "HOLDFAST_SECRET="+strings.Repeat("ab", 32),
+			"HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&synchronous_commit=off"), exitUsage, "synchronous_commit"},
+		"no database":      {settings(pool, "HOLDFAST_DATABASE_URL=postgres://u:topsecret@127.0.0.1:1/none"), exitFailed, "127.0.0.1:1"},
+		"address in use":   {settings(pool, "HOLDFAST_LISTEN=192.0.2.1:80"), exitFailed, "HOLDFAST_LISTEN"},
+		"no node's file":   {settings(pool, "HOLDFAST_NODES=a=localhost:1;tls=/none;macaroon=/none"), exitFailed, "/none"},
+		"no such setting":  {append(settings(pool), "HOLDFAST_ROLES=king"), exitUsage, "roles"},
+		"nothing listened": {settings(pool, "HOLDFAST_ROLES=listener"), exitUsage, "HOLDFAST_NODES"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, _, said := command(t, c.env, "serve")
+			if code != c.code || !strings.Contains(said, c.word) || strings.Contains(said, "topsecret") {
+				t.Errorf("exit code %d:\n%s", code, said)
+			}
+		})
+	}
+}
+
+// engine is the engine of another process on the same database.
+func engine(t *testing.T, pool *pgxpool.Pool, nodes paidaction.Nodes, now func() time.Time) *paidaction.Engine {
+	t.Helper()
+	jobs, err := worker.NewQueue(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	amounts, err := community.Settings{}.Defaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := paidaction.New(paidaction.Config{Pool: pool, Nodes: nodes, Jobs: jobs, Actions: community.Actions(amounts),
+		Secret: make([]byte, 32), Now: now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+var donation = paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 5}, Caller: paidaction.Caller{Client: "192.0.2.1"}}
+
+// The roles in two processes, the payer in a third: the payment held at the node ends as PAID, and the third hears of it.
+func TestRolesInProcessesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	node, setting := newNode(t)
+	serve(t, settings(pool, setting, "HOLDFAST_ROLES=worker")).awaitReady(http.StatusOK)
+	listening := serve(t, settings(pool, setting, "HOLDFAST_ROLES=listener"))
+	listening.awaitReady(http.StatusOK)
+	if status, _ := listening.get("/"); status != http.StatusNotFound {
+		t.Errorf("a process without the role answers the API with %d", status)
+	}
+	nodes, err := lightning.NewNodes(node.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed := changefeed.New(pool, slog.New(slog.DiscardHandler))
+	go func() { _ = feed.Run(t.Context()) }()
+	<-feed.Listening()
+	e := engine(t, pool, nodes, time.Now)
+	pa, err := e.Pay(t.Context(), donation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := feed.Subscribe(t.Context(), pa.ID)
+	if err := node.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	late := time.After(30 * time.Second)
+	for pa.State != paidaction.Paid {
+		select {
+		case <-changes:
+		case <-late:
+			t.Fatalf("the action is %s", pa.State)
+		}
+		if pa, err = e.Get(t.Context(), paidaction.Caller{Secret: pa.Secret}, pa.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
