@@ -46,10 +46,11 @@ const KindItemCreate = "ITEM_CREATE"
 
 // Limits of spec 02 §2.4 and §2.5.
 const (
-	maxTitle    = 140
-	maxBody     = 40_000
-	maxForwards = 5
-	maxMentions = 10
+	maxTitle     = 140
+	maxBody      = 40_000
+	maxTerritory = 32
+	maxForwards  = 5
+	maxMentions  = 10
 )
 
 // Spec follows the table of spec 02 §2.3.
@@ -65,6 +66,9 @@ func (ItemCreate) Check(a ItemCreateArgs) error {
 			return err
 		}
 		if err := checkText("text", a.Body, 0, maxBody); err != nil {
+			return err
+		}
+		if err := checkText("territory", a.Territory, 0, maxTerritory); err != nil {
 			return err
 		}
 	} else {

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -55,6 +57,9 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if r.Key != "" {
 		if len(r.Key) > 255 {
 			return nil, Errorf(CodeInvalidInput, "An idempotency key has at most 255 bytes.")
+		}
+		if !utf8.ValidString(r.Key) || strings.ContainsRune(r.Key, 0) {
+			return nil, Errorf(CodeInvalidInput, "The idempotency key holds a character that cannot be stored.")
 		}
 		if r.Caller.User == nil && len(r.Key) < minAnonymous {
 			return nil, Errorf(CodeInvalidInput, "Without signing in, an idempotency key needs at least %d random characters.", minAnonymous)
