@@ -40,6 +40,9 @@ func itemPage(ctx context.Context, ids []int64, first int) (*schema.ItemPage, er
 }
 
 func (queries) Territory(ctx context.Context, name string) (*db.Territory, error) {
+	if !namePattern.MatchString(name) {
+		return nil, nil
+	}
 	return loadersOf(ctx).territories.Load(ctx, name)
 }
 
