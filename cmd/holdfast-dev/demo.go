@@ -30,6 +30,10 @@ func (c *demoCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// PostgreSQL's own user has to pass through.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
 	begun := time.Now()
 	running, err := stack.Start(ctx, stack.Options{Dir: dir, Bin: bin, Log: say,
 		Environment: []string{"HOLDFAST_INVOICE_EXPIRY=" + demo.InvoiceExpiry.String(), "HOLDFAST_LOG_LEVEL=info"}})

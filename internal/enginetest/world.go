@@ -4,7 +4,9 @@ package enginetest
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -27,20 +29,27 @@ type World struct {
 	testing.TB
 	Ctx    context.Context
 	Pool   *pgxpool.Pool
-	Node   *simnode.Node
+	Node   *simnode.Node // nil on real nodes
 	Clock  *Clock
 	Engine *paidaction.Engine
 	Faults *Faults
 }
 
-// Clock is a time that moves only when a test says so.
+// Clock is a time that moves only when a test says so. The zero Clock is the real one.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
 // Now is the present moment.
-func (c *Clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now.IsZero() {
+		return time.Now()
+	}
+	return c.now
+}
 
 // Advance moves the clock on.
 func (c *Clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
@@ -67,20 +76,33 @@ func (s *seeded) Read(p []byte) (int, error) {
 // New makes a world with the community's actions, and more if any are given.
 func New(t testing.TB, settings paidaction.Settings, more ...paidaction.Definition) *World {
 	t.Helper()
-	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: &Clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
-		Faults: &Faults{}}
+	clock := &Clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	node := simnode.New("sim", clock.Now)
+	w := on(t, simnode.Nodes{node}, clock, &seeded{chacha: rand.NewChaCha8([32]byte{1})}, settings, more...)
+	w.Node = node
+	return w
+}
+
+// On makes a world on real nodes, in real time, and with real randomness: worlds may share a node, but no preimage.
+func On(t testing.TB, nodes paidaction.Nodes, settings paidaction.Settings) *World {
+	t.Helper()
+	return on(t, nodes, &Clock{}, cryptorand.Reader, settings)
+}
+
+func on(t testing.TB, nodes paidaction.Nodes, clock *Clock, random io.Reader, settings paidaction.Settings, more ...paidaction.Definition) *World {
+	t.Helper()
+	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: clock, Faults: &Faults{}}
 	_, err := w.Pool.Exec(w.Ctx, `CREATE TABLE test_job (id bigserial PRIMARY KEY, kind text, action bigint, at timestamptz)`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Node = simnode.New("sim", w.Clock.Now)
 	s, err := community.Settings{}.Defaults()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Engine, err = paidaction.New(paidaction.Config{
-		Pool: w.Pool, Nodes: simnode.Nodes{w.Node}, Jobs: jobs{w.Clock}, Actions: append(community.Actions(s), more...),
-		Secret: make([]byte, 32), Now: w.Clock.Now, Random: &seeded{chacha: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.DiscardHandler), Settings: settings,
+		Pool: w.Pool, Nodes: nodes, Jobs: jobs{w.Clock}, Actions: append(community.Actions(s), more...),
+		Secret: make([]byte, 32), Now: w.Clock.Now, Random: random, Log: slog.New(slog.DiscardHandler), Settings: settings,
 		Hooks: paidaction.Hooks{
 			Conflict: func(string) { w.Faults.mu.Lock(); w.Faults.Conflicts++; w.Faults.mu.Unlock() },
 			Fault: func(_ int64, err error) {

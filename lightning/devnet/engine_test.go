@@ -1,0 +1,210 @@
+package devnet_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode/nodetest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// client is the adapter on the service's node.
+func client(t *testing.T, network *devnet.Network) *lightning.Client {
+	t.Helper()
+	node := network.Node(devnet.Holdfast)
+	c, err := lightning.Dial(t.Context(), lightning.Config{Name: node.Name(), Address: node.Address(), Network: "simnet",
+		TLSCertPath: node.TLSCert(), MacaroonPath: node.Macaroon()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// realEnv lets the suite that simulated nodes pass run on a real one.
+type realEnv struct {
+	network *devnet.Network
+	client  *lightning.Client
+}
+
+func (e realEnv) Node() paidaction.Node         { return e.client }
+func (e realEnv) Events() paidaction.NodeEvents { return e.client }
+func (e realEnv) Advance(time.Duration)         {}
+
+func (e realEnv) Pay(_ context.Context, bolt11 string) error {
+	// A held payment goes on while the test does, and ends with it at the latest.
+	go func() { _, _ = e.network.Node(devnet.Payer).Pay(context.Background(), bolt11) }()
+	return nil
+}
+
+func (e realEnv) MineBlocks(ctx context.Context, blocks uint32) error {
+	return e.network.Mine(ctx, int(blocks))
+}
+
+// TestRealNode holds a real LND to the suite that the simulated ones pass, and the engine to what spec 01 promises on one.
+func TestRealNode(t *testing.T) {
+	network := start(t, t.TempDir(), programs(t))
+	c := client(t, network)
+	w := func(t *testing.T, nodes paidaction.Nodes) *enginetest.World {
+		return enginetest.On(t, nodes, paidaction.Settings{})
+	}
+	nodes, err := lightning.NewNodes(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("overpaid", func(t *testing.T) { overpaid(w(t, nodes), network) })
+	t.Run("paid after our cancel", func(t *testing.T) { paidAfterCancel(w(t, racing{c, network}), network) })
+	t.Run("safety height while held", func(t *testing.T) { safetyHeight(w(t, nodes), network) })
+	t.Run("conformance", func(t *testing.T) {
+		nodetest.Run(t, func(*testing.T) nodetest.Env { return realEnv{network, c} })
+	})
+}
+
+// awaitState waits until the node says that the invoice is in a state.
+func awaitState(w *enginetest.World, c paidaction.NodeEvents, h paidaction.Hash, want paidaction.InvoiceState) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Ctx, time.Minute)
+	defer cancel()
+	found := errors.New("found")
+	err := c.WatchInvoice(ctx, h, func(e paidaction.InvoiceEvent) error {
+		if e.State == want {
+			return found
+		}
+		return nil
+	})
+	if !errors.Is(err, found) {
+		w.Fatalf("the invoice never was %s: %v", want, err)
+	}
+}
+
+func donate(w *enginetest.World, user int64) *paidaction.PaidAction {
+	w.Helper()
+	return w.Pay(user, community.KindDonate, community.DonateArgs{Sats: 1000}, paidaction.Pessimistic)
+}
+
+// overpaid: SendPaymentV2 pays an invoice exactly. A payer can send more all the same, by naming hash, secret and amount.
+func overpaid(w *enginetest.World, network *devnet.Network) {
+	c := client(w.TB.(*testing.T), network)
+	user := w.User("payer", 0, 0)
+	pa := donate(w, user)
+	payer := network.Node(devnet.Payer)
+	decoded, err := lnrpc.NewLightningClient(payer.Conn()).DecodePayReq(w.Ctx, &lnrpc.PayReqString{PayReq: pa.Invoice.Bolt11})
+	if err != nil {
+		w.Fatal(err)
+	}
+	destination, err := hex.DecodeString(decoded.Destination)
+	if err != nil {
+		w.Fatal(err)
+	}
+	updates, err := routerrpc.NewRouterClient(payer.Conn()).SendPaymentV2(w.Ctx, &routerrpc.SendPaymentRequest{
+		Dest: destination, PaymentHash: pa.Invoice.Hash[:], PaymentAddr: decoded.PaymentAddr, AmtMsat: 1_500_001,
+		FinalCltvDelta: int32(decoded.CltvExpiry), DestFeatures: []lnrpc.FeatureBit{lnrpc.FeatureBit_TLV_ONION_OPT, lnrpc.FeatureBit_PAYMENT_ADDR_REQ},
+		TimeoutSeconds: 30, FeeLimitMsat: 100_000,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	awaitState(w, c, pa.Invoice.Hash, paidaction.InvoiceAccepted)
+	w.Advance(pa.ID)
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Paid)
+	w.WantBalance(ledger.UserCredits(user), 500_001)
+	w.WantBalance(ledger.RewardSats, 1_000_000)
+	w.WantConserved()
+	for {
+		update, err := updates.Recv()
+		if err != nil {
+			w.Fatal(err)
+		}
+		if update.Status == lnrpc.Payment_SUCCEEDED {
+			return
+		}
+	}
+}
+
+// racing pays every plain invoice in the moment between our decision to cancel it and the node's hearing of it.
+type racing struct {
+	*lightning.Client
+	network *devnet.Network
+}
+
+func (r racing) Node(string) (paidaction.Node, error)   { return r, nil }
+func (r racing) Issuer(context.Context) (string, error) { return r.Name(), nil }
+func (r racing) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
+	inv, err := r.LookupInvoice(ctx, h)
+	if err != nil {
+		return err
+	}
+	if inv.State == paidaction.InvoiceOpen {
+		if p, err := r.network.Node(devnet.Payer).Pay(ctx, inv.Bolt11); err != nil || !p.Settled {
+			return errors.New("the payment did not arrive")
+		}
+	}
+	return r.Client.CancelInvoice(ctx, h)
+}
+
+func paidAfterCancel(w *enginetest.World, network *devnet.Network) {
+	author, payer := w.User("author", 100_000, 0), w.User("payer", 0, 0)
+	pa := w.Pay(payer, community.KindZap, community.ZapArgs{Item: w.Post(author, "a post"), Sats: 100}, paidaction.Optimistic)
+	got, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(payer), pa.ID)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if got.State != paidaction.Paid || got.Failure != nil {
+		w.Errorf("%s, %v", got.State, got.Failure)
+	}
+	if n := w.Count(`SELECT count(*) FROM action_history WHERE action_id = $1 AND from_state = 'CANCELING' AND to_state = 'PAID'`, pa.ID); n != 1 {
+		w.Error("it did not go through CANCELING")
+	}
+	w.WantBalance(ledger.UserCredits(author), 99_000+70_000)
+	w.WantConserved()
+}
+
+// safetyHeight mines blocks up to the safety height while an action is HELD and nothing was settled yet.
+func safetyHeight(w *enginetest.World, network *devnet.Network) {
+	c := client(w.TB.(*testing.T), network)
+	pa := donate(w, w.User("payer", 0, 0))
+	paid := make(chan devnet.Payment, 1)
+	go func() {
+		p, _ := network.Node(devnet.Payer).Pay(w.Ctx, pa.Invoice.Bolt11)
+		paid <- p
+	}()
+	awaitState(w, c, pa.Invoice.Hash, paidaction.InvoiceAccepted)
+	w.Advance(pa.ID)
+	w.WantState(pa.ID, paidaction.Held)
+	safety := w.Count(`SELECT deadline_height FROM paid_action WHERE id = $1`, pa.ID)
+	height, err := network.Height(w.Ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := network.Mine(w.Ctx, int(safety)-int(height)); err != nil {
+		w.Fatal(err)
+	}
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Failed)
+	if p := <-paid; p.Settled || p.Failure == "" {
+		w.Errorf("the payer's payment did not come back: %+v", p)
+	}
+	if n := w.Count(`SELECT count(*) FROM donation WHERE state = 'FAILED'`); n != 1 {
+		w.Error("what was performed was not undone")
+	}
+	w.WantBalance(ledger.RewardSats, 0)
+	w.WantConserved()
+}
