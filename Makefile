@@ -7,11 +7,15 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath
 
-.PHONY: run build clean test test-fast lint generate check-generated
+.PHONY: run demo build clean test test-fast lint generate check-generated
 
 ## run: PostgreSQL, a Lightning network of three LND and the service, until Ctrl-C
 run: build
 	@exec $(BIN)/holdfast-dev --follow-parent run
+
+## demo: every payment flow on a stack of its own, with real payments; ends by itself
+demo: build
+	@exec $(BIN)/holdfast-dev --follow-parent demo
 
 ## build: the service, its development companion, LND and btcd into .holdfast/bin
 build:
