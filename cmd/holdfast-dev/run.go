@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/demo"
 	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
 	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
@@ -48,7 +50,11 @@ func (r *runCommand) Run(ctx context.Context) error {
 		say("Stopping…")
 		running.Stop()
 	}()
-	greet(running, r.Dir, time.Since(begun))
+	key, err := exampleKey(ctx, running, filepath.Join(r.Dir, "api-key"))
+	if err != nil {
+		return err
+	}
+	greet(running, r.Dir, key, time.Since(begun))
 	return running.Died(ctx)
 }
 
@@ -61,7 +67,19 @@ func binDir(given string) (string, error) {
 	return filepath.Dir(self), err
 }
 
-func greet(running *stack.Stack, dir string, took time.Duration) {
+// exampleKey is an API key to begin with. It is made at the first start and kept beside the database that knows it.
+func exampleKey(ctx context.Context, running *stack.Stack, file string) (string, error) {
+	if kept, err := os.ReadFile(file); err == nil {
+		return strings.TrimSpace(string(kept)), nil
+	}
+	key, err := demo.SignUp(ctx, running.URL(), "example")
+	if err != nil {
+		return "", fmt.Errorf("make an API key: %w", err)
+	}
+	return key, os.WriteFile(file, []byte(key+"\n"), 0o600)
+}
+
+func greet(running *stack.Stack, dir, key string, took time.Duration) {
 	fmt.Printf(`
 Holdfast is ready, after %.1f s.
 
@@ -76,12 +94,19 @@ Holdfast is ready, after %.1f s.
 			name, node.Address(), node.TLSCert(), node.Macaroon())
 	}
 	fmt.Printf(`
-Pay an invoice from the payer's node:
+  API key     %[1]s
 
-  %s pay%s lnsb…
+Pay for a post: ask for it, and pay the bolt11 in the answer from the payer's node.
+
+  curl -s %[2]s/graphql -H 'Authorization: Bearer %[1]s' -H 'Content-Type: application/json' \
+    -d '{"query":"mutation { createPost(title: \"Hello, Lightning\") { id state invoice { bolt11 } } }"}'
+
+  %[3]s pay%[4]s BOLT11
+
+  curl -s %[2]s/graphql -H 'Content-Type: application/json' -d '{"query":"{ items { nodes { title state } } }"}'
 
 Ctrl-C stops all of it.
-`, selfPath(), dirFlag(dir))
+`, key, running.URL(), selfPath(), dirFlag(dir))
 }
 
 func selfPath() string {

@@ -19,6 +19,16 @@ type client struct {
 	key string
 }
 
+// SignUp makes a user of a service in development mode and returns their API key. What the service refuses is an error whose
+// text is the refusal.
+func SignUp(ctx context.Context, url, name string) (key string, err error) {
+	var answer struct {
+		Key string `json:"key"`
+	}
+	err = client{url: url}.do(ctx, &answer, `mutation ($name: String!) { signUp(name: $name) { key } }`, map[string]any{"name": name})
+	return answer.Key, err
+}
+
 // action is a paid action as the API shows it.
 type action struct {
 	ID      string `json:"id"`

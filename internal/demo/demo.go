@@ -118,15 +118,12 @@ func (d *Demo) tell(s *Summary, f Flow) {
 
 // signUp makes the people of the demo. The author's first post is paid by the payer's node.
 func (d *Demo) signUp(ctx context.Context) error {
-	anonymous := client{url: d.stack.URL()}
 	for name, c := range map[string]*client{"author": &d.author, "payer": &d.payer, "late": &d.late} {
-		var answer struct {
-			Key string `json:"key"`
-		}
-		if err := anonymous.do(ctx, &answer, `mutation ($name: String!) { signUp(name: $name) { key } }`, map[string]any{"name": name}); err != nil {
+		key, err := SignUp(ctx, d.stack.URL(), name)
+		if err != nil {
 			return fmt.Errorf("sign up %s: %w", name, err)
 		}
-		*c = client{url: d.stack.URL(), key: answer.Key}
+		*c = client{url: d.stack.URL(), key: key}
 	}
 	a, err := d.createPost(ctx, d.author, "Hello, Lightning", "OPTIMISTIC")
 	if err != nil {
