@@ -1,11 +1,13 @@
 package community_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -34,12 +36,13 @@ func item(w *enginetest.World, id int64) db.ItemsByIDRow {
 // fold folds everything there is to fold.
 func fold(w *enginetest.World) {
 	w.Helper()
-	for _, f := range []func() (int, error){
-		func() (int, error) { return community.FoldItems(w.Ctx, db.New(w.Pool), 1000) },
-		func() (int, error) { return ledger.Fold(w.Ctx, db.New(w.Pool), 1000) },
-	} {
+	for _, f := range []func(ctx context.Context, q *db.Queries, page int32) (int, error){community.FoldItems, ledger.Fold} {
 		for {
-			n, err := f()
+			var n int
+			err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) (err error) {
+				n, err = f(w.Ctx, db.New(tx), 1000)
+				return err
+			})
 			if err != nil {
 				w.Fatal(err)
 			}
