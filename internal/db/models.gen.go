@@ -353,6 +353,34 @@ type ItemSubscription struct {
 	UserID int64
 }
 
+type LockKey struct {
+	Key       string
+	Ticket    *string
+	Process   string
+	Fence     int64
+	Since     time.Time
+	ExpiresAt time.Time
+	HoldUntil time.Time
+	Head      int64
+	Waiting   int64
+}
+
+type LockProcess struct {
+	ID        string
+	Name      string
+	LiveUntil time.Time
+}
+
+type LockTicket struct {
+	Number  int64
+	ID      string
+	Key     string
+	Process string
+	TtlMs   int64
+	HoldMs  int64
+	Since   time.Time
+}
+
 type NodeCursor struct {
 	Node        string
 	AddIndex    int64

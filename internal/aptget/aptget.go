@@ -1,0 +1,83 @@
+// Package aptget finds programs that tests and measurements run, and installs their packages where that is nobody's business
+// but ours.
+package aptget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Program is one that comes with a package of Debian.
+type Program struct{ Name, Package string }
+
+// NotFoundError means that a program is not installed where this package looks.
+type NotFoundError struct {
+	Program string
+	// Command installs it on Debian.
+	Command string
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("the program %s is not installed: on Debian %s, elsewhere with the system's package manager", e.Program, e.Command)
+}
+
+func (p Program) command() string { return "apt-get install -y --no-install-recommends " + p.Package }
+
+// Path is where the program is, or a [*NotFoundError]. Debian keeps servers outside the PATH of users.
+func (p Program) Path() (string, error) {
+	for _, name := range []string{p.Name, "/usr/sbin/" + p.Name, "/usr/local/sbin/" + p.Name} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", &NotFoundError{Program: p.Name, Command: p.command()}
+}
+
+// Ensure makes sure that the programs are on this machine. What is missing is installed if this is Debian and the user is root
+// (a container, a CI machine), and out is told; for everybody else it returns the [*NotFoundError], because a development
+// command that asks for the password of root deserves no trust.
+func Ensure(ctx context.Context, out io.Writer, programs ...Program) error {
+	updated := false
+	for _, p := range programs {
+		_, err := p.Path()
+		var missing *NotFoundError
+		if !errors.As(err, &missing) {
+			continue
+		}
+		if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
+			return missing
+		}
+		commands := []string{"apt-get update", missing.Command}
+		if updated {
+			commands = commands[1:]
+		}
+		for _, command := range commands {
+			fmt.Fprintf(out, "%s is missing; running as root: %s\n", p.Name, command)
+			if err := run(ctx, out, command); err != nil {
+				return err
+			}
+		}
+		updated = true
+		if _, err := p.Path(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func run(ctx context.Context, out io.Writer, command string) error {
+	words := strings.Fields(command)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	// Debian starts a server that it installs. This policy, of its own making, keeps it from that.
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return nil
+}

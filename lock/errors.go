@@ -1,0 +1,53 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can go wrong. Each is told apart with errors.Is; the text may change.
+var (
+	// ErrTimeout: the lock was not got within the longest wait.
+	ErrTimeout = errors.New("the lock was not free in time")
+	// ErrBusy: TryAcquire found the lock held.
+	ErrBusy = errors.New("the lock is held")
+	// ErrQueueFull: as many wait for the key as may.
+	ErrQueueFull = errors.New("too many wait for the lock")
+	// ErrTooManyKeys: the strategy in memory keeps no more keys, and never drops one that is held or waited for.
+	ErrTooManyKeys = errors.New("too many keys are locked")
+	// ErrUnavailable: the database or Redis did not answer; nobody knows who holds the lock. The cause is wrapped.
+	ErrUnavailable = errors.New("the lock's store is not available")
+	// ErrLost: the lease is over though it was not released. [LostError] has the cause.
+	ErrLost = errors.New("the lease is lost")
+	// ErrNotOwner: the lease was released before, or is another's.
+	ErrNotOwner = errors.New("the lease is not the caller's")
+	// ErrBadKey: the key is empty, too long, or not text.
+	ErrBadKey = errors.New("not a key of a lock")
+	// ErrBadOptions: a duration or a length makes no sense.
+	ErrBadOptions = errors.New("options of a lock that cannot be met")
+	// ErrClosed: the Locker was closed.
+	ErrClosed = errors.New("the lock is closed")
+
+	// ErrMaxHold, ErrExpired and ErrTaken are causes of a loss: the longest hold was reached; no touch came through before the
+	// end; the store says that the lease is another's, or forgot it.
+	ErrMaxHold = errors.New("held for longer than allowed")
+	ErrExpired = errors.New("not touched in time")
+	ErrTaken   = errors.New("no longer the holder in the store")
+
+	// ErrReleased is the cause with which the context of a released lease ends. It is no loss.
+	ErrReleased = errors.New("the lease was released")
+)
+
+// LostError is the loss of a lease. It is ErrLost, and its cause.
+type LostError struct {
+	Key   string
+	Fence int64
+	Cause error
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("the lease %d of %s is lost: %v", e.Fence, e.Key, e.Cause)
+}
+
+// Unwrap makes errors.Is find ErrLost and the cause.
+func (e *LostError) Unwrap() []error { return []error{ErrLost, e.Cause} }

@@ -1,0 +1,20 @@
+package lock
+
+import "maps"
+
+// Waiting is how many wait for a key.
+func (m *Memory) Waiting(key string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.keys[key]; k != nil {
+		return len(k.queue)
+	}
+	return 0
+}
+
+// Keys are the keys that are held.
+func (m *Memory) Keys() map[string]*memoryKey {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.keys)
+}

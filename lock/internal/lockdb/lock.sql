@@ -1,0 +1,67 @@
+-- The lock's operations are functions of the database (migrations/0006_lock.up.sql says why).
+
+-- name: Enter :one
+SELECT * FROM lock_enter(@key, @ticket, @process, @name, @live_ms, @ttl_ms, @hold_ms, @queue, @wait);
+
+-- name: Beat :exec
+SELECT lock_beat(@process, @name, @live_ms);
+
+-- name: Look :many
+-- held; queued; stale, if the key's lease is over and nobody has noticed; gone.
+SELECT a.key, a.ticket,
+    (CASE WHEN k.ticket = a.ticket AND k.expires_at > clock_timestamp() THEN 'held'
+          WHEN k.expires_at <= clock_timestamp() AND (k.ticket = a.ticket OR t.id IS NOT NULL) THEN 'stale'
+          WHEN t.id IS NOT NULL THEN 'queued'
+          ELSE 'gone' END)::text AS state,
+    coalesce(k.fence, 0)::bigint AS fence,
+    coalesce(floor(extract(epoch FROM k.expires_at - clock_timestamp()) * 1000), 0)::bigint AS valid_ms
+FROM (SELECT unnest(@keys::text[])::text AS key, unnest(@tickets::text[])::text AS ticket) AS a
+LEFT JOIN lock_key k ON k.key = a.key
+LEFT JOIN lock_ticket t ON t.id = a.ticket;
+
+-- name: Touch :many
+-- A lease that is over, or another's, is not in the answer. The clock is read after the rows are locked: what ran out meanwhile
+-- stays over.
+WITH wanted AS (
+    SELECT unnest(@keys::text[])::text AS key, unnest(@tickets::text[])::text AS ticket, unnest(@ttl_ms::bigint[])::bigint AS ttl_ms
+), mine AS MATERIALIZED (
+    SELECT k.key, w.ttl_ms FROM lock_key k JOIN wanted w ON w.key = k.key AND w.ticket = k.ticket
+    ORDER BY k.key FOR NO KEY UPDATE OF k
+)
+UPDATE lock_key k SET expires_at = least(clock_timestamp() + mine.ttl_ms * interval '1 millisecond', k.hold_until)
+FROM mine WHERE k.key = mine.key AND k.expires_at > clock_timestamp() AND k.hold_until > clock_timestamp()
+RETURNING coalesce(k.ticket, '')::text AS ticket,
+    floor(extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS valid_ms;
+
+-- name: Release :one
+SELECT * FROM lock_release(@key, @ticket);
+
+-- name: Leave :one
+SELECT * FROM lock_leave(@key, @ticket);
+
+-- name: Advance :one
+SELECT * FROM lock_advance(@key);
+
+-- name: Wake :exec
+-- A transaction of its own: a commit with a NOTIFY holds a lock over all of PostgreSQL's, and this one waits for no disk
+-- meanwhile. If it gets lost the waiter finds out by itself.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(@channel, @ticket);
+
+-- name: Sweep :exec
+SELECT lock_sweep(@idle_ms);
+
+-- name: Holders :many
+SELECT k.key, k.fence, k.ticket::text AS ticket, coalesce(p.name, k.process) AS process, k.waiting,
+    (extract(epoch FROM clock_timestamp() - k.since) * 1000)::bigint AS held_ms,
+    (extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS left_ms
+FROM lock_key k LEFT JOIN lock_process p ON p.id = k.process
+WHERE k.ticket IS NOT NULL
+ORDER BY k.since, k.key LIMIT @page;
+
+-- name: Waiters :many
+SELECT t.key, t.id AS ticket, coalesce(p.name, t.process) AS process,
+    (p.live_until IS NOT NULL AND p.live_until > clock_timestamp())::boolean AS alive,
+    (extract(epoch FROM clock_timestamp() - t.since) * 1000)::bigint AS waited_ms
+FROM lock_ticket t LEFT JOIN lock_process p ON p.id = t.process
+WHERE t.key = ANY(@keys::text[])
+ORDER BY t.key, t.number LIMIT @page;

@@ -1,0 +1,157 @@
+package lock
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// keeper touches the leases of one Locker before they run out, many in one call: thousands of held keys must not mean thousands
+// of statements.
+type keeper struct {
+	locker *Locker
+
+	mu     sync.Mutex
+	leases map[*Lease]time.Time // when to touch each; zero: never
+	next   time.Time            // when it looks again
+	kick   chan struct{}
+}
+
+// touchBatch is how many leases one call touches at most: their rows are locked until it is over.
+const touchBatch = 500
+
+func newKeeper(l *Locker) *keeper {
+	return &keeper{locker: l, leases: map[*Lease]time.Time{}, kick: make(chan struct{}, 1)}
+}
+
+func (k *keeper) add(s *Lease, touch bool) {
+	s.mu.Lock()
+	due := time.Now().Add(time.Until(s.until) / 3)
+	s.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !touch {
+		due = time.Time{}
+	}
+	k.leases[s] = due
+	if touch && (k.next.IsZero() || due.Before(k.next)) {
+		token(k.kick)
+	}
+}
+
+func (k *keeper) remove(s *Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.leases, s)
+}
+
+func (k *keeper) all() []*Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Keys(k.leases))
+}
+
+// run touches what is due until ctx ends.
+func (k *keeper) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.kick:
+		case <-timer.C:
+		}
+		for batch := range slices.Chunk(k.due(), touchBatch) {
+			_ = k.touch(batch) // counted; the leases are due again soon
+		}
+		k.mu.Lock()
+		k.next = time.Time{}
+		for _, due := range k.leases {
+			if !due.IsZero() && (k.next.IsZero() || due.Before(k.next)) {
+				k.next = due
+			}
+		}
+		wait := time.Hour
+		if !k.next.IsZero() {
+			wait = time.Until(k.next)
+		}
+		k.mu.Unlock()
+		timer.Reset(wait)
+	}
+}
+
+// due are the leases to touch now, with those that will soon be, so that they go together from then on.
+func (k *keeper) due() []*Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	late := false
+	var soon []*Lease
+	for s, due := range k.leases {
+		if due.IsZero() {
+			continue
+		}
+		late = late || !due.After(now)
+		if due.Before(now.Add(s.interval() / 4)) {
+			soon = append(soon, s)
+		}
+	}
+	if !late {
+		return nil
+	}
+	return soon
+}
+
+// interval is the time between two touches.
+func (s *Lease) interval() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ttl / 3
+}
+
+// touch touches leases now.
+func (k *keeper) touch(leases []*Lease) error {
+	l := k.locker
+	touches := make([]Touch, len(leases))
+	for i, s := range leases {
+		s.mu.Lock()
+		touches[i] = Touch{Ticket: s.ticket, TTL: s.ttl}
+		s.mu.Unlock()
+	}
+	ctx, cancel := l.call()
+	defer cancel()
+	asked := time.Now()
+	valid, err := l.store.Touch(ctx, touches)
+	for i, s := range leases {
+		left, ok := valid[s.ticket.ID]
+		switch {
+		case err != nil:
+			// A failure is no loss: the lease lasts until its end, and there is time for further tries.
+			k.again(s, min(touches[i].TTL/10, time.Second))
+		case !ok:
+			s.lose(ErrTaken)
+		default:
+			s.touched(asked.Add(left))
+			k.again(s, touches[i].TTL/3)
+		}
+	}
+	if err != nil {
+		return l.failed("touch", err)
+	}
+	return nil
+}
+
+// again notes when to touch a lease the next time, unless it is over or touched by hand.
+func (k *keeper) again(s *Lease, after time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if due, ok := k.leases[s]; ok && !due.IsZero() {
+		k.leases[s] = time.Now().Add(after)
+		if k.leases[s].Before(k.next) {
+			token(k.kick)
+		}
+	}
+}

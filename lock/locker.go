@@ -1,0 +1,259 @@
+// Package lock orders work by keys: one holder per key at a time, the others in the order of their arrival, different keys
+// independent of each other.
+//
+// A lock saves effort and makes order. It is never the reason why money is safe: a holder can be stopped, or cut off, and go on
+// after its lease has ended. What must not happen then is refused by the database, by a condition of its own or by the lease's
+// fence ([Lease.Fence]). docs/locks.md says what is promised.
+//
+// Queues and leases live in a [Store]: in PostgreSQL (lock/postgres), in Redis (lock/redis), or in this process ([Memory]).
+//
+//	lease, err := locker.Acquire(ctx, key, lock.Options{})
+//	if err != nil { return err }
+//	defer lease.Release(ctx)
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Locker acquires locks for one process. It is safe for concurrent use.
+type Locker struct {
+	store    Store
+	settings Settings
+	metrics  *Metrics
+	process  Process
+
+	stop       context.CancelFunc
+	loops      sync.WaitGroup
+	listening  atomic.Bool
+	keeper     *keeper
+	background sync.WaitGroup // calls of the store that nobody waits for
+
+	mu       sync.Mutex
+	closed   bool
+	drained  bool
+	waiters  map[string]*waiter // by ticket
+	lines    map[string]*line
+	urgent   []Ticket      // woken, to be looked at now
+	kick     chan struct{} // holds a token when the watch has something new to do
+	fallback *Locker       // of this process alone, for those who may go on without the store
+}
+
+// New makes a Locker on the store, which it closes when it is closed.
+func New(store Store, settings Settings) (*Locker, error) {
+	settings, err := settings.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Locker{
+		store: store, settings: settings, metrics: settings.Metrics,
+		process: Process{ID: rand.Text(), Name: settings.Name}, stop: stop,
+		waiters: map[string]*waiter{}, lines: map[string]*line{}, kick: make(chan struct{}, 1),
+	}
+	l.keeper = newKeeper(l)
+	l.loops.Go(func() { l.watch(ctx) })
+	l.loops.Go(func() { l.listen(ctx) })
+	l.loops.Go(func() { l.keeper.run(ctx) })
+	l.loops.Go(func() { l.sweep(ctx) })
+	return l, nil
+}
+
+// Acquire waits until the caller holds the lock of the key, and returns the lease. The caller's place is that of the moment of
+// the call. The lease's context ends with ctx. Errors: what ctx ended with, [ErrTimeout], [ErrQueueFull], [ErrTooManyKeys],
+// [ErrUnavailable], [ErrBadKey], [ErrBadOptions], [ErrClosed]. After an error the caller holds nothing and waits for nothing.
+func (l *Locker) Acquire(ctx context.Context, key string, options Options) (*Lease, error) {
+	return l.acquire(ctx, key, options, true)
+}
+
+// TryAcquire is Acquire without a wait: [ErrBusy] if the lock is held.
+func (l *Locker) TryAcquire(ctx context.Context, key string, options Options) (*Lease, error) {
+	return l.acquire(ctx, key, options, false)
+}
+
+// Do calls work while it holds the lock. The context that work gets ends when the lease is lost, and that is the error then.
+func (l *Locker) Do(ctx context.Context, key string, options Options, work func(context.Context, *Lease) error) error {
+	lease, err := l.Acquire(ctx, key, options)
+	if err != nil {
+		return err
+	}
+	err = work(lease.Context(), lease)
+	if released := lease.Release(ctx); errors.Is(released, ErrLost) {
+		return errors.Join(released, err)
+	}
+	return err
+}
+
+// Listening says whether wakes from other processes get through; while they do not, waiters poll.
+func (l *Locker) Listening() bool { return l.listening.Load() }
+
+func (l *Locker) acquire(ctx context.Context, key string, options Options, wait bool) (*Lease, error) {
+	key, err := Normalise(key)
+	if err != nil {
+		return nil, err
+	}
+	options = options.or(l.settings.Options)
+	if err := options.check(); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	l.metrics.waiting.Inc()
+	lease, err := l.obtain(ctx, key, options, wait)
+	l.metrics.waiting.Dec()
+	l.metrics.acquisitions.WithLabelValues(status(err)).Inc()
+	switch {
+	case err == nil:
+		l.metrics.wait.Observe(time.Since(begun).Seconds())
+		return lease, nil
+	case errors.Is(err, ErrTimeout):
+		l.metrics.timeouts.Inc()
+	case errors.Is(err, ErrUnavailable) && options.FailOpen && ctx.Err() == nil:
+		l.settings.Log.ErrorContext(ctx, "the lock's store is away: going on with a lock of this process alone", "key", key, "error", err)
+		return l.goOn(ctx, key, options, wait)
+	}
+	return nil, err
+}
+
+// goOn acquires a lock of this process alone: without it everybody who waited would be let through at once.
+func (l *Locker) goOn(ctx context.Context, key string, options Options, wait bool) (*Lease, error) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if l.fallback == nil {
+		settings := l.settings
+		settings.Metrics = NewMetrics(nil)
+		var err error
+		if l.fallback, err = New(NewMemory(0), settings); err != nil {
+			l.mu.Unlock()
+			return nil, err
+		}
+	}
+	fallback := l.fallback
+	l.mu.Unlock()
+	options.FailOpen = false
+	lease, err := fallback.acquire(ctx, key, options, wait)
+	if err != nil {
+		return nil, err
+	}
+	lease.degraded = true
+	l.metrics.acquisitions.WithLabelValues("degraded").Inc()
+	return lease, nil
+}
+
+// status is how an acquisition ended, for the metric.
+func status(err error) string {
+	switch {
+	case err == nil:
+		return "acquired"
+	case errors.Is(err, ErrTimeout):
+		return "timeout"
+	case errors.Is(err, ErrBusy):
+		return "busy"
+	case errors.Is(err, ErrQueueFull), errors.Is(err, ErrTooManyKeys):
+		return "full"
+	case errors.Is(err, ErrUnavailable):
+		return "unavailable"
+	case errors.Is(err, ErrClosed):
+		return "closed"
+	default:
+		return "cancelled"
+	}
+}
+
+// obtain waits, as often as a place in the queue is lost.
+func (l *Locker) obtain(ctx context.Context, key string, options Options, wait bool) (*Lease, error) {
+	waiting := ctx
+	if options.MaxWait != Unlimited {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(ctx, options.MaxWait, ErrTimeout)
+		defer cancel()
+	}
+	for {
+		ticket := Ticket{Key: key, ID: rand.Text()}
+		got := l.attempt(waiting, Entry{
+			Ticket: ticket, Process: l.process, Live: l.settings.live(), Wait: wait,
+			TTL: options.TTL, MaxHold: bound(options.MaxHold), MaxQueue: options.MaxQueue,
+		})
+		if got.gone {
+			continue // the store has forgotten the place: there is one at the end
+		}
+		if got.err != nil {
+			return nil, got.err
+		}
+		lease := newLease(ctx, l, ticket, options, got)
+		if options.Manual && time.Until(got.until) < options.TTL/2 {
+			// A lease that was handed over is short until its first touch, and nobody else will touch this one.
+			switch err := lease.Touch(waiting, options.TTL); {
+			case errors.Is(err, ErrLost):
+				continue
+			case err != nil:
+				return nil, errors.Join(err, lease.Release(ctx))
+			}
+		}
+		return lease, nil
+	}
+}
+
+// Close gives up all waits with [ErrClosed] and all leases with that cause. When it returns, nothing of the Locker runs.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	waiting := make([]Ticket, 0, len(l.waiters))
+	for _, w := range l.waiters {
+		waiting = append(waiting, w.Ticket)
+	}
+	fallback := l.fallback
+	l.mu.Unlock()
+	for _, t := range waiting {
+		l.turnAway(t, ErrClosed)
+	}
+	l.stop()
+	l.loops.Wait()
+	for _, lease := range l.keeper.all() {
+		lease.lose(ErrClosed)
+	}
+	l.mu.Lock()
+	l.drained = true
+	l.mu.Unlock()
+	l.background.Wait()
+	if fallback != nil {
+		if err := fallback.Close(); err != nil {
+			return err
+		}
+	}
+	return l.store.Close()
+}
+
+// spawn runs something that nobody waits for but Close. It returns false, and runs nothing, after Close has waited.
+func (l *Locker) spawn(run func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.drained {
+		l.background.Go(run)
+	}
+	return !l.drained
+}
+
+// call is the context of one call of the store. It is not the caller's: a call that is broken off costs its connection, and
+// leaves open what it did.
+func (l *Locker) call() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), l.settings.Patience)
+}
+
+// failed counts a failed call of the store and makes it ErrUnavailable.
+func (l *Locker) failed(operation string, err error) error {
+	l.metrics.errors.WithLabelValues(operation).Inc()
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)
+}

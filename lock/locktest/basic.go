@@ -1,0 +1,263 @@
+package locktest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+)
+
+// order: those who wait get the lock in the order in which they asked, also over several Lockers.
+func order(t *testing.T, s *suite) {
+	lockers := []*lock.Locker{s.open(t, lock.Settings{}), s.open(t, lock.Settings{}), s.open(t, lock.Settings{})}
+	first := Acquire(t, lockers[0], s.key, lock.Options{})
+	const n = 30
+	var waiting []<-chan Result
+	for i := range n {
+		waiting = append(waiting, Go(t.Context(), lockers[i%3], s.key, lock.Options{}))
+		Queued(t, s.Strategy, s.key, i+1)
+	}
+	fence := first.Fence()
+	Release(t, first)
+	for i, w := range waiting {
+		lease := got(t, "the lock", w)
+		if lease.Fence() <= fence {
+			t.Errorf("place %d has fence %d after %d", i, lease.Fence(), fence)
+		}
+		fence = lease.Fence()
+		for _, later := range waiting[i+1:] {
+			if len(later) > 0 {
+				t.Fatalf("somebody behind place %d got the lock first", i)
+			}
+		}
+		Release(t, lease)
+	}
+}
+
+// otherKeys: a held key and a long queue for it are nothing to other keys.
+func otherKeys(t *testing.T, s *suite) {
+	l := s.open(t, lock.Settings{})
+	held := Acquire(t, l, s.key+"held", lock.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting []<-chan Result
+	for range 200 {
+		waiting = append(waiting, Go(ctx, l, s.key+"held", lock.Options{}))
+	}
+	Queued(t, s.Strategy, s.key+"held", 200)
+	for range 50 {
+		begun := time.Now()
+		Release(t, Acquire(t, l, s.key+"other", lock.Options{}))
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("another key took %v", took)
+		}
+	}
+	cancel()
+	for _, w := range waiting {
+		mustBe(t, "a cancelled wait", Wait(t, "the end of a wait", w).Err, context.Canceled)
+	}
+	Queued(t, s.Strategy, s.key+"held", 0)
+	Release(t, held)
+}
+
+// exclusive: never two at once.
+func exclusive(t *testing.T, s *suite) {
+	lockers := []*lock.Locker{s.open(t, lock.Settings{}), s.open(t, lock.Settings{})}
+	var inside, total atomic.Int32
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for range 20 {
+				err := lockers[i%2].Do(t.Context(), s.key, lock.Options{}, func(context.Context, *lock.Lease) error {
+					if inside.Add(1) != 1 {
+						t.Error("two hold the lock")
+					}
+					total.Add(1)
+					inside.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if total.Load() != 320 {
+		t.Errorf("%d of 320 turns", total.Load())
+	}
+}
+
+// wrongReleases: only the owner frees the lock, and only once.
+func wrongReleases(t *testing.T, s *suite) {
+	l := s.open(t, lock.Settings{})
+	first := Acquire(t, l, s.key, lock.Options{})
+	next := Go(t.Context(), l, s.key, lock.Options{})
+	Queued(t, s.Strategy, s.key, 1)
+	Release(t, first)
+	second := got(t, "the lock", next)
+
+	mustBe(t, "a second release", first.Release(context.Background()), lock.ErrNotOwner)
+	store, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	stranger := lock.Ticket{Key: second.Key(), ID: "stranger"}
+	if r, err := store.Release(t.Context(), stranger); err != nil || r.Owner {
+		t.Errorf("a stranger's release: %+v, %v", r, err)
+	}
+	if _, err := store.Leave(t.Context(), stranger); err != nil {
+		t.Error(err)
+	}
+	if valid, err := store.Touch(t.Context(), []lock.Touch{{Ticket: stranger, TTL: time.Second}}); err != nil || len(valid) != 0 {
+		t.Errorf("a stranger's touch: %v, %v", valid, err)
+	}
+	_, err = l.TryAcquire(t.Context(), s.key, lock.Options{})
+	mustBe(t, "after wrong releases", err, lock.ErrBusy)
+	if second.Err() != nil || second.Context().Err() != nil {
+		t.Errorf("the holder lost the lock: %v", second.Err())
+	}
+	Release(t, second)
+	mustBe(t, "the context of a released lease", context.Cause(second.Context()), lock.ErrReleased)
+}
+
+// touchAndLoss: a lease outlives its TTL by automatic touches. One that was taken away is noticed, and can be neither touched
+// nor released.
+func touchAndLoss(t *testing.T, s *suite) {
+	l := s.open(t, lock.Settings{})
+	ttl := 300 * time.Millisecond
+	lease := Acquire(t, l, s.key, lock.Options{TTL: ttl})
+	over := time.NewTimer(4 * ttl)
+	defer over.Stop()
+	select {
+	case <-lease.Context().Done():
+		t.Fatalf("lost in spite of touches: %v", context.Cause(lease.Context()))
+	case <-over.C:
+	}
+	if err := lease.Touch(t.Context(), ttl); err != nil {
+		t.Errorf("touch: %v", err)
+	}
+
+	manual := Acquire(t, l, s.key+"manual", lock.Options{TTL: ttl, Manual: true})
+	Wait(t, "the loss", manual.Context().Done())
+	mustBe(t, "the cause", context.Cause(manual.Context()), lock.ErrLost, lock.ErrExpired)
+	mustBe(t, "a touch after the loss", manual.Touch(t.Context(), ttl), lock.ErrLost)
+	mustBe(t, "a release after the loss", manual.Release(t.Context()), lock.ErrLost)
+	after := Acquire(t, l, s.key+"manual", lock.Options{})
+	if after.Fence() <= manual.Fence() {
+		t.Errorf("fence %d after %d", after.Fence(), manual.Fence())
+	}
+	Release(t, after)
+	Release(t, lease)
+}
+
+// manualTouch: a lease that came from the queue and is touched by hand has its whole TTL, whatever the heartbeat.
+func manualTouch(t *testing.T, s *suite) {
+	l := s.open(t, lock.Settings{Heartbeat: 50 * time.Millisecond})
+	first := Acquire(t, l, s.key, lock.Options{})
+	next := Go(t.Context(), s.open(t, lock.Settings{Heartbeat: 50 * time.Millisecond}), s.key, lock.Options{TTL: 2 * time.Second, Manual: true})
+	Queued(t, s.Strategy, s.key, 1)
+	Release(t, first)
+	lease := got(t, "the lock", next)
+	over := time.NewTimer(time.Second)
+	defer over.Stop()
+	select {
+	case <-lease.Context().Done():
+		t.Errorf("lost long before the TTL: %v", lease.Err())
+	case <-over.C:
+	}
+	Release(t, lease)
+}
+
+// maxHold: whoever holds for too long is put out, and fenced off.
+func maxHold(t *testing.T, s *suite) {
+	l := s.open(t, lock.Settings{})
+	lease := Acquire(t, l, s.key, lock.Options{MaxHold: 500 * time.Millisecond})
+	next := Go(t.Context(), s.open(t, lock.Settings{}), s.key, lock.Options{})
+	Wait(t, "the forced release", lease.Context().Done())
+	mustBe(t, "the cause", context.Cause(lease.Context()), lock.ErrLost, lock.ErrMaxHold)
+	r := Wait(t, "the next one's lock", next)
+	if r.Err != nil || r.Lease.Fence() <= lease.Fence() || r.Took > 2*time.Second {
+		t.Fatalf("the next one: %v after %v", r.Err, r.Took)
+	}
+	mustBe(t, "a late release", lease.Release(t.Context()), lock.ErrLost, lock.ErrMaxHold)
+	if r.Lease.Err() != nil {
+		t.Errorf("the late release hit the next one: %v", r.Lease.Err())
+	}
+	Release(t, r.Lease)
+}
+
+// limits: longest wait, longest queue, no wait at all.
+func limits(t *testing.T, s *suite) {
+	l := s.open(t, lock.Settings{})
+	held := Acquire(t, l, s.key, lock.Options{})
+	_, err := l.TryAcquire(t.Context(), s.key, lock.Options{})
+	mustBe(t, "TryAcquire", err, lock.ErrBusy)
+	_, err = l.Acquire(t.Context(), s.key, lock.Options{MaxWait: 100 * time.Millisecond})
+	mustBe(t, "the longest wait", err, lock.ErrTimeout)
+	Queued(t, s.Strategy, s.key, 0)
+	one := Go(t.Context(), l, s.key, lock.Options{MaxQueue: 1})
+	Queued(t, s.Strategy, s.key, 1)
+	_, err = l.Acquire(t.Context(), s.key, lock.Options{MaxQueue: 1})
+	mustBe(t, "a full queue", err, lock.ErrQueueFull)
+	Release(t, held)
+	Release(t, got(t, "the lock", one))
+	Release(t, func() *lock.Lease {
+		l, err := l.TryAcquire(t.Context(), s.key, lock.Options{})
+		mustBe(t, "free", err, nil)
+		return l
+	}())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = l.Acquire(ctx, s.key, lock.Options{})
+	mustBe(t, "a context that is over", err, context.Canceled)
+	for _, o := range []lock.Options{{TTL: time.Millisecond}, {MaxWait: -5}, {MaxHold: -5}, {MaxQueue: -1}} {
+		_, err = l.Acquire(t.Context(), s.key, o)
+		mustBe(t, "bad options", err, lock.ErrBadOptions)
+	}
+}
+
+// keys: spellings of one key are one key, and what is no key is refused.
+func keys(t *testing.T, s *suite) {
+	l := s.open(t, lock.Settings{})
+	lease := Acquire(t, l, "  "+strings.ToUpper(s.key)+"Äß ", lock.Options{})
+	_, err := l.TryAcquire(t.Context(), strings.ToLower(s.key)+"äß", lock.Options{})
+	mustBe(t, "another spelling", err, lock.ErrBusy)
+	Release(t, lease)
+	for _, bad := range []string{"", "  ", "a b", "a\x00b", "\xff", strings.Repeat("x", 256)} {
+		_, err := l.Acquire(t.Context(), bad, lock.Options{})
+		mustBe(t, "key "+bad, err, lock.ErrBadKey)
+	}
+	Release(t, Acquire(t, l, s.key+strings.Repeat("x", 255-len(s.key)), lock.Options{}))
+}
+
+// closing: a Locker that is closed leaves nothing in the way of others.
+func closing(t *testing.T, s *suite) {
+	other := s.open(t, lock.Settings{})
+	store, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lock.New(store, lock.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := Acquire(t, l, s.key, lock.Options{})
+	inside := Go(t.Context(), l, s.key, lock.Options{})
+	Queued(t, s.Strategy, s.key, 1)
+	next := Go(t.Context(), other, s.key, lock.Options{})
+	Queued(t, s.Strategy, s.key, 2)
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	mustBe(t, "a wait", Wait(t, "the end of the wait", inside).Err, lock.ErrClosed)
+	mustBe(t, "the lease", lease.Err(), lock.ErrLost, lock.ErrClosed)
+	Release(t, got(t, "the lock", next))
+	_, err = l.Acquire(t.Context(), s.key, lock.Options{})
+	mustBe(t, "after Close", err, lock.ErrClosed)
+}

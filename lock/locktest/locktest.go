@@ -1,0 +1,200 @@
+// Package locktest is the suite that every strategy of package lock passes, against the real thing.
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+)
+
+// Strategy is one to be tried.
+type Strategy struct {
+	// Open makes another store on the same queues, as another process would.
+	Open func() (lock.Store, error)
+	// Waiting is how many wait for a key.
+	Waiting func(ctx context.Context, key string) (int, error)
+	// Left is what is still stored of keys that begin with a prefix: holders and waiters.
+	Left func(ctx context.Context, prefix string) (int, error)
+	// Child is the environment with which the test's own program serves as another process ([Main]); nil where the strategy
+	// is one for a single process.
+	Child []string
+	// Guarded is the database in which guarded writes are made by children.
+	Guarded *pgxpool.Pool
+	// Cancels is how many waits are cancelled just when the lock comes.
+	Cancels int
+}
+
+// Run runs the suite.
+func Run(t *testing.T, s Strategy) {
+	tests := []struct {
+		name string
+		run  func(*testing.T, *suite)
+	}{
+		{"Order", order}, {"OtherKeys", otherKeys}, {"Exclusive", exclusive}, {"WrongReleases", wrongReleases},
+		{"TouchAndLoss", touchAndLoss}, {"ManualTouch", manualTouch}, {"MaxHold", maxHold}, {"Limits", limits}, {"Keys", keys},
+		{"CancelRacesWithGrant", cancelRace}, {"ManyHeldKeys", manyHeld}, {"ManyWaiters", manyWaiters}, {"Closing", closing},
+		{"LateAnswers", lateAnswers},
+	}
+	if s.Child != nil {
+		tests = append(tests, []struct {
+			name string
+			run  func(*testing.T, *suite)
+		}{
+			{"OrderOverProcesses", orderOverProcesses}, {"HolderKilled", holderKilled}, {"HeadKilled", headKilled},
+			{"HolderStopped", holderStopped}, {"Counter", counter},
+		}...)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, &suite{Strategy: s, key: "suite:" + test.name + ":"})
+		})
+	}
+}
+
+// suite is one test's view: keys of its own.
+type suite struct {
+	Strategy
+	key string
+}
+
+// Leaks fails the test if it leaves a goroutine behind that was not there before. Not for parallel tests.
+func Leaks(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+// Open makes a Locker on the strategy that is closed when the test ends.
+func Open(t testing.TB, s Strategy, settings lock.Settings) *lock.Locker {
+	t.Helper()
+	store, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lock.New(store, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func (s *suite) open(t *testing.T, settings lock.Settings) *lock.Locker {
+	return Open(t, s.Strategy, settings)
+}
+
+// Patience is how long a test waits for what must happen.
+const Patience = 30 * time.Second
+
+// Eventually waits until the condition holds.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("never happened: %s", what)
+		case <-again.C:
+		}
+	}
+}
+
+// Queued waits until n wait for the key.
+func Queued(t testing.TB, s Strategy, key string, n int) {
+	t.Helper()
+	key, err := lock.Normalise(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, fmt.Sprintf("%d wait for %s", n, key), func() bool {
+		got, err := s.Waiting(context.Background(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got == n
+	})
+}
+
+// Acquire acquires, or fails the test.
+func Acquire(t testing.TB, l *lock.Locker, key string, o lock.Options) *lock.Lease {
+	t.Helper()
+	lease, err := l.Acquire(context.Background(), key, o)
+	if err != nil {
+		t.Fatalf("acquire %s: %v", key, err)
+	}
+	return lease
+}
+
+// Release releases, or fails the test.
+func Release(t testing.TB, lease *lock.Lease) {
+	t.Helper()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Errorf("release %s: %v", lease.Key(), err)
+	}
+}
+
+// Result is what became of an acquisition in the background.
+type Result struct {
+	Lease *lock.Lease
+	Err   error
+	Took  time.Duration
+}
+
+// Go acquires in the background.
+func Go(ctx context.Context, l *lock.Locker, key string, o lock.Options) <-chan Result {
+	done := make(chan Result, 1)
+	begun := time.Now()
+	go func() {
+		lease, err := l.Acquire(ctx, key, o)
+		done <- Result{lease, err, time.Since(begun)}
+	}()
+	return done
+}
+
+// Wait waits for a value.
+func Wait[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	select {
+	case v := <-from:
+		return v
+	case <-deadline.C:
+		t.Fatalf("never came: %s", what)
+		panic("not reached")
+	}
+}
+
+// got waits for a lease.
+func got(t testing.TB, what string, from <-chan Result) *lock.Lease {
+	t.Helper()
+	r := Wait(t, what, from)
+	if r.Err != nil {
+		t.Fatalf("%s: %v", what, r.Err)
+	}
+	return r.Lease
+}
+
+func mustBe(t testing.TB, what string, err error, want ...error) {
+	t.Helper()
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			t.Errorf("%s: %v, want %v", what, err, w)
+		}
+	}
+}

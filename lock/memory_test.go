@@ -1,0 +1,51 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMemory(t *testing.T) {
+	store := lock.NewMemory(0)
+	locktest.Run(t, locktest.Strategy{
+		Open:    func() (lock.Store, error) { return store, nil },
+		Waiting: func(_ context.Context, key string) (int, error) { return store.Waiting(key), nil },
+		Left: func(_ context.Context, prefix string) (n int, _ error) {
+			for key := range store.Keys() {
+				if strings.HasPrefix(key, prefix) {
+					n++
+				}
+			}
+			return n, nil
+		},
+		Cancels: 10_000,
+	})
+}
+
+// TestAHeldKeyIsNeverEvicted is known failure 31.
+func TestAHeldKeyIsNeverEvicted(t *testing.T) {
+	t.Parallel()
+	store := lock.NewMemory(2)
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+	a, b := locktest.Acquire(t, l, "a", lock.Options{}), locktest.Acquire(t, l, "b", lock.Options{})
+	if _, err := l.Acquire(t.Context(), "c", lock.Options{}); !errors.Is(err, lock.ErrTooManyKeys) {
+		t.Errorf("a third key: %v", err)
+	}
+	for _, key := range []string{"a", "b"} {
+		if _, err := l.TryAcquire(t.Context(), key, lock.Options{}); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	locktest.Release(t, a)
+	locktest.Release(t, locktest.Acquire(t, l, "c", lock.Options{}))
+	locktest.Release(t, b)
+}

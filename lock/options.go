@@ -1,0 +1,105 @@
+package lock
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// Unlimited as a longest wait or hold means that there is none.
+const Unlimited time.Duration = -1
+
+// forever stands for Unlimited in stores, which count in milliseconds.
+const forever = 100 * 365 * 24 * time.Hour
+
+// Options say how to acquire. What is zero is taken from the Locker's settings, and what is zero there from the defaults.
+type Options struct {
+	// TTL is how long the lease lasts without a touch (default 10 s, at least 50 ms): after it, the lock of a holder that died
+	// goes to the next. It is touched automatically, three times in each TTL.
+	TTL time.Duration
+	// MaxWait is the longest wait (default 30 s).
+	MaxWait time.Duration
+	// MaxHold is the longest hold (default 30 s): then the lock goes to the next, whatever the holder does. It counts from
+	// when the lock was got, not from when it was asked for.
+	MaxHold time.Duration
+	// MaxQueue is how many may wait for the key (default 1000).
+	MaxQueue int
+	// Manual leaves touching to the caller.
+	Manual bool
+	// FailOpen goes on when the store is not available: the lock is then one of this process alone, whose lease is degraded
+	// and has no fence. Only for what is harmless when done twice or out of order, never for what moves money.
+	FailOpen bool
+}
+
+// Settings are a Locker's.
+type Settings struct {
+	Options // the defaults of its acquisitions
+
+	// Heartbeat is how often a process with waiters says that it lives (default 400 ms), and Missed after how many heartbeats
+	// left out it counts as dead (default 3). Its waiters are skipped then.
+	Heartbeat time.Duration
+	Missed    int
+	// Poll is how often waiters look for themselves while wakes cannot be relied on (default 50 ms).
+	Poll time.Duration
+	// Patience is how long waiters stay while the store does not answer (default 5 s), and how long one call of it may take.
+	Patience time.Duration
+
+	Name    string   // of this process, for people (default host and process number)
+	Metrics *Metrics // default: not registered anywhere
+	Log     *slog.Logger
+}
+
+func (s Settings) withDefaults() (Settings, error) {
+	s.Options = s.Options.or(Options{TTL: 10 * time.Second, MaxWait: 30 * time.Second, MaxHold: 30 * time.Second, MaxQueue: 1000})
+	s.Heartbeat = cmp.Or(s.Heartbeat, 400*time.Millisecond)
+	s.Missed = cmp.Or(s.Missed, 3)
+	s.Poll = cmp.Or(s.Poll, 50*time.Millisecond)
+	s.Patience = cmp.Or(s.Patience, 5*time.Second)
+	if s.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		s.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	if s.Metrics == nil {
+		s.Metrics = NewMetrics(nil)
+	}
+	s.Log = cmp.Or(s.Log, slog.Default())
+	if s.Heartbeat < 10*time.Millisecond || s.Missed < 1 || s.Poll < time.Millisecond || s.Patience < s.Heartbeat {
+		return s, fmt.Errorf("%w: heartbeat %v, missed %d, poll %v, patience %v", ErrBadOptions, s.Heartbeat, s.Missed, s.Poll, s.Patience)
+	}
+	return s, s.Options.check()
+}
+
+// live is how long a process counts as alive after a heartbeat.
+func (s Settings) live() time.Duration { return s.Heartbeat * time.Duration(s.Missed) }
+
+// or fills what is zero.
+func (o Options) or(defaults Options) Options {
+	o.TTL = cmp.Or(o.TTL, defaults.TTL)
+	o.MaxWait = cmp.Or(o.MaxWait, defaults.MaxWait)
+	o.MaxHold = cmp.Or(o.MaxHold, defaults.MaxHold)
+	o.MaxQueue = cmp.Or(o.MaxQueue, defaults.MaxQueue)
+	o.Manual = o.Manual || defaults.Manual
+	o.FailOpen = o.FailOpen || defaults.FailOpen
+	return o
+}
+
+func (o Options) check() error {
+	wrong := func(d time.Duration) bool { return d != Unlimited && d < 0 }
+	if o.TTL < 50*time.Millisecond || wrong(o.MaxWait) || wrong(o.MaxHold) || o.MaxQueue < 0 {
+		return fmt.Errorf("%w: TTL %v, longest wait %v, longest hold %v, longest queue %d", ErrBadOptions, o.TTL, o.MaxWait, o.MaxHold, o.MaxQueue)
+	}
+	return nil
+}
+
+// bound is a limit for a store.
+func bound(d time.Duration) time.Duration {
+	if d == Unlimited {
+		return forever
+	}
+	return d
+}

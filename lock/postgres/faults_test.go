@@ -1,0 +1,252 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+	"github.com/a-seed-a7aed72f/holdfast/migrations"
+)
+
+// handOver hands a held lock over to another Locker and returns how long that took.
+func handOver(t *testing.T, s locktest.Strategy, from, to *lock.Locker, key string) time.Duration {
+	t.Helper()
+	held := locktest.Acquire(t, from, key, lock.Options{})
+	next := locktest.Go(t.Context(), to, key, lock.Options{})
+	locktest.Queued(t, s, key, 1)
+	begun := time.Now()
+	locktest.Release(t, held)
+	r := locktest.Wait(t, "the lock", next)
+	took := time.Since(begun)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	locktest.Release(t, r.Lease)
+	return took
+}
+
+// TestListenerCut: while the listener's connection is gone waiters poll, and it comes back.
+func TestListenerCut(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString()})
+	a, b := locktest.Open(t, s, lock.Settings{}), locktest.Open(t, s, lock.Settings{})
+	locktest.Eventually(t, "b listens", b.Listening)
+	t.Logf("listening: %v", handOver(t, s, a, b, "k"))
+	for range 3 {
+		held := locktest.Acquire(t, a, "k", lock.Options{})
+		next := locktest.Go(t.Context(), b, "k", lock.Options{})
+		locktest.Queued(t, s, "k", 1)
+		if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE application_name = 'holdfast-lock-listen' AND datname = current_database()`); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		locktest.Release(t, held)
+		r := locktest.Wait(t, "the lock", next)
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		t.Logf("cut: %v", time.Since(begun))
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		locktest.Release(t, r.Lease)
+		locktest.Eventually(t, "b listens again", b.Listening)
+	}
+}
+
+// TestPolling: without LISTEN, and with one that stays silent because it went to a pooler, waiters poll.
+func TestPolling(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for name, o := range map[string]postgres.Options{
+		"no LISTEN":               {DSN: pool.Config().ConnString(), NoListen: true},
+		"LISTEN through a pooler": {DSN: bouncer(t, pool)},
+	} {
+		s := strategy(pool, o)
+		a, b := locktest.Open(t, s, lock.Settings{}), locktest.Open(t, s, lock.Settings{})
+		for range 3 {
+			took := handOver(t, s, a, b, "k")
+			t.Logf("%s: %v", name, took)
+			if b.Listening() {
+				t.Errorf("%s: it believes that wakes get through", name)
+			}
+			if took > time.Second {
+				t.Errorf("%s: it took %v", name, took)
+			}
+		}
+	}
+}
+
+// server is a PostgreSQL of the test's own.
+func server(t *testing.T) (*pgserver.Server, *pgxpool.Pool) {
+	t.Helper()
+	scratch, err := child.NewScratch("holdfast-lock-postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pg, err := pgserver.Start(t.Context(), pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true})
+	if err != nil {
+		t.Fatal(errors.Join(err, scratch.Remove()))
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(pg.Remove(), scratch.Remove()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := errors.Join(pg.EnsureDatabase(t.Context(), "app"), migrations.Up(t.Context(), pg.DSN("app"))); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), pg.DSN("app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pg, pool
+}
+
+// TestRestartMidQueue: those who wait keep their places over a restart and over a crash of PostgreSQL.
+func TestRestartMidQueue(t *testing.T) {
+	t.Parallel()
+	pg, pool := server(t)
+	s := strategy(pool, postgres.Options{DSN: pg.DSN("app")})
+	settings := lock.Settings{Patience: 15 * time.Second}
+	options := lock.Options{TTL: 10 * time.Second, MaxWait: time.Minute}
+	lockers := []*lock.Locker{locktest.Open(t, s, settings), locktest.Open(t, s, settings), locktest.Open(t, s, settings)}
+	for name, again := range map[string]func() error{
+		"restart": func() error { return pg.Restart(t.Context()) },
+		"crash":   func() error { pg.Kill(); return pg.Resume(t.Context()) },
+	} {
+		held := locktest.Acquire(t, lockers[0], "k", options)
+		const n = 9
+		var mu sync.Mutex
+		var order []int
+		done := make(chan error, n)
+		for i := range n {
+			go func() {
+				lease, err := lockers[i%3].Acquire(t.Context(), "k", options)
+				if err == nil {
+					mu.Lock()
+					order = append(order, i)
+					mu.Unlock()
+					err = lease.Release(context.Background())
+				}
+				done <- err
+			}()
+			locktest.Queued(t, s, "k", i+1)
+		}
+		begun := time.Now()
+		if err := again(); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %v", name, time.Since(begun))
+		pool.Reset()
+		if err := held.Release(context.Background()); err != nil && !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("%s: release: %v", name, err)
+		}
+		for range n {
+			if err := locktest.Wait(t, "a turn", done); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		t.Logf("%s: %v", name, order)
+		for i, got := range order {
+			if got != i {
+				t.Errorf("%s: the order is %v", name, order)
+				break
+			}
+		}
+	}
+}
+
+// TestAwayIsAnError: while PostgreSQL is away callers are told, quickly; those who may go on without it do so one at a time.
+func TestAwayIsAnError(t *testing.T) {
+	t.Parallel()
+	pg, pool := server(t)
+	s := strategy(pool, postgres.Options{DSN: pg.DSN("app")})
+	registry := prometheus.NewRegistry()
+	l := locktest.Open(t, s, lock.Settings{Patience: time.Second, Metrics: lock.NewMetrics(registry)})
+	held := locktest.Acquire(t, l, "k", lock.Options{TTL: 2 * time.Second})
+	waiting := locktest.Go(t.Context(), l, "k", lock.Options{})
+	locktest.Queued(t, s, "k", 1)
+	pg.Kill()
+	if _, err := l.Acquire(t.Context(), "other", lock.Options{}); !errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("an acquisition: %v", err)
+	}
+	if r := locktest.Wait(t, "the end of the wait", waiting); !errors.Is(r.Err, lock.ErrUnavailable) {
+		t.Errorf("a wait: %v", r.Err)
+	}
+	locktest.Wait(t, "the loss", held.Context().Done())
+	if err := held.Err(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("the lease: %v", err)
+	}
+
+	// Known failure 33: a hundred calls that go on all at once.
+	open := lock.Options{FailOpen: true}
+	first := locktest.Acquire(t, l, "k", open)
+	if !first.Degraded() || first.Fence() != 0 {
+		t.Errorf("degraded %t, fence %d", first.Degraded(), first.Fence())
+	}
+	second := locktest.Go(t.Context(), l, "k", open)
+	third := locktest.Acquire(t, l, "other", open)
+	select {
+	case <-second:
+		t.Error("two went on at once")
+	default:
+	}
+	locktest.Release(t, third)
+	locktest.Release(t, first)
+	r := locktest.Wait(t, "the second", second)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	locktest.Release(t, r.Lease)
+	if n := locktest.Metric(t, registry, "holdfast_lock_errors_total"); n == 0 {
+		t.Error("no error was counted")
+	}
+
+	if err := pg.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Eventually(t, "the lock is back", func() bool {
+		lease, err := l.Acquire(t.Context(), "k", lock.Options{})
+		return err == nil && lease.Release(t.Context()) == nil
+	})
+}
+
+// TestSweep removes what says nothing any more, and fences grow all the same.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString()})
+	l := locktest.Open(t, s, lock.Settings{})
+	first := locktest.Acquire(t, l, "k", lock.Options{})
+	locktest.Release(t, first)
+	held := locktest.Acquire(t, l, "held", lock.Options{})
+	if _, err := pool.Exec(t.Context(), "SELECT lock_sweep(-1000)"); err != nil {
+		t.Fatal(err)
+	}
+	var left int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM lock_key").Scan(&left); err != nil || left != 1 {
+		t.Errorf("%d keys are left, %v", left, err)
+	}
+	again := locktest.Acquire(t, l, "k", lock.Options{})
+	if again.Fence() <= first.Fence() {
+		t.Errorf("fence %d after %d", again.Fence(), first.Fence())
+	}
+	locktest.Release(t, again)
+	locktest.Release(t, held)
+}

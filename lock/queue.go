@@ -1,0 +1,211 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+// waiter is a ticket whose owner waits for news of it.
+type waiter struct {
+	Ticket
+	news    chan news // receives once
+	entered bool      // the store has answered; guarded by the Locker's mu, as the next
+	served  bool      // it got the lock
+	woken   bool      // a wake came before the store's answer
+}
+
+// news is how a wait ends: with a lease that lasts until then at least, with an error, or with the place gone.
+type news struct {
+	fence int64
+	since time.Time // the lease began then at the earliest
+	until time.Time
+	err   error
+	gone  bool
+}
+
+// line is the order in which this process enters one key. The queue in the store orders processes; calls of one process could
+// overtake each other on their way there. It also keeps a hot key from occupying every connection.
+type line []chan struct{}
+
+// attempt enters and waits for what becomes of it.
+func (l *Locker) attempt(ctx context.Context, e Entry) news {
+	if ctx.Err() != nil {
+		return news{err: context.Cause(ctx)}
+	}
+	w := &waiter{Ticket: e.Ticket, news: make(chan news, 1)}
+	turn := make(chan struct{})
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return news{err: ErrClosed}
+	}
+	l.waiters[w.ID] = w
+	before := l.lines[e.Key]
+	if before == nil {
+		before = &line{}
+		l.lines[e.Key] = before
+	}
+	if *before = append(*before, turn); len(*before) == 1 {
+		close(turn)
+	}
+	l.background.Go(func() {
+		<-turn
+		if ctx.Err() == nil {
+			l.enter(w, e)
+		}
+		l.nextInLine(e.Key)
+	})
+	l.mu.Unlock()
+
+	select {
+	case n := <-w.news:
+		return n
+	case <-ctx.Done():
+	}
+	// The lease may come at this very moment. Either it finds the waiter gone, or it lies in the channel; in both cases the
+	// ticket is given back.
+	l.mu.Lock()
+	_, waits := l.waiters[w.ID]
+	delete(l.waiters, w.ID)
+	entered := w.entered
+	l.mu.Unlock()
+	if entered || !waits {
+		l.leave(w.Ticket)
+	} // else enter finds it gone
+	return news{err: context.Cause(ctx)}
+}
+
+func (l *Locker) nextInLine(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	after := l.lines[key]
+	if *after = (*after)[1:]; len(*after) == 0 {
+		delete(l.lines, key)
+		return
+	}
+	close((*after)[0])
+}
+
+// enter asks the store for the lock or a place.
+func (l *Locker) enter(w *waiter, e Entry) {
+	ctx, cancel := l.call()
+	defer cancel()
+	asked := time.Now()
+	got, err := l.store.Enter(ctx, e)
+	if err != nil {
+		l.leave(w.Ticket) // the store may have it all the same
+		l.tell(w.ID, news{err: l.failed("enter", err)})
+		return
+	}
+	l.handed(got.Next, asked)
+	l.mu.Lock()
+	_, waits := l.waiters[w.ID]
+	w.entered = true
+	given := w.served // it was handed the lock before this answer came
+	l.mu.Unlock()
+	if !waits && !given {
+		l.leave(w.Ticket) // its owner went away meanwhile
+		return
+	}
+	switch got.State {
+	case Held:
+		l.tell(w.ID, got.news(asked))
+	case Busy:
+		l.tell(w.ID, news{err: ErrBusy})
+	case Full:
+		l.tell(w.ID, news{err: ErrQueueFull})
+	case TooMany:
+		l.tell(w.ID, news{err: ErrTooManyKeys})
+	case Queued:
+		l.mu.Lock()
+		if w.woken {
+			l.urgent = append(l.urgent, w.Ticket)
+		}
+		l.mu.Unlock()
+		token(l.kick)
+	}
+}
+
+// news of the lease that the store gave when it was asked then.
+func (g Grant) news(asked time.Time) news {
+	return news{fence: g.Fence, since: asked, until: asked.Add(g.Valid)}
+}
+
+// tell ends a wait. News of a ticket that nobody waits with any more is dropped: whoever gave the wait up gives the ticket
+// back, and a lease that came in two ways was told of before.
+func (l *Locker) tell(id string, n news) (waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.waiters[id]
+	if w == nil {
+		return false
+	}
+	delete(l.waiters, id)
+	w.served = n.err == nil && !n.gone
+	w.news <- n
+	return true
+}
+
+// turnAway ends a wait with an error and gives its ticket back.
+func (l *Locker) turnAway(t Ticket, err error) {
+	if l.tell(t.ID, news{err: err}) {
+		l.leave(t)
+	}
+}
+
+// handed sees to it that the next holder knows.
+func (l *Locker) handed(h Handoff, asked time.Time) {
+	l.metrics.dead.Add(float64(h.Dead))
+	switch h.Process {
+	case "":
+	case l.process.ID:
+		l.metrics.wakes.Inc()
+		l.tell(h.ID, h.news(asked))
+	default:
+		ctx, cancel := l.call()
+		defer cancel()
+		if err := l.store.Wake(ctx, h); err != nil {
+			l.metrics.errors.WithLabelValues("wake").Inc() // it will look for itself
+		}
+	}
+}
+
+// leave gives a ticket back, without anybody waiting for it. What cannot be given back in a few tries is left to the store: a
+// lease nobody takes up is short.
+func (l *Locker) leave(t Ticket) {
+	l.spawn(func() {
+		for try := range 3 {
+			ctx, cancel := l.call()
+			asked := time.Now()
+			h, err := l.store.Leave(ctx, t)
+			if err == nil {
+				l.handed(h, asked)
+				cancel()
+				return
+			}
+			l.metrics.errors.WithLabelValues("leave").Inc()
+			if try < 2 {
+				pause(ctx, l.settings.Heartbeat)
+			}
+			cancel()
+		}
+	})
+}
+
+// pause waits for d, or less if ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// token leaves a token, if there is none yet.
+func token(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}

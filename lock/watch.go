@@ -1,0 +1,166 @@
+package lock
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// watch looks after all waits of this process at once: it sends the heartbeat that counts for all of them, looks at tickets
+// that were woken, and at all of them every so often, since a wake can get lost and a holder can die.
+func (l *Locker) watch(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var beaten, looked time.Time
+	answered := time.Now() // when the store last did
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.kick:
+		case <-timer.C:
+		}
+		urgent, all := l.toLookAt()
+		if len(all) == 0 {
+			answered = time.Now()
+			timer.Reset(time.Hour) // the next to enter kicks
+			continue
+		}
+		var err error
+		if time.Since(beaten) >= l.settings.Heartbeat {
+			begun := time.Now()
+			if err = l.beat(ctx); err == nil {
+				beaten = begun
+			}
+		}
+		every := l.settings.Poll
+		if l.listening.Load() {
+			every = l.settings.Heartbeat
+		}
+		if time.Since(looked) >= every {
+			urgent, looked = all, time.Now()
+		}
+		if err == nil && len(urgent) > 0 {
+			err = l.look(ctx, urgent)
+		}
+		if err == nil {
+			answered = time.Now()
+		} else if time.Since(answered) > l.settings.Patience {
+			for _, t := range all {
+				l.turnAway(t, err)
+			}
+		}
+		timer.Reset(max(every-time.Since(looked), l.settings.Poll/10))
+	}
+}
+
+// toLookAt are the tickets that were woken, and all that wait in the store.
+func (l *Locker) toLookAt() (urgent, all []Ticket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.waiters {
+		if w.entered {
+			all = append(all, w.Ticket)
+		}
+	}
+	urgent, l.urgent = l.urgent, nil
+	return urgent, all
+}
+
+// woken says that a ticket may have got the lock.
+func (l *Locker) woken(id string) {
+	l.mu.Lock()
+	w := l.waiters[id]
+	if w != nil && w.entered {
+		l.urgent = append(l.urgent, w.Ticket)
+	} else if w != nil {
+		w.woken = true
+	}
+	l.mu.Unlock()
+	if w != nil {
+		l.metrics.wakes.Inc()
+		token(l.kick)
+	}
+}
+
+func (l *Locker) beat(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, l.settings.Patience)
+	defer cancel()
+	if err := l.store.Beat(call, l.process, l.settings.live()); err != nil {
+		return l.failed("beat", err)
+	}
+	return nil
+}
+
+// look asks how tickets stand and acts on it.
+func (l *Locker) look(ctx context.Context, tickets []Ticket) error {
+	call, cancel := context.WithTimeout(ctx, l.settings.Patience)
+	defer cancel()
+	asked := time.Now()
+	standings, err := l.store.Look(call, tickets)
+	if err != nil {
+		return l.failed("look", err)
+	}
+	stale := map[string]bool{}
+	for _, s := range standings {
+		switch s.State {
+		case Held:
+			l.tell(s.ID, s.news(asked))
+		case Gone:
+			l.tell(s.ID, news{gone: true})
+		case Stale:
+			stale[s.Key] = true
+		}
+	}
+	for key := range stale {
+		asked := time.Now()
+		h, err := l.store.Advance(call, key)
+		if err != nil {
+			return l.failed("advance", err)
+		}
+		l.handed(h, asked)
+	}
+	return nil
+}
+
+// listen hears of wakes by other processes, and begins again whenever it ceases to.
+func (l *Locker) listen(ctx context.Context) {
+	up := func(is bool) {
+		if l.listening.Swap(is) == is {
+			return
+		}
+		l.metrics.listening.Set(map[bool]float64{true: 1}[is])
+		token(l.kick) // what was missed while nobody listened is unknown
+	}
+	for wait := l.settings.Poll; ; wait = min(2*wait, l.settings.Patience) {
+		begun := time.Now()
+		err := l.store.Listen(ctx, l.process, up, l.woken)
+		up(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > l.settings.Patience {
+			wait = l.settings.Poll
+		}
+		l.metrics.errors.WithLabelValues("listen").Inc()
+		l.settings.Log.WarnContext(ctx, "wakes of the lock do not get through: waiters poll", "store", l.store.Name(), "error", err)
+		pause(ctx, wait)
+	}
+}
+
+// sweepEvery is how often a process tidies up, about.
+const sweepEvery = 10 * time.Minute
+
+func (l *Locker) sweep(ctx context.Context) {
+	for {
+		pause(ctx, sweepEvery/2+rand.N(sweepEvery))
+		if ctx.Err() != nil {
+			return
+		}
+		call, cancel := context.WithTimeout(ctx, l.settings.Patience)
+		if err := l.store.Sweep(call); err != nil {
+			l.metrics.errors.WithLabelValues("sweep").Inc()
+		}
+		cancel()
+	}
+}
