@@ -21,7 +21,7 @@ CREATE TABLE lock_process (
 CREATE TABLE lock_key (
     key        text PRIMARY KEY CHECK (octet_length(key) BETWEEN 1 AND 255),
     ticket     text,                        -- the holder's; NULL: free, and then nobody waits
-    process    text NOT NULL DEFAULT '',    -- the holder's
+    name       text NOT NULL DEFAULT '',    -- the process of the holder, for people
     fence      bigint NOT NULL DEFAULT 0,
     since      timestamptz NOT NULL DEFAULT 'epoch',
     expires_at timestamptz NOT NULL DEFAULT 'epoch',
@@ -58,26 +58,27 @@ DECLARE
     after  bigint;
     t      lock_ticket;
     live   timestamptz;
+    who    text;
 BEGIN
     dead := 0;
     SELECT head INTO after FROM lock_key WHERE key = p_key;
     LOOP
         SELECT * INTO t FROM lock_ticket WHERE key = p_key AND number > after ORDER BY number LIMIT 1;
         IF NOT FOUND THEN
-            UPDATE lock_key SET ticket = NULL, process = '', waiting = 0, head = after, since = moment WHERE key = p_key;
+            UPDATE lock_key SET ticket = NULL, name = '', waiting = 0, head = after, since = moment WHERE key = p_key;
             next_ticket := ''; next_process := ''; next_fence := 0; next_valid_ms := 0;
             RETURN;
         END IF;
         DELETE FROM lock_ticket WHERE number = t.number;
         after := t.number;
         -- While the server was down nobody could send a heartbeat: that must not cost them their place.
-        SELECT greatest(live_until, up + interval '2 seconds') INTO live FROM lock_process WHERE id = t.process;
+        SELECT greatest(live_until, up + interval '2 seconds'), name INTO live, who FROM lock_process WHERE id = t.process;
         IF FOUND AND live > moment + interval '10 milliseconds' THEN
             next_ticket := t.id;
             next_process := t.process;
             next_fence := nextval('lock_fence');
             next_valid_ms := least(floor(extract(epoch FROM live - moment) * 1000), t.ttl_ms, t.hold_ms);
-            UPDATE lock_key SET ticket = t.id, process = t.process, fence = next_fence, since = moment, head = t.number,
+            UPDATE lock_key SET ticket = t.id, name = who, fence = next_fence, since = moment, head = t.number,
                 expires_at = moment + next_valid_ms * interval '1 millisecond',
                 hold_until = moment + t.hold_ms * interval '1 millisecond',
                 waiting = waiting - dead - 1
@@ -124,7 +125,7 @@ BEGIN
         state := 'held';
         fence := nextval('lock_fence');
         valid_ms := least(p_ttl_ms, p_hold_ms);
-        UPDATE lock_key SET ticket = p_ticket, process = p_process, fence = lock_enter.fence, since = moment,
+        UPDATE lock_key SET ticket = p_ticket, name = p_name, fence = lock_enter.fence, since = moment,
             expires_at = moment + lock_enter.valid_ms * interval '1 millisecond',
             hold_until = moment + p_hold_ms * interval '1 millisecond'
             WHERE key = p_key;

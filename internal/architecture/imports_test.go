@@ -10,7 +10,7 @@ import (
 // outside it.
 var layers = [][]string{
 	{"migrations"},
-	{"ledger"},
+	{"ledger", "lock"},
 	{"paidaction"},
 	{"community"},
 	{"lightning", "worker", "graph", "reconcile"},
@@ -31,6 +31,8 @@ var reserved = []struct {
 	{"google.golang.org/grpc", []string{"lightning"}, "nodes are spoken to there"},
 	{"gopkg.in/macaroon.v2", []string{"lightning"}, "nodes are spoken to there"},
 	{"github.com/riverqueue", []string{"worker", "migrations/migrations_test.go"}, "jobs are known elsewhere as paidaction.Job"},
+	{"github.com/redis/go-redis", []string{"lock", "internal/redisserver"}, "Redis is one of the lock's strategies, and nothing else"},
+	{"github.com/bsm/redislock", []string{"lock/bench"}, "it is what the lock is measured against"},
 	{"github.com/99designs/gqlgen", []string{"graph"}, "GraphQL is one edge of several"},
 	{"github.com/vektah/gqlparser", []string{"graph"}, "GraphQL is one edge of several"},
 }

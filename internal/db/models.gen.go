@@ -356,7 +356,7 @@ type ItemSubscription struct {
 type LockKey struct {
 	Key       string
 	Ticket    *string
-	Process   string
+	Name      string
 	Fence     int64
 	Since     time.Time
 	ExpiresAt time.Time

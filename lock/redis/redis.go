@@ -55,7 +55,7 @@ func Open(url string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the lock's Redis: %w", err)
 	}
-	options.MaxRetries = -1 // an error is the caller's to know of, and to decide about
+	options.MaxRetries, options.DialerRetries = -1, 1 // an error is the caller's to know of, and to decide about
 	options.ContextTimeoutEnabled = true
 	options.Protocol = 2           // servers before 6 know no other
 	options.DisableIdentity = true // nor CLIENT SETINFO before 7.2

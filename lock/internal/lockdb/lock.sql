@@ -51,15 +51,15 @@ SELECT set_config('synchronous_commit', 'off', true), pg_notify(@channel, @ticke
 SELECT lock_sweep(@idle_ms);
 
 -- name: Holders :many
-SELECT k.key, k.fence, k.ticket::text AS ticket, coalesce(p.name, k.process) AS process, k.waiting,
+SELECT k.key, k.fence, k.name, k.waiting,
     (extract(epoch FROM clock_timestamp() - k.since) * 1000)::bigint AS held_ms,
     (extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS left_ms
-FROM lock_key k LEFT JOIN lock_process p ON p.id = k.process
+FROM lock_key k
 WHERE k.ticket IS NOT NULL
 ORDER BY k.since, k.key LIMIT @page;
 
 -- name: Waiters :many
-SELECT t.key, t.id AS ticket, coalesce(p.name, t.process) AS process,
+SELECT t.key, coalesce(p.name, t.process) AS process,
     (p.live_until IS NOT NULL AND p.live_until > clock_timestamp())::boolean AS alive,
     (extract(epoch FROM clock_timestamp() - t.since) * 1000)::bigint AS waited_ms
 FROM lock_ticket t LEFT JOIN lock_process p ON p.id = t.process

@@ -105,10 +105,10 @@ func (q *Queries) Enter(ctx context.Context, arg EnterParams) (EnterRow, error) 
 }
 
 const holders = `-- name: Holders :many
-SELECT k.key, k.fence, k.ticket::text AS ticket, coalesce(p.name, k.process) AS process, k.waiting,
+SELECT k.key, k.fence, k.name, k.waiting,
     (extract(epoch FROM clock_timestamp() - k.since) * 1000)::bigint AS held_ms,
     (extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS left_ms
-FROM lock_key k LEFT JOIN lock_process p ON p.id = k.process
+FROM lock_key k
 WHERE k.ticket IS NOT NULL
 ORDER BY k.since, k.key LIMIT $1
 `
@@ -116,8 +116,7 @@ ORDER BY k.since, k.key LIMIT $1
 type HoldersRow struct {
 	Key     string
 	Fence   int64
-	Ticket  string
-	Process string
+	Name    string
 	Waiting int64
 	HeldMs  int64
 	LeftMs  int64
@@ -135,8 +134,7 @@ func (q *Queries) Holders(ctx context.Context, page int32) ([]HoldersRow, error)
 		if err := rows.Scan(
 			&i.Key,
 			&i.Fence,
-			&i.Ticket,
-			&i.Process,
+			&i.Name,
 			&i.Waiting,
 			&i.HeldMs,
 			&i.LeftMs,
@@ -322,7 +320,7 @@ func (q *Queries) Touch(ctx context.Context, arg TouchParams) ([]TouchRow, error
 }
 
 const waiters = `-- name: Waiters :many
-SELECT t.key, t.id AS ticket, coalesce(p.name, t.process) AS process,
+SELECT t.key, coalesce(p.name, t.process) AS process,
     (p.live_until IS NOT NULL AND p.live_until > clock_timestamp())::boolean AS alive,
     (extract(epoch FROM clock_timestamp() - t.since) * 1000)::bigint AS waited_ms
 FROM lock_ticket t LEFT JOIN lock_process p ON p.id = t.process
@@ -337,7 +335,6 @@ type WaitersParams struct {
 
 type WaitersRow struct {
 	Key      string
-	Ticket   string
 	Process  string
 	Alive    bool
 	WaitedMs int64
@@ -354,7 +351,6 @@ func (q *Queries) Waiters(ctx context.Context, arg WaitersParams) ([]WaitersRow,
 		var i WaitersRow
 		if err := rows.Scan(
 			&i.Key,
-			&i.Ticket,
 			&i.Process,
 			&i.Alive,
 			&i.WaitedMs,

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+func newSession() string { return rand.Text() }
+
+// load is what is done to a lock: workers, spread over keys, that hold it for a while, again and again.
+type load struct {
+	name          string
+	workers, keys int
+	hold          time.Duration
+}
+
+var loads = []load{
+	{"one", 1, 1, 0},
+	{"keys16", 16, 16, 0},
+	{"hot16", 16, 1, 0},
+	{"queue32", 32, 1, 5 * time.Millisecond},
+}
+
+// outcome is what came of it.
+type outcome struct {
+	PerSecond   float64 `json:"per_s"`
+	WaitP50     float64 `json:"wait_p50_ms"`
+	WaitP99     float64 `json:"wait_p99_ms"`
+	HandoffP50  float64 `json:"handoff_p50_ms"` // from the call of Release until the next has the lock; of one key alone
+	FewestTurns int     `json:"fewest_turns"`   // of one worker, and the most: a fair lock gives all the same
+	MostTurns   int     `json:"most_turns"`
+}
+
+// turn is one time that a worker held the lock.
+type turn struct{ wait, handoff time.Duration }
+
+// run measures for a while.
+func run(ctx context.Context, c contender, l load, duration time.Duration) (outcome, error) {
+	// Waits that are under way at the end run to their end, so that nobody is cut off half-way; only what began before counts.
+	turns := make([][]turn, l.workers)
+	released := make([]time.Time, l.keys) // by the holder of each key alone
+	failed := make([]error, l.workers)
+	begun := time.Now()
+	end := begun.Add(duration)
+	var all sync.WaitGroup
+	for w := range l.workers {
+		all.Go(func() {
+			k := w % l.keys
+			key := fmt.Sprintf("bench:%s:%d", l.name, k)
+			for {
+				asked := time.Now()
+				if asked.After(end) {
+					return
+				}
+				release, err := c.acquire(ctx, w, key)
+				if err != nil {
+					failed[w] = err
+					return
+				}
+				got := time.Now()
+				t := turn{wait: got.Sub(asked)}
+				// Only a wait that was under way when the lock was released is a hand-off.
+				if r := released[k]; !r.IsZero() && asked.Before(r) {
+					t.handoff = got.Sub(r)
+				}
+				if l.hold > 0 {
+					hold := time.NewTimer(l.hold)
+					<-hold.C
+				}
+				released[k] = time.Now()
+				if err := release(); err != nil {
+					failed[w] = err
+					return
+				}
+				if got.Before(end) {
+					turns[w] = append(turns[w], t)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return outcome{}, fmt.Errorf("%s, %s: %w", c.name, l.name, err)
+	}
+
+	var o outcome
+	var waits, handoffs []time.Duration
+	o.FewestTurns = len(turns[0])
+	for _, mine := range turns {
+		o.FewestTurns, o.MostTurns = min(o.FewestTurns, len(mine)), max(o.MostTurns, len(mine))
+		for i, t := range mine {
+			if i > 0 || l.workers == l.keys { // the first waits met a queue that was still growing
+				waits = append(waits, t.wait)
+			}
+			if t.handoff > 0 {
+				handoffs = append(handoffs, t.handoff)
+			}
+		}
+		o.PerSecond += float64(len(mine)) / duration.Seconds()
+	}
+	o.WaitP50, o.WaitP99 = quantile(waits, 0.5), quantile(waits, 0.99)
+	if l.workers > l.keys {
+		o.HandoffP50 = quantile(handoffs, 0.5)
+	}
+	return o, nil
+}
+
+// quantile is in milliseconds; 0 of nothing.
+func quantile(of []time.Duration, q float64) float64 {
+	if len(of) == 0 {
+		return 0
+	}
+	slices.Sort(of)
+	return float64(of[int(q*float64(len(of)-1))].Microseconds()) / 1000
+}

@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+)
+
+// ErrNotAlone means that another instance with its locks in memory works on the same database.
+var ErrNotAlone = errors.New("another instance works on this database, and locks in memory are for one alone: choose the strategy postgres or redis")
+
+// aloneKey is the advisory lock that the one instance holds. The number is "holdfast" in ASCII, so that other programs on the
+// database will not use it by chance.
+const aloneKey int64 = 0x686f6c6466617374
+
+// Memory is the strategy in memory, guarded: it is kept in this process, but opened only if no other process has done so on the
+// same database.
+type Memory struct {
+	*lock.Memory
+	stop   context.CancelFunc
+	done   chan struct{}
+	doomed atomic.Bool
+}
+
+// OpenMemory makes the store; maxKeys is as in [lock.NewMemory]. direct must lead past any pooler: what tells the instances
+// apart is a lock of the session, which a pooler would share. The error is [ErrNotAlone] beside another instance.
+//
+// If the connection breaks it is made again. Should another instance have taken its chance meanwhile, this one gives no locks
+// and prolongs none from then on.
+func OpenMemory(ctx context.Context, direct string, maxKeys int) (*Memory, error) {
+	config, err := pgx.ParseConfig(direct)
+	if err != nil {
+		return nil, fmt.Errorf("the lock's direct address of the database: %w", err)
+	}
+	config.RuntimeParams["application_name"] = "holdfast-lock-alone"
+	conn, err := beAlone(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	guard, stop := context.WithCancel(context.Background())
+	m := &Memory{Memory: lock.NewMemory(maxKeys), stop: stop, done: make(chan struct{})}
+	go m.guard(guard, config, conn)
+	return m, nil
+}
+
+func beAlone(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to see whether this instance is alone: %w", err)
+	}
+	var alone bool
+	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", aloneKey).Scan(&alone)
+	if err == nil && !alone {
+		err = ErrNotAlone
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
+}
+
+// guard keeps the session until ctx ends.
+func (m *Memory) guard(ctx context.Context, config *pgx.ConnConfig, conn *pgx.Conn) {
+	defer close(m.done)
+	for {
+		if conn != nil {
+			_, _ = conn.WaitForNotification(ctx) // there are none: it returns when the connection or ctx is over
+			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			_ = conn.Close(closing)
+			cancel()
+		}
+		again := time.NewTimer(100 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return
+		case <-again.C:
+		}
+		var err error
+		conn, err = beAlone(ctx, config)
+		if errors.Is(err, ErrNotAlone) {
+			m.doomed.Store(true)
+			return
+		}
+	}
+}
+
+func (m *Memory) refusal() error {
+	if m.doomed.Load() {
+		return ErrNotAlone
+	}
+	return nil
+}
+
+// Enter implements [lock.Store].
+func (m *Memory) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
+	if err := m.refusal(); err != nil {
+		return lock.Entered{}, err
+	}
+	return m.Memory.Enter(ctx, e)
+}
+
+// Touch implements [lock.Store].
+func (m *Memory) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	if err := m.refusal(); err != nil {
+		return nil, err
+	}
+	return m.Memory.Touch(ctx, touches)
+}
+
+// Close implements [lock.Store].
+func (m *Memory) Close() error {
+	m.stop()
+	<-m.done
+	return nil
+}

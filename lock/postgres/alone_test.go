@@ -1,0 +1,108 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+)
+
+// TestLeaksNothing: a Locker that was closed leaves no goroutine, whatever it was doing.
+func TestLeaksNothing(t *testing.T) {
+	pool := pgtest.New(t)
+	locktest.Leaks(t)
+	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString()})
+	store, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lock.New(store, lock.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locktest.Acquire(t, l, "k", lock.Options{})
+	waiting := locktest.Go(t.Context(), l, "k", lock.Options{})
+	locktest.Queued(t, s, "k", 1)
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if r := locktest.Wait(t, "the end of the wait", waiting); !errors.Is(r.Err, lock.ErrClosed) {
+		t.Error(r.Err)
+	}
+	pool.Reset()
+}
+
+// TestMemoryIsForOne: a second instance with its locks in memory is refused as long as the first one lives, and where it slips in
+// while the first one's connection is cut, the first one gives no more locks.
+func TestMemoryIsForOne(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	dsn := pool.Config().ConnString()
+	open := func() (lock.Store, error) { return postgres.OpenMemory(context.Background(), dsn, 0) }
+	first := locktest.Open(t, locktest.Strategy{Open: open}, lock.Settings{})
+	locktest.Release(t, locktest.Acquire(t, first, "k", lock.Options{}))
+	if _, err := open(); !errors.Is(err, postgres.ErrNotAlone) {
+		t.Fatalf("a second instance: %v", err)
+	}
+
+	held := locktest.Acquire(t, first, "held", lock.Options{TTL: time.Second})
+	intruder, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer intruder.Release()
+	taken := make(chan error, 1)
+	go func() { // it waits for the lock, and has it as soon as the session is gone
+		_, err := intruder.Exec(t.Context(), "SELECT pg_advisory_lock(x'686f6c6466617374'::bit(64)::bigint)")
+		taken <- err
+	}()
+	locktest.Eventually(t, "the intruder waits", func() bool {
+		var n int
+		err := pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&n)
+		return err == nil && n == 1
+	})
+	if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE application_name = 'holdfast-lock-alone' AND datname = current_database()`); err != nil {
+		t.Fatal(err)
+	}
+	if err := locktest.Wait(t, "the intruder's lock", taken); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Eventually(t, "the first one gives no more locks", func() bool {
+		lease, err := first.Acquire(t.Context(), "k", lock.Options{})
+		if err != nil {
+			return errors.Is(err, lock.ErrUnavailable) && errors.Is(err, postgres.ErrNotAlone)
+		}
+		locktest.Release(t, lease)
+		return false
+	})
+	locktest.Wait(t, "the loss of what is held", held.Context().Done())
+}
+
+// TestList is what people see of it.
+func TestList(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString()})
+	a, b := locktest.Open(t, s, lock.Settings{Name: "a"}), locktest.Open(t, s, lock.Settings{Name: "b"})
+	held := locktest.Acquire(t, a, "payer:1", lock.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := locktest.Go(ctx, b, "payer:1", lock.Options{})
+	locktest.Queued(t, s, "payer:1", 1)
+	all, err := postgres.List(t.Context(), pool, 10, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 1 || all[0].Key != "payer:1" || all[0].Process != "a" || all[0].Fence != held.Fence() || all[0].Waiting != 1 || all[0].Left <= 0 ||
+		len(all[0].Waiters) != 1 || all[0].Waiters[0].Process != "b" || !all[0].Waiters[0].Alive {
+		t.Errorf("%+v", all)
+	}
+	cancel()
+	locktest.Wait(t, "the end of the wait", waiting)
+	locktest.Release(t, held)
+}

@@ -1,0 +1,163 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/redisserver"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+	"github.com/a-seed-a7aed72f/holdfast/lock/redis"
+)
+
+// urlVariable is the address of another process's store.
+const urlVariable = "HOLDFAST_LOCKTEST_REDIS"
+
+func TestMain(m *testing.M) {
+	locktest.Main(func() (lock.Store, error) { return redis.Open(os.Getenv(urlVariable)) })
+	pgtest.Main(m)
+}
+
+// server is a Redis of the test's own, and the strategy in it.
+func server(t *testing.T) (*redisserver.Server, *goredis.Client, locktest.Strategy) {
+	t.Helper()
+	scratch, err := child.NewScratch("holdfast-test-redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := redisserver.Start(t.Context(), scratch.Dir)
+	if err != nil {
+		t.Fatal(errors.Join(err, scratch.Remove()))
+	}
+	t.Cleanup(func() {
+		s.Stop()
+		if err := scratch.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	options, err := goredis.ParseURL(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := goredis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	return s, client, locktest.Strategy{
+		Open: func() (lock.Store, error) { return redis.Open(s.URL()) },
+		Waiting: func(ctx context.Context, key string) (int, error) {
+			n, err := client.LLen(ctx, "{holdfast:lock}:q:"+key).Result()
+			return int(n), err
+		},
+		Left: func(ctx context.Context, prefix string) (int, error) {
+			n := 0
+			for _, kind := range []string{"l:", "h:", "q:"} {
+				names, err := client.Keys(ctx, "{holdfast:lock}:"+kind+prefix+"*").Result()
+				if err != nil {
+					return 0, err
+				}
+				n += len(names)
+			}
+			return n, nil
+		},
+		Child:   []string{urlVariable + "=" + s.URL()},
+		Cancels: 10_000,
+	}
+}
+
+func TestRedis(t *testing.T) {
+	_, _, s := server(t)
+	s.Guarded = pgtest.New(t)
+	locktest.Run(t, s)
+}
+
+// TestFlushedMidHold: Redis forgets everything. The holder is told, waiters take new places, and fences still grow.
+func TestFlushedMidHold(t *testing.T) {
+	t.Parallel()
+	_, client, s := server(t)
+	l := locktest.Open(t, s, lock.Settings{})
+	held := locktest.Acquire(t, l, "k", lock.Options{TTL: time.Second})
+	next := locktest.Go(t.Context(), l, "k", lock.Options{})
+	locktest.Queued(t, s, "k", 1)
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := locktest.Wait(t, "the next one's lock", next)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if r.Lease.Fence() <= held.Fence() {
+		t.Errorf("fence %d after %d", r.Lease.Fence(), held.Fence())
+	}
+	locktest.Wait(t, "the loss", held.Context().Done())
+	if err := held.Err(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("the old lease: %v", err)
+	}
+	if err := held.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("its release: %v", err)
+	}
+	locktest.Release(t, r.Lease)
+}
+
+// TestKilledMidHold: while Redis is away nobody gets a lock, everybody is told, and nobody waits for ever (known failure 30).
+func TestKilledMidHold(t *testing.T) {
+	t.Parallel()
+	server, _, s := server(t)
+	l := locktest.Open(t, s, lock.Settings{Patience: time.Second})
+	locktest.Eventually(t, "wakes get through", l.Listening)
+	held := locktest.Acquire(t, l, "k", lock.Options{TTL: 2 * time.Second})
+	waiting := locktest.Go(t.Context(), l, "k", lock.Options{})
+	locktest.Queued(t, s, "k", 1)
+	server.Kill()
+	for _, key := range []string{"k", "other"} {
+		if _, err := l.Acquire(t.Context(), key, lock.Options{}); !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("an acquisition of %s: %v", key, err)
+		}
+	}
+	if r := locktest.Wait(t, "the end of the wait", waiting); !errors.Is(r.Err, lock.ErrUnavailable) {
+		t.Errorf("the wait: %v", r.Err)
+	}
+	locktest.Wait(t, "the loss", held.Context().Done())
+	if err := held.Err(); !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("the lease: %v", err)
+	}
+	if err := server.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var again *lock.Lease
+	locktest.Eventually(t, "the lock is back", func() (ok bool) {
+		var err error
+		again, err = l.Acquire(t.Context(), "k", lock.Options{})
+		return err == nil
+	})
+	if again.Fence() <= held.Fence() {
+		t.Errorf("fence %d after %d", again.Fence(), held.Fence())
+	}
+	locktest.Release(t, again)
+	locktest.Eventually(t, "wakes get through again", l.Listening)
+}
+
+// TestOldCommands holds the scripts to the commands of Redis 3.2.
+func TestOldCommands(t *testing.T) {
+	t.Parallel()
+	old := strings.Fields("DEL EXISTS GET INCR LLEN LPOP LRANGE LREM PEXPIRE PTTL RPUSH SET")
+	for _, name := range []string{"common", "enter", "look", "advance", "touch", "release", "leave"} {
+		text, err := os.ReadFile(name + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range strings.Split(string(text), "redis.call('")[1:] {
+			command, _, _ := strings.Cut(call, "'")
+			if !strings.Contains(" "+strings.Join(old, " ")+" ", " "+command+" ") {
+				t.Errorf("%s.lua calls %s", name, fmt.Sprintf("%q", command))
+			}
+		}
+	}
+}
