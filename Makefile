@@ -7,7 +7,7 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath
 
-.PHONY: run demo build clean test test-fast lint generate check-generated
+.PHONY: run demo build clean test test-fast bench-lock lint generate check-generated
 
 ## run: PostgreSQL, a Lightning network of three LND and the service, until Ctrl-C
 run: build
@@ -46,7 +46,11 @@ test-all:
 
 ## test-fast: the inner loop, under a minute once built: the parts that need no Lightning node
 test-fast:
-	go test ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./internal/architecture ./internal/diagram
+	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./internal/architecture ./internal/diagram
+
+## bench-lock: the lock's strategies beside other locks, in one run; last a line of JSON
+bench-lock:
+	@go run ./lock/bench
 
 ## lint: formatting, vet, staticcheck (staticcheck.conf) and the structure of the repository
 lint:

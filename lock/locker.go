@@ -32,6 +32,7 @@ type Locker struct {
 	stop       context.CancelFunc
 	loops      sync.WaitGroup
 	listening  atomic.Bool
+	beaten     atomic.Pointer[time.Time] // when the last heartbeat that arrived was sent
 	keeper     *keeper
 	background sync.WaitGroup // calls of the store that nobody waits for
 
@@ -177,9 +178,9 @@ func (l *Locker) obtain(ctx context.Context, key string, options Options, wait b
 		defer cancel()
 	}
 	for {
-		ticket := Ticket{Key: key, ID: rand.Text()}
+		ticket := Ticket{Key: key, ID: rand.Text(), Process: l.process.ID}
 		got := l.attempt(waiting, Entry{
-			Ticket: ticket, Process: l.process, Live: l.settings.live(), Wait: wait,
+			Ticket: ticket, Name: l.process.Name, Live: l.settings.live(), Wait: wait,
 			TTL: options.TTL, MaxHold: bound(options.MaxHold), MaxQueue: options.MaxQueue,
 		})
 		if got.gone {

@@ -14,7 +14,7 @@ type Memory struct {
 	mu        sync.Mutex
 	fence     int64
 	keys      map[string]*memoryKey
-	listeners map[string]func(id string) // by process
+	listeners map[string]func(id string, fence int64) // by process
 }
 
 type memoryKey struct {
@@ -29,7 +29,7 @@ func NewMemory(maxKeys int) *Memory {
 	if maxKeys == 0 {
 		maxKeys = 100_000
 	}
-	return &Memory{maxKeys: maxKeys, keys: map[string]*memoryKey{}, listeners: map[string]func(string){}}
+	return &Memory{maxKeys: maxKeys, keys: map[string]*memoryKey{}, listeners: map[string]func(string, int64){}}
 }
 
 // Name implements [Store].
@@ -45,7 +45,7 @@ func (m *Memory) grant(k *memoryKey, e Entry, now time.Time) Grant {
 }
 
 // handOver gives the key to the next, or removes it.
-func (m *Memory) handOver(key string, k *memoryKey, now time.Time) Handoff {
+func (m *Memory) handOver(key string, k *memoryKey, by string, now time.Time) Handoff {
 	if len(k.queue) == 0 {
 		delete(m.keys, key)
 		return Handoff{}
@@ -53,7 +53,11 @@ func (m *Memory) handOver(key string, k *memoryKey, now time.Time) Handoff {
 	next := k.queue[0]
 	k.queue[0] = Entry{}
 	k.queue = k.queue[1:]
-	return Handoff{Ticket: next.Ticket, Process: next.Process.ID, Grant: m.grant(k, next, now)}
+	h := Handoff{Ticket: next.Ticket, Grant: m.grant(k, next, now)}
+	if woken := m.listeners[h.Process]; woken != nil && h.Process != by {
+		go woken(h.ID, h.Fence) // not with mu held
+	}
+	return h
 }
 
 func (k *memoryKey) waits(id string) int {
@@ -72,7 +76,7 @@ func (m *Memory) Enter(_ context.Context, e Entry) (got Entered, _ error) {
 	now := time.Now()
 	k := m.keys[e.Key]
 	if k != nil && !now.Before(k.until) && k.holder.ID != e.ID {
-		got.Next = m.handOver(e.Key, k, now)
+		got.Next = m.handOver(e.Key, k, e.Process, now)
 		k = m.keys[e.Key]
 	}
 	switch {
@@ -133,12 +137,12 @@ func (m *Memory) Look(_ context.Context, tickets []Ticket) ([]Standing, error) {
 }
 
 // Advance implements [Store].
-func (m *Memory) Advance(_ context.Context, key string) (Handoff, error) {
+func (m *Memory) Advance(_ context.Context, key, process string) (Handoff, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	if k := m.keys[key]; k != nil && !now.Before(k.until) {
-		return m.handOver(key, k, now), nil
+		return m.handOver(key, k, process, now), nil
 	}
 	return Handoff{}, nil
 }
@@ -168,7 +172,7 @@ func (m *Memory) Release(_ context.Context, t Ticket) (Released, error) {
 		return Released{}, nil
 	}
 	late := !now.Before(k.until)
-	return Released{Owner: true, Late: late, Next: m.handOver(t.Key, k, now)}, nil
+	return Released{Owner: true, Late: late, Next: m.handOver(t.Key, k, t.Process, now)}, nil
 }
 
 // Leave implements [Store].
@@ -180,7 +184,7 @@ func (m *Memory) Leave(_ context.Context, t Ticket) (Handoff, error) {
 		return Handoff{}, nil
 	}
 	if k.holder.ID == t.ID {
-		return m.handOver(t.Key, k, time.Now()), nil
+		return m.handOver(t.Key, k, t.Process, time.Now()), nil
 	}
 	if at := k.waits(t.ID); at >= 0 {
 		k.queue = append(k.queue[:at], k.queue[at+1:]...)
@@ -188,19 +192,8 @@ func (m *Memory) Leave(_ context.Context, t Ticket) (Handoff, error) {
 	return Handoff{}, nil
 }
 
-// Wake implements [Store].
-func (m *Memory) Wake(_ context.Context, h Handoff) error {
-	m.mu.Lock()
-	woken := m.listeners[h.Process]
-	m.mu.Unlock()
-	if woken != nil {
-		woken(h.ID)
-	}
-	return nil
-}
-
 // Listen implements [Store].
-func (m *Memory) Listen(ctx context.Context, p Process, up func(bool), woken func(string)) error {
+func (m *Memory) Listen(ctx context.Context, p Process, up func(bool), woken func(string, int64)) error {
 	m.mu.Lock()
 	m.listeners[p.ID] = woken
 	m.mu.Unlock()

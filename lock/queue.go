@@ -8,6 +8,8 @@ import (
 // waiter is a ticket whose owner waits for news of it.
 type waiter struct {
 	Ticket
+	unlimited bool // neither TTL nor hold ends its lease before its process would count as dead
+
 	news    chan news // receives once
 	entered bool      // the store has answered; guarded by the Locker's mu, as the next
 	served  bool      // it got the lock
@@ -32,7 +34,7 @@ func (l *Locker) attempt(ctx context.Context, e Entry) news {
 	if ctx.Err() != nil {
 		return news{err: context.Cause(ctx)}
 	}
-	w := &waiter{Ticket: e.Ticket, news: make(chan news, 1)}
+	w := &waiter{Ticket: e.Ticket, news: make(chan news, 1), unlimited: min(e.TTL, e.MaxHold) > e.Live}
 	turn := make(chan struct{})
 	l.mu.Lock()
 	if l.closed {
@@ -153,20 +155,12 @@ func (l *Locker) turnAway(t Ticket, err error) {
 	}
 }
 
-// handed sees to it that the next holder knows.
+// handed tells the next holder, if it is one of this process; others are told by the store.
 func (l *Locker) handed(h Handoff, asked time.Time) {
 	l.metrics.dead.Add(float64(h.Dead))
-	switch h.Process {
-	case "":
-	case l.process.ID:
+	if h.Process == l.process.ID {
 		l.metrics.wakes.Inc()
 		l.tell(h.ID, h.news(asked))
-	default:
-		ctx, cancel := l.call()
-		defer cancel()
-		if err := l.store.Wake(ctx, h); err != nil {
-			l.metrics.errors.WithLabelValues("wake").Inc() // it will look for itself
-		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // in its result.
 //
 // The store gives a lease either when it is asked to enter, or when the lease before it ends: then it hands over to the first
-// in the queue that is alive, and tells the caller to whom ([Handoff]), who sees to it that the one is woken.
+// in the queue that is alive. It tells the caller to whom ([Handoff]), and, if that is another process, that one as well.
 type Store interface {
 	// Enter takes the lock if it is free and nobody waits for it, else a place at the end of the queue.
 	Enter(ctx context.Context, e Entry) (Entered, error)
@@ -18,19 +18,18 @@ type Store interface {
 	Beat(ctx context.Context, p Process, live time.Duration) error
 	// Look tells how tickets stand, in any order.
 	Look(ctx context.Context, tickets []Ticket) ([]Standing, error)
-	// Advance hands the key over if its lease has run out.
-	Advance(ctx context.Context, key string) (Handoff, error)
+	// Advance hands the key over if its lease has run out. process is the caller's id.
+	Advance(ctx context.Context, key, process string) (Handoff, error)
 	// Touch makes leases last for a while from now, but not beyond their longest hold. Those it does not answer for are lost.
 	Touch(ctx context.Context, touches []Touch) (map[string]time.Duration, error)
 	// Release ends the lease of its owner and hands over. Of a ticket that is not the owner it changes nothing.
 	Release(ctx context.Context, t Ticket) (Released, error)
 	// Leave gives the ticket up, whether it waits, holds or is unknown.
 	Leave(ctx context.Context, t Ticket) (Handoff, error)
-	// Wake tells another process that a ticket of its own has got the lock. It is a help, no more: it may get lost.
-	Wake(ctx context.Context, h Handoff) error
-	// Listen hears of such wakes until ctx ends. It calls up whenever it begins or ceases to be sure that wakes get through,
-	// and woken with the id of a ticket. Neither blocks.
-	Listen(ctx context.Context, p Process, up func(bool), woken func(id string)) error
+	// Listen hears until ctx ends when another process hands over to a ticket of this one. It calls up whenever it begins or
+	// ceases to be sure that it hears, and woken with the id and the fence of the ticket that has got the lock. Neither
+	// blocks. It is a help, no more: what it should have heard may get lost.
+	Listen(ctx context.Context, p Process, up func(bool), woken func(id string, fence int64)) error
 	// Sweep removes what says nothing any more.
 	Sweep(ctx context.Context) error
 	// Close gives up connections. The Locker calls it last.
@@ -45,13 +44,14 @@ type Process struct {
 	Name string // for people
 }
 
-// Ticket is one acquisition: its place in the queue, then its lease. The id is known to its owner alone, and proves it.
-type Ticket struct{ Key, ID string }
+// Ticket is one acquisition: its place in the queue, then its lease. The id is known to its owner alone, and proves
+// it; Process is the id of the owner's process.
+type Ticket struct{ Key, ID, Process string }
 
 // Entry is a wish to have the lock.
 type Entry struct {
 	Ticket
-	Process  Process
+	Name     string        // of the process, for people
 	Live     time.Duration // how long the process counts as alive
 	TTL      time.Duration
 	MaxHold  time.Duration
@@ -110,7 +110,6 @@ type Released struct {
 // Handoff is the lease that followed another. With an empty ticket there is none.
 type Handoff struct {
 	Ticket
-	Process string
 	Grant
 	Dead int // tickets of dead processes that were removed
 }

@@ -11,7 +11,7 @@ import (
 func (l *Locker) watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var beaten, looked time.Time
+	var looked time.Time
 	answered := time.Now() // when the store last did
 	for {
 		select {
@@ -27,11 +27,8 @@ func (l *Locker) watch(ctx context.Context) {
 			continue
 		}
 		var err error
-		if time.Since(beaten) >= l.settings.Heartbeat {
-			begun := time.Now()
-			if err = l.beat(ctx); err == nil {
-				beaten = begun
-			}
+		if beaten := l.beaten.Load(); beaten == nil || time.Since(*beaten) >= l.settings.Heartbeat {
+			err = l.beat(ctx)
 		}
 		every := l.settings.Poll
 		if l.listening.Load() {
@@ -67,10 +64,25 @@ func (l *Locker) toLookAt() (urgent, all []Ticket) {
 	return urgent, all
 }
 
-// woken says that a ticket may have got the lock.
-func (l *Locker) woken(id string) {
+// woken says that a ticket has got the lock.
+//
+// The lease of a ticket that was handed the lock lasts until its process counts as dead, and when that is this process knows: it
+// is at least one live after it began to send its last heartbeat. So a wake needs no question, unless a shorter TTL or hold
+// limits the lease, or little of it is left.
+func (l *Locker) woken(id string, fence int64) {
+	until := time.Unix(0, 0)
+	if beaten := l.beaten.Load(); beaten != nil {
+		until = beaten.Add(l.settings.live())
+	}
+	sure := time.Until(until) > l.settings.live()/3
 	l.mu.Lock()
 	w := l.waiters[id]
+	if w != nil && sure && w.unlimited {
+		l.mu.Unlock()
+		l.metrics.wakes.Inc()
+		l.tell(id, news{fence: fence, since: time.Now(), until: until})
+		return
+	}
 	if w != nil && w.entered {
 		l.urgent = append(l.urgent, w.Ticket)
 	} else if w != nil {
@@ -86,9 +98,11 @@ func (l *Locker) woken(id string) {
 func (l *Locker) beat(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, l.settings.Patience)
 	defer cancel()
+	begun := time.Now()
 	if err := l.store.Beat(call, l.process, l.settings.live()); err != nil {
 		return l.failed("beat", err)
 	}
+	l.beaten.Store(&begun)
 	return nil
 }
 
@@ -114,7 +128,7 @@ func (l *Locker) look(ctx context.Context, tickets []Ticket) error {
 	}
 	for key := range stale {
 		asked := time.Now()
-		h, err := l.store.Advance(call, key)
+		h, err := l.store.Advance(call, key, l.process.ID)
 		if err != nil {
 			return l.failed("advance", err)
 		}

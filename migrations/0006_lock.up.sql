@@ -48,20 +48,21 @@ CREATE INDEX lock_ticket_queue ON lock_ticket (key, number);
 --
 -- The new lease first lasts only as long as that process was last known to live: it has not yet said that it noticed. Its
 -- first touch makes it a whole one.
-CREATE FUNCTION lock_hand_over(p_key text, OUT next_ticket text, OUT next_process text, OUT next_fence bigint,
-    OUT next_valid_ms bigint, OUT dead bigint)
+--
+-- It is woken by a notification unless it is in the caller's own process (p_by). A commit with a notification holds a lock over
+-- all others of the kind until it is on disk; a second transaction for it would cost every hand-over a round trip more.
+CREATE FUNCTION lock_hand_over(p_key text, p_head bigint, p_by text, OUT next_ticket text, OUT next_process text,
+    OUT next_fence bigint, OUT next_valid_ms bigint, OUT dead bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     moment timestamptz := clock_timestamp();
-    up     timestamptz := pg_postmaster_start_time();
-    after  bigint;
+    after  bigint := p_head;
     t      lock_ticket;
-    live   timestamptz;
+    live   bigint;
     who    text;
 BEGIN
     dead := 0;
-    SELECT head INTO after FROM lock_key WHERE key = p_key;
     LOOP
         SELECT * INTO t FROM lock_ticket WHERE key = p_key AND number > after ORDER BY number LIMIT 1;
         IF NOT FOUND THEN
@@ -70,19 +71,22 @@ BEGIN
             RETURN;
         END IF;
         DELETE FROM lock_ticket WHERE number = t.number;
-        after := t.number;
         -- While the server was down nobody could send a heartbeat: that must not cost them their place.
-        SELECT greatest(live_until, up + interval '2 seconds'), name INTO live, who FROM lock_process WHERE id = t.process;
-        IF FOUND AND live > moment + interval '10 milliseconds' THEN
+        SELECT floor(extract(epoch FROM greatest(live_until, pg_postmaster_start_time() + interval '2 seconds') - moment) * 1000), name
+            INTO live, who FROM lock_process WHERE id = t.process;
+        after := t.number;
+        IF live > 10 THEN
             next_ticket := t.id;
             next_process := t.process;
-            next_fence := nextval('lock_fence');
-            next_valid_ms := least(floor(extract(epoch FROM live - moment) * 1000), t.ttl_ms, t.hold_ms);
-            UPDATE lock_key SET ticket = t.id, name = who, fence = next_fence, since = moment, head = t.number,
+            next_valid_ms := least(live, t.ttl_ms, t.hold_ms);
+            UPDATE lock_key SET ticket = t.id, name = who, fence = nextval('lock_fence'), since = moment, head = t.number,
                 expires_at = moment + next_valid_ms * interval '1 millisecond',
                 hold_until = moment + t.hold_ms * interval '1 millisecond',
                 waiting = waiting - dead - 1
-                WHERE key = p_key;
+                WHERE key = p_key RETURNING fence INTO next_fence;
+            IF t.process <> p_by THEN
+                PERFORM pg_notify('holdfast_lock_' || t.process, t.id || ' ' || next_fence);
+            END IF;
             RETURN;
         END IF;
         dead := dead + 1;
@@ -118,7 +122,7 @@ BEGIN
     END IF;
     IF k.ticket IS NOT NULL AND k.expires_at <= moment THEN
         SELECT h.next_ticket, h.next_process, h.next_fence, h.next_valid_ms, h.dead
-            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key) h;
+            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key, k.head, p_process) h;
         SELECT * INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
     END IF;
     IF k.ticket IS NULL THEN
@@ -175,7 +179,7 @@ BEGIN
 END $$;
 
 -- Ends the lease of its owner and gives the next one. was: owner; late, if the lease had run out; other, and nothing changed.
-CREATE FUNCTION lock_release(p_key text, p_ticket text, OUT was text,
+CREATE FUNCTION lock_release(p_key text, p_ticket text, p_process text, OUT was text,
     OUT next_ticket text, OUT next_process text, OUT next_fence bigint, OUT next_valid_ms bigint, OUT dead bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -190,11 +194,11 @@ BEGIN
     END IF;
     was := CASE WHEN k.expires_at > clock_timestamp() THEN 'owner' ELSE 'late' END;
     SELECT h.next_ticket, h.next_process, h.next_fence, h.next_valid_ms, h.dead
-        INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key) h;
+        INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key, k.head, p_process) h;
 END $$;
 
 -- Gives up a ticket, wherever it has got to.
-CREATE FUNCTION lock_leave(p_key text, p_ticket text,
+CREATE FUNCTION lock_leave(p_key text, p_ticket text, p_process text,
     OUT next_ticket text, OUT next_process text, OUT next_fence bigint, OUT next_valid_ms bigint, OUT dead bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -209,12 +213,12 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'off', true); -- forgotten, it is left to whoever comes to it
     ELSIF k.ticket = p_ticket THEN
         SELECT h.next_ticket, h.next_process, h.next_fence, h.next_valid_ms, h.dead
-            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key) h;
+            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key, k.head, p_process) h;
     END IF;
 END $$;
 
 -- Gives the next lease if the present one is over.
-CREATE FUNCTION lock_advance(p_key text,
+CREATE FUNCTION lock_advance(p_key text, p_process text,
     OUT next_ticket text, OUT next_process text, OUT next_fence bigint, OUT next_valid_ms bigint, OUT dead bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -225,7 +229,7 @@ BEGIN
     SELECT * INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
     IF k.ticket IS NOT NULL AND k.expires_at <= clock_timestamp() THEN
         SELECT h.next_ticket, h.next_process, h.next_fence, h.next_valid_ms, h.dead
-            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key) h;
+            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key, k.head, p_process) h;
     END IF;
 END $$;
 

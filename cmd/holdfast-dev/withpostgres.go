@@ -8,9 +8,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/aptget"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/redisserver"
 )
 
 type withPostgresCommand struct {
@@ -23,6 +26,10 @@ func (w *withPostgresCommand) Run(ctx context.Context) (err error) {
 	arguments := w.Command
 	if arguments[0] == "--" {
 		arguments = arguments[1:]
+	}
+	// Tests of the lock start these themselves.
+	if err := aptget.Ensure(ctx, os.Stderr, redisserver.Program, pgbouncer.Program); err != nil {
+		return err
 	}
 	environment := os.Environ()
 	if os.Getenv(pgtest.Environment) == "" {

@@ -73,7 +73,7 @@ func Ensure(ctx context.Context, out io.Writer, programs ...Program) error {
 func run(ctx context.Context, out io.Writer, command string) error {
 	words := strings.Fields(command)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	// Debian starts a server that it installs. This policy, of its own making, keeps it from that.
+	// Debian starts a server that it installs; in this runlevel it does not.
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {

@@ -28,7 +28,9 @@ var loads = []load{
 
 // outcome is what came of it.
 type outcome struct {
-	PerSecond   float64 `json:"per_s"`
+	PerSecond float64 `json:"per_s"`
+	// Handoffs are the turns that followed another worker's. A lock without a queue gives most turns to the one that had it.
+	Handoffs    float64 `json:"handoffs_per_s"`
 	WaitP50     float64 `json:"wait_p50_ms"`
 	WaitP99     float64 `json:"wait_p99_ms"`
 	HandoffP50  float64 `json:"handoff_p50_ms"` // from the call of Release until the next has the lock; of one key alone
@@ -37,13 +39,17 @@ type outcome struct {
 }
 
 // turn is one time that a worker held the lock.
-type turn struct{ wait, handoff time.Duration }
+type turn struct {
+	wait, handoff time.Duration
+	other         bool // the turn before was another worker's
+}
 
 // run measures for a while.
 func run(ctx context.Context, c contender, l load, duration time.Duration) (outcome, error) {
 	// Waits that are under way at the end run to their end, so that nobody is cut off half-way; only what began before counts.
 	turns := make([][]turn, l.workers)
 	released := make([]time.Time, l.keys) // by the holder of each key alone
+	last := make([]int, l.keys)           // who had it last, likewise
 	failed := make([]error, l.workers)
 	begun := time.Now()
 	end := begun.Add(duration)
@@ -63,7 +69,8 @@ func run(ctx context.Context, c contender, l load, duration time.Duration) (outc
 					return
 				}
 				got := time.Now()
-				t := turn{wait: got.Sub(asked)}
+				t := turn{wait: got.Sub(asked), other: last[k] != w}
+				last[k] = w
 				// Only a wait that was under way when the lock was released is a hand-off.
 				if r := released[k]; !r.IsZero() && asked.Before(r) {
 					t.handoff = got.Sub(r)
@@ -96,6 +103,9 @@ func run(ctx context.Context, c contender, l load, duration time.Duration) (outc
 		for i, t := range mine {
 			if i > 0 || l.workers == l.keys { // the first waits met a queue that was still growing
 				waits = append(waits, t.wait)
+			}
+			if t.other {
+				o.Handoffs += 1 / duration.Seconds()
 			}
 			if t.handoff > 0 {
 				handoffs = append(handoffs, t.handoff)

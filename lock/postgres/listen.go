@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/internal/lockdb"
 )
 
-// channel is where a process hears of its own tickets alone: PostgreSQL wakes only the sessions that listen on it.
+// channel is where a process hears of its own tickets alone (lock_hand_over knows the name too): PostgreSQL wakes only the sessions that listen on it.
 func channel(process string) string { return "holdfast_lock_" + process }
 
 // ping is what the process tells itself.
@@ -22,14 +24,9 @@ const (
 	pingWait  = 2 * time.Second
 )
 
-// Wake implements [lock.Store].
-func (s *Store) Wake(ctx context.Context, h lock.Handoff) error {
-	return s.q.Wake(ctx, lockdb.WakeParams{Channel: channel(h.Process), Ticket: h.ID})
-}
-
 // Listen implements [lock.Store]. It is sure that wakes get through when it hears what this process told itself through the
 // pool: a LISTEN that reached a pooler succeeds and stays silent, and a connection that a firewall has forgotten does too.
-func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken func(string)) error {
+func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken func(string, int64)) error {
 	if s.direct == nil {
 		<-ctx.Done()
 		return ctx.Err()
@@ -58,7 +55,11 @@ func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken
 			case err != nil:
 				return err
 			case message.Payload != ping:
-				woken(message.Payload)
+				// Nobody else knows tickets: what is not one is nobody's.
+				id, text, _ := strings.Cut(message.Payload, " ")
+				if fence, err := strconv.ParseInt(text, 10, 64); err == nil {
+					woken(id, fence)
+				}
 			default:
 				up(true)
 				select {
@@ -83,7 +84,7 @@ func (s *Store) ping(ctx context.Context, p lock.Process, heard <-chan struct{})
 		case <-timer.C:
 		}
 		call, cancel := context.WithTimeout(ctx, pingWait)
-		err := s.q.Wake(call, lockdb.WakeParams{Channel: channel(p.ID), Ticket: ping})
+		err := s.q.Ping(call, lockdb.PingParams{Channel: channel(p.ID), Message: ping})
 		if err == nil {
 			select {
 			case <-heard:

@@ -86,14 +86,14 @@ func grant(fence, validMs int64) lock.Grant {
 // handoff is the answer of every function of the database that may hand over.
 func handoff(key, ticket, process string, fence, validMs, dead int64) lock.Handoff {
 	return lock.Handoff{
-		Ticket: lock.Ticket{Key: key, ID: ticket}, Process: process, Grant: grant(fence, validMs), Dead: int(dead),
+		Ticket: lock.Ticket{Key: key, ID: ticket, Process: process}, Grant: grant(fence, validMs), Dead: int(dead),
 	}
 }
 
 // Enter implements [lock.Store].
 func (s *Store) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
 	r, err := s.q.Enter(ctx, lockdb.EnterParams{
-		Key: e.Key, Ticket: e.ID, Process: e.Process.ID, Name: e.Process.Name, LiveMs: ms(e.Live),
+		Key: e.Key, Ticket: e.ID, Process: e.Process, Name: e.Name, LiveMs: ms(e.Live),
 		TtlMs: ms(e.TTL), HoldMs: ms(e.MaxHold), Queue: int64(e.MaxQueue), Wait: e.Wait,
 	})
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *Store) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standin
 }
 
 // Advance implements [lock.Store].
-func (s *Store) Advance(ctx context.Context, key string) (lock.Handoff, error) {
-	r, err := s.q.Advance(ctx, key)
+func (s *Store) Advance(ctx context.Context, key, process string) (lock.Handoff, error) {
+	r, err := s.q.Advance(ctx, lockdb.AdvanceParams{Key: key, Process: process})
 	return handoff(key, r.NextTicket, r.NextProcess, r.NextFence, r.NextValidMs, r.Dead), err
 }
 
@@ -152,7 +152,7 @@ func (s *Store) Touch(ctx context.Context, touches []lock.Touch) (map[string]tim
 
 // Release implements [lock.Store].
 func (s *Store) Release(ctx context.Context, t lock.Ticket) (lock.Released, error) {
-	r, err := s.q.Release(ctx, lockdb.ReleaseParams{Key: t.Key, Ticket: t.ID})
+	r, err := s.q.Release(ctx, lockdb.ReleaseParams{Key: t.Key, Ticket: t.ID, Process: t.Process})
 	return lock.Released{
 		Owner: r.Was == "owner" || r.Was == "late", Late: r.Was == "late",
 		Next: handoff(t.Key, r.NextTicket, r.NextProcess, r.NextFence, r.NextValidMs, r.Dead),
@@ -161,7 +161,7 @@ func (s *Store) Release(ctx context.Context, t lock.Ticket) (lock.Released, erro
 
 // Leave implements [lock.Store].
 func (s *Store) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) {
-	r, err := s.q.Leave(ctx, lockdb.LeaveParams{Key: t.Key, Ticket: t.ID})
+	r, err := s.q.Leave(ctx, lockdb.LeaveParams{Key: t.Key, Ticket: t.ID, Process: t.Process})
 	return handoff(t.Key, r.NextTicket, r.NextProcess, r.NextFence, r.NextValidMs, r.Dead), err
 }
 

@@ -36,8 +36,9 @@ local function grant(key, ticket, process, valid, hold, clock)
 end
 
 -- Gives the key to the first in the queue whose process is alive: ticket, process, fence, how long, how many were dead. The
--- lease first lasts only as long as that process was last known to live; its first touch makes it a whole one.
-local function handOver(key, clock)
+-- lease first lasts only as long as that process was last known to live; its first touch makes it a whole one. It is told,
+-- unless it is the caller's own (by).
+local function handOver(key, by, clock)
   local dead = 0
   while true do
     local first = redis.call('LPOP', P .. 'q:' .. key)
@@ -49,6 +50,7 @@ local function handOver(key, clock)
     local live = redis.call('PTTL', P .. 'p:' .. e[2])
     if live > 10 then
       local fence, valid = grant(key, e[1], e[2], math.min(live, tonumber(e[3])), tonumber(e[4]), clock)
+      if e[2] ~= by then redis.call('PUBLISH', P .. 'w:' .. e[2], e[1] .. ' ' .. fence) end
       return {e[1], e[2], fence, whole(valid), dead}
     end
     dead = dead + 1

@@ -5,7 +5,7 @@ local queue, entry = P .. 'q:' .. key, ticket .. ' ' .. process .. ' ' .. ARGV[5
 local following = none
 local h = holder(key)
 if not h and redis.call('EXISTS', queue) == 1 then
-  following = handOver(key, clock) -- the lease ran out, and those who wait come first
+  following = handOver(key, process, clock) -- the lease ran out, and those who wait come first
   h = holder(key)
 end
 if not h then

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// channel is where a process hears of its own tickets.
+// channel is where a process hears of its own tickets (common.lua knows the name too).
 func channel(process string) string { return prefix + "w:" + process }
 
 // pingEvery is how long the connection may be silent before the server is asked whether it is there.
@@ -19,13 +21,8 @@ const pingEvery = 2 * time.Second
 
 var errSilent = errors.New("nothing is heard on the connection that listens")
 
-// Wake implements [lock.Store].
-func (s *Store) Wake(ctx context.Context, h lock.Handoff) error {
-	return s.client.Publish(ctx, channel(h.Process), h.ID).Err()
-}
-
 // Listen implements [lock.Store].
-func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken func(string)) error {
+func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken func(string, int64)) error {
 	sub := s.client.Subscribe(ctx, channel(p.ID))
 	// Receiving does not notice that ctx is over.
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
@@ -57,7 +54,10 @@ func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken
 		case *redis.Subscription:
 			up(true)
 		case *redis.Message:
-			woken(m.Payload)
+			id, text, _ := strings.Cut(m.Payload, " ")
+			if fence, err := strconv.ParseInt(text, 10, 64); err == nil {
+				woken(id, fence)
+			}
 		}
 	}
 }

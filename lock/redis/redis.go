@@ -101,7 +101,7 @@ func handoff(key string, v any) (lock.Handoff, error) {
 	process, _ := parts[1].(string)
 	dead, _ := parts[4].(int64)
 	return lock.Handoff{
-		Ticket: lock.Ticket{Key: key, ID: id}, Process: process, Grant: grant(parts[2], parts[3]), Dead: int(dead),
+		Ticket: lock.Ticket{Key: key, ID: id, Process: process}, Grant: grant(parts[2], parts[3]), Dead: int(dead),
 	}, nil
 }
 
@@ -111,7 +111,7 @@ func (s *Store) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
 	if e.Wait {
 		wait = 1
 	}
-	answer, err := s.run(ctx, enter, e.Key, e.ID, e.Process.ID, ms(e.Live), ms(e.TTL), ms(e.MaxHold), e.MaxQueue, wait, clock())
+	answer, err := s.run(ctx, enter, e.Key, e.ID, e.Process, ms(e.Live), ms(e.TTL), ms(e.MaxHold), e.MaxQueue, wait, clock())
 	if err != nil {
 		return lock.Entered{}, err
 	}
@@ -164,8 +164,8 @@ func (s *Store) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standin
 }
 
 // Advance implements [lock.Store].
-func (s *Store) Advance(ctx context.Context, key string) (lock.Handoff, error) {
-	answer, err := s.run(ctx, advance, key, clock())
+func (s *Store) Advance(ctx context.Context, key, process string) (lock.Handoff, error) {
+	answer, err := s.run(ctx, advance, key, process, clock())
 	if err != nil {
 		return lock.Handoff{}, err
 	}
@@ -198,7 +198,7 @@ func (s *Store) Touch(ctx context.Context, touches []lock.Touch) (map[string]tim
 
 // Release implements [lock.Store].
 func (s *Store) Release(ctx context.Context, t lock.Ticket) (lock.Released, error) {
-	answer, err := s.run(ctx, release, t.Key, t.ID, clock())
+	answer, err := s.run(ctx, release, t.Key, t.ID, t.Process, clock())
 	if err != nil {
 		return lock.Released{}, err
 	}
@@ -212,7 +212,7 @@ func (s *Store) Release(ctx context.Context, t lock.Ticket) (lock.Released, erro
 
 // Leave implements [lock.Store].
 func (s *Store) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) {
-	answer, err := s.run(ctx, leave, t.Key, t.ID, clock())
+	answer, err := s.run(ctx, leave, t.Key, t.ID, t.Process, clock())
 	if err != nil {
 		return lock.Handoff{}, err
 	}

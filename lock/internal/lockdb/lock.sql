@@ -34,18 +34,17 @@ RETURNING coalesce(k.ticket, '')::text AS ticket,
     floor(extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS valid_ms;
 
 -- name: Release :one
-SELECT * FROM lock_release(@key, @ticket);
+SELECT * FROM lock_release(@key, @ticket, @process);
 
 -- name: Leave :one
-SELECT * FROM lock_leave(@key, @ticket);
+SELECT * FROM lock_leave(@key, @ticket, @process);
 
 -- name: Advance :one
-SELECT * FROM lock_advance(@key);
+SELECT * FROM lock_advance(@key, @process);
 
--- name: Wake :exec
--- A transaction of its own: a commit with a NOTIFY holds a lock over all of PostgreSQL's, and this one waits for no disk
--- meanwhile. If it gets lost the waiter finds out by itself.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify(@channel, @ticket);
+-- name: Ping :exec
+-- Not worth a wait for the disk.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(@channel, @message);
 
 -- name: Sweep :exec
 SELECT lock_sweep(@idle_ms);

@@ -10,8 +10,13 @@ import (
 )
 
 const advance = `-- name: Advance :one
-SELECT next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_advance($1)
+SELECT next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_advance($1, $2)
 `
+
+type AdvanceParams struct {
+	Key     string
+	Process string
+}
 
 type AdvanceRow struct {
 	NextTicket  string
@@ -21,8 +26,8 @@ type AdvanceRow struct {
 	Dead        int64
 }
 
-func (q *Queries) Advance(ctx context.Context, key string) (AdvanceRow, error) {
-	row := q.db.QueryRow(ctx, advance, key)
+func (q *Queries) Advance(ctx context.Context, arg AdvanceParams) (AdvanceRow, error) {
+	row := q.db.QueryRow(ctx, advance, arg.Key, arg.Process)
 	var i AdvanceRow
 	err := row.Scan(
 		&i.NextTicket,
@@ -150,12 +155,13 @@ func (q *Queries) Holders(ctx context.Context, page int32) ([]HoldersRow, error)
 }
 
 const leave = `-- name: Leave :one
-SELECT next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_leave($1, $2)
+SELECT next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_leave($1, $2, $3)
 `
 
 type LeaveParams struct {
-	Key    string
-	Ticket string
+	Key     string
+	Ticket  string
+	Process string
 }
 
 type LeaveRow struct {
@@ -167,7 +173,7 @@ type LeaveRow struct {
 }
 
 func (q *Queries) Leave(ctx context.Context, arg LeaveParams) (LeaveRow, error) {
-	row := q.db.QueryRow(ctx, leave, arg.Key, arg.Ticket)
+	row := q.db.QueryRow(ctx, leave, arg.Key, arg.Ticket, arg.Process)
 	var i LeaveRow
 	err := row.Scan(
 		&i.NextTicket,
@@ -232,13 +238,29 @@ func (q *Queries) Look(ctx context.Context, arg LookParams) ([]LookRow, error) {
 	return items, nil
 }
 
+const ping = `-- name: Ping :exec
+SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)
+`
+
+type PingParams struct {
+	Channel string
+	Message string
+}
+
+// Not worth a wait for the disk.
+func (q *Queries) Ping(ctx context.Context, arg PingParams) error {
+	_, err := q.db.Exec(ctx, ping, arg.Channel, arg.Message)
+	return err
+}
+
 const release = `-- name: Release :one
-SELECT was, next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_release($1, $2)
+SELECT was, next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_release($1, $2, $3)
 `
 
 type ReleaseParams struct {
-	Key    string
-	Ticket string
+	Key     string
+	Ticket  string
+	Process string
 }
 
 type ReleaseRow struct {
@@ -251,7 +273,7 @@ type ReleaseRow struct {
 }
 
 func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (ReleaseRow, error) {
-	row := q.db.QueryRow(ctx, release, arg.Key, arg.Ticket)
+	row := q.db.QueryRow(ctx, release, arg.Key, arg.Ticket, arg.Process)
 	var i ReleaseRow
 	err := row.Scan(
 		&i.Was,
@@ -363,20 +385,4 @@ func (q *Queries) Waiters(ctx context.Context, arg WaitersParams) ([]WaitersRow,
 		return nil, err
 	}
 	return items, nil
-}
-
-const wake = `-- name: Wake :exec
-SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)
-`
-
-type WakeParams struct {
-	Channel string
-	Ticket  string
-}
-
-// A transaction of its own: a commit with a NOTIFY holds a lock over all of PostgreSQL's, and this one waits for no disk
-// meanwhile. If it gets lost the waiter finds out by itself.
-func (q *Queries) Wake(ctx context.Context, arg WakeParams) error {
-	_, err := q.db.Exec(ctx, wake, arg.Channel, arg.Ticket)
-	return err
 }
