@@ -64,7 +64,7 @@ generate:
 	go tool -modfile=tools/go.mod sqlc generate
 	go tool gqlgen generate
 	go run ./internal/diagram
-	@find graph internal -name '*.gen.go' -exec gofmt -w {} +
+	@find graph internal lock -name '*.gen.go' -exec gofmt -w {} +
 
 ## check-generated: fail if generate would change anything; tried on a copy, so that nothing here is touched
 check-generated:

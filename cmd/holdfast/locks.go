@@ -48,25 +48,33 @@ func (c locksCommand) Run(ctx context.Context, e *environment) error {
 				list[i].Waiters[j] = lockWaiter{Process: w.Process, WaitedSeconds: w.For.Seconds(), Alive: w.Alive}
 			}
 		}
-		return e.print(list, func(t *table) {
-			t.row("KEY", "WHO", "FOR", "STATE")
-			for _, h := range held {
-				t.row(h.Key, h.Process, h.For.Round(time.Millisecond), leaseState(h))
-				for _, w := range h.Waiters {
-					state := "waits"
-					if !w.Alive {
-						state = "waits, dead: will be skipped"
-					}
-					t.row("", w.Process, w.For.Round(time.Millisecond), state)
-				}
-			}
-		})
+		return printLocks(e, list)
 	})
 }
 
-func leaseState(h postgres.Held) string {
-	if h.Left <= 0 {
+func printLocks(e *environment, list []heldLock) error {
+	return e.print(list, func(t *table) {
+		t.row("KEY", "WHO", "FOR", "STATE")
+		for _, h := range list {
+			t.row(h.Key, h.Holder, seconds(h.HeldSeconds), leaseState(h))
+			for _, w := range h.Waiters {
+				state := "waits"
+				if !w.Alive {
+					state = "waits, dead: will be skipped"
+				}
+				t.row("", w.Process, seconds(w.WaitedSeconds), state)
+			}
+		}
+	})
+}
+
+func leaseState(h heldLock) string {
+	if h.LeftSeconds <= 0 {
 		return "ran out: the next to ask gets it"
 	}
-	return "holds, " + h.Left.Round(time.Millisecond).String() + " left without a touch"
+	return "holds, " + seconds(h.LeftSeconds).String() + " left without a touch"
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }

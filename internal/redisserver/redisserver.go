@@ -107,7 +107,7 @@ func (s *Server) Resume(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			s.server.Kill()
-			return fmt.Errorf("Redis does not answer: %w (last answer: %w)", context.Cause(ctx), answer)
+			return fmt.Errorf("the Redis server does not answer: %w (last answer: %w)", context.Cause(ctx), answer)
 		case <-again.C:
 		}
 	}
