@@ -94,10 +94,16 @@ func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHa
 		return next(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Limits.Time)
-	respond := next(ctx)
+	respond, answered := next(ctx), false
 	return func(ctx context.Context) *graphql.Response {
 		defer cancel()
-		return respond(ctx)
+		response := respond(ctx)
+		if response == nil && !answered {
+			// Time was up before it began, and gqlgen has no answer then.
+			response = &graphql.Response{Errors: gqlerror.List{r.present(ctx, context.Cause(ctx))}}
+		}
+		answered = true
+		return response
 	}
 }
 
