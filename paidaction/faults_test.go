@@ -209,6 +209,13 @@ func TestSafetyHeightAfterSettleWasPermitted(t *testing.T) {
 	}
 	deadline := w.Count(`SELECT deadline_height FROM paid_action WHERE id = $1`, settled.ID)
 	w.Node.Mine(uint32(deadline) - w.Node.Height())
+	// Still no answer at the safety height: the call may yet arrive, so nothing is given back.
+	w.Node.FailBefore(simnode.MethodSettle, 1)
+	w.Advance(settled.ID)
+	w.WantState(settled.ID, paidaction.Held)
+	if n := w.Node.Count(simnode.MethodCancel, settled.Invoice.Hash); n != 0 {
+		t.Errorf("%d cancels after a settle was permitted", n)
+	}
 	w.Advance(settled.ID)
 	w.WantState(settled.ID, paidaction.Paid)
 	w.Node.Mine(12) // now LND gives the other one back by itself
