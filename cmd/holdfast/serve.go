@@ -170,7 +170,7 @@ func (s *service) run(ctx context.Context) error {
 		s.log.WarnContext(ctx, "no Lightning node is configured: only balances can pay; set HOLDFAST_NODES")
 	}
 	err = group.Wait()
-	s.log.InfoContext(ctx, "stopped", "error", err)
+	s.log.InfoContext(ctx, "stopped")
 	return err
 }
 
