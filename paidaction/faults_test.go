@@ -88,6 +88,22 @@ func TestFaultInPerformGivesTheMoneyBackAndIsReported(t *testing.T) {
 	}
 }
 
+// A panic in the action's own code is a fault of that action alone, also in a sweep, which no job queue guards.
+func TestPanicInPerformGivesTheMoneyBack(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(broken{price: new(paidaction.Msat(sat)), perform: func(*paidaction.Tx) error {
+		panic("a mistake")
+	}}))
+	pa := w.Pay(0, "BROKEN", struct{}{}, "")
+	pay(w, pa, simnode.Payment{})
+	if _, err := w.Engine.Sweep(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if failed := w.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodeInternal || len(w.Faults.Errors) != 1 {
+		t.Errorf("failure %v, faults %v", failed.Failure, w.Faults.Errors)
+	}
+}
+
 // The other half of spec 05.14: what may pass by itself is tried again, and the action is performed in the end.
 func TestPassingErrorInPerformIsTriedAgain(t *testing.T) {
 	t.Parallel()

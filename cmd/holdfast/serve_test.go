@@ -124,11 +124,7 @@ func engine(t *testing.T, pool *pgxpool.Pool, nodes paidaction.Nodes, now func()
 	if err != nil {
 		t.Fatal(err)
 	}
-	amounts, err := community.Settings{}.Defaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := paidaction.New(paidaction.Config{Pool: pool, Nodes: nodes, Jobs: jobs, Actions: community.Actions(amounts),
+	e, err := paidaction.New(paidaction.Config{Pool: pool, Nodes: nodes, Jobs: jobs, Actions: community.Actions(community.DefaultSettings()),
 		Secret: make([]byte, 32), Now: now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
