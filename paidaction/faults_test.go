@@ -52,6 +52,7 @@ type broken struct {
 	paidaction.Base[struct{}, struct{}]
 	perform func(tx *paidaction.Tx) error
 	price   *paidaction.Msat
+	off     paidaction.Msat // how much more than the price it hands out
 }
 
 func (broken) Spec() paidaction.Spec {
@@ -63,8 +64,8 @@ func (b broken) Cost(context.Context, *paidaction.Tx, struct{}) (paidaction.Msat
 func (b broken) Perform(_ context.Context, tx *paidaction.Tx, _ struct{}) (struct{}, error) {
 	return struct{}{}, b.perform(tx)
 }
-func (broken) OnPaid(_ context.Context, tx *paidaction.Tx, _, _ struct{}) error {
-	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost, "test")
+func (b broken) OnPaid(_ context.Context, tx *paidaction.Tx, _, _ struct{}) error {
+	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost+b.off, "test")
 }
 func (broken) Describe(struct{}) string { return "a test" }
 
@@ -85,6 +86,23 @@ func TestFaultInPerformGivesTheMoneyBackAndIsReported(t *testing.T) {
 	failed := w.WantState(pa.ID, paidaction.Failed)
 	if failed.Failure.Code != paidaction.CodeInternal || len(w.Faults.Errors) != 1 {
 		t.Errorf("failure %v, faults %v", failed.Failure, w.Faults.Errors)
+	}
+}
+
+// Splits sum exactly, whatever an action's author has written: what hands out more or less than was paid does not happen.
+func TestActionThatDoesNotHandOutWhatWasPaid(t *testing.T) {
+	t.Parallel()
+	for _, off := range []paidaction.Msat{-1, 1} {
+		w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(broken{off: off, price: new(paidaction.Msat(sat)),
+			perform: func(*paidaction.Tx) error { return nil }}))
+		user := w.User("payer", 10*sat, 0)
+		if _, err := w.Try(user, "BROKEN", struct{}{}, "", ""); err == nil {
+			t.Errorf("handed out %d msat too much", off)
+		}
+		w.WantBalance(ledger.UserCredits(user), 10*sat)
+		if n := w.Count(`SELECT count(*) FROM paid_action`); n != 0 {
+			t.Errorf("%d actions", n)
+		}
 	}
 }
 
