@@ -81,9 +81,8 @@ func (c *Config) Check() error {
 	refuse(c.CLTVDelta < c.HoldExpiryDelta+c.SafetyBlocks+24,
 		"A final CLTV of %d blocks leaves less than 24 to settle in: set HOLDFAST_CLTV_DELTA to %d or more (hold expiry delta %d + safety blocks %d + 24).",
 		c.CLTVDelta, c.HoldExpiryDelta+c.SafetyBlocks+24, c.HoldExpiryDelta, c.SafetyBlocks)
-	if err := c.Prices.Community().Check(); err != nil {
-		problems = append(problems, fmt.Errorf("The prices cannot be: %w.", err))
-	}
+	unfit := c.Prices.Community().Check()
+	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
 	return errors.Join(problems...)
 }
