@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -353,6 +355,35 @@ func TestWipedNodeIsNotBelieved(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	w.WantState(pa.ID, paidaction.PendingHeld)
+}
+
+// What may pass by itself is told as such, and never as a fault of ours or as a refusal of the action.
+func TestDatabaseAwayIsToldAsPassing(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 100*sat, 0)
+	pa := donate(w, user, "")
+	away := w.Pool.Config()
+	away.ConnConfig.Port = 1
+	pool, err := pgxpool.NewWithConfig(w.Ctx, away)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	config := w.Engine.Config
+	config.Pool = pool
+	engine, err := paidaction.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"", "a key"} {
+		_, err = engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 1}, Key: key, Caller: enginetest.Caller(user)})
+		w.WantRefusal(err, paidaction.CodeTryAgain)
+	}
+	_, err = engine.Get(w.Ctx, enginetest.Caller(user), pa.ID)
+	w.WantRefusal(err, paidaction.CodeTryAgain)
+	_, err = engine.Cancel(w.Ctx, enginetest.Caller(user), pa.ID)
+	w.WantRefusal(err, paidaction.CodeTryAgain)
 }
 
 // Every event ten times, and all at once: one effect.

@@ -27,7 +27,8 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, er
 	}
 	genesis := pa.Genesis
 	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: c.Client, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis}
-	return e.walk(ctx, a, "")
+	again, err := e.walk(ctx, a, "")
+	return again, told(err)
 }
 
 // lockRetryable locks the attempt that is to be retried, and refuses what may not be.
@@ -80,7 +81,7 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
 		reason := Errorf(CodeCanceled, "You cancelled the payment.")
 		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason}); err != nil {
-			return nil, err
+			return nil, told(err)
 		}
 	} else if pa.State != Canceling && pa.State != Failed {
 		return nil, Errorf(CodeNotCancelable, "This can no longer be cancelled.")
@@ -99,7 +100,7 @@ func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, erro
 		return nil, errNoAction()
 	}
 	if err != nil {
-		return nil, err
+		return nil, told(err)
 	}
 	if !e.owns(c, pa.Payer, pa.Genesis) {
 		return nil, errNoAction()
