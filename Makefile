@@ -21,7 +21,7 @@ demo: build
 ## build: the service, its development companion, LND and btcd into .holdfast/bin
 build:
 	@mkdir -p $(BIN)
-	@test -x $(BIN)/lnd || echo "Building Holdfast, LND and btcd into $(BIN): about ten minutes on two cores the first time, seconds later."
+	@test -x $(BIN)/lnd || echo "Building Holdfast, LND and btcd into $(BIN): five to ten minutes on two cores the first time, seconds later."
 	go build -tags "$(LND_TAGS)" -o $(BIN)/ $(PROGRAMS)
 
 ## clean: remove everything that run and build made
