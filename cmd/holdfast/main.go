@@ -33,6 +33,7 @@ type cli struct {
 	Serve    serveCommand   `cmd:"" help:"Run the service."`
 	Migrate  migrateCommand `cmd:"" help:"Move the database between versions of its schema."`
 	Actions  actionsCommand `cmd:"" help:"Look at paid actions, and nudge them."`
+	Users    usersCommand   `cmd:"" help:"Make users, and revoke their API keys."`
 	Settings configCommand  `cmd:"" name:"config" help:"Look at the settings."`
 
 	Reconcile reconcileCommand `cmd:"" help:"Hold every invariant against the database and the nodes. Exit code 0 only if none is broken."`
