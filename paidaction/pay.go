@@ -202,9 +202,10 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err
 		}
 	}
 	var first Step
+	var begun time.Time
 	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
-		id = 0
-		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), source: source(m, a.payer)}
+		id, begun = 0, e.now()
+		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: begun, source: source(m, a.payer)}
 		var previous db.PaidAction
 		if a.previous != 0 {
 			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
@@ -238,7 +239,9 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err
 	})
 	if errors.Is(err, errUnknownCommit) && id != 0 {
 		// The commit may have happened; its row says so. That there is no row yet says nothing: the server may still be at it.
-		if _, lookupErr := db.New(e.Pool).GetAction(context.WithoutCancel(ctx), id); lookupErr == nil {
+		// And after a crash the server may give the same id to another's action.
+		if got, lookupErr := e.get(context.WithoutCancel(ctx), id); lookupErr == nil && got.CreatedAt.Equal(begun) &&
+			e.owns(Caller{User: a.payer, Secret: e.SecretOf(got.Genesis)}, got.Payer, got.Genesis) && got.Kind == a.def.Spec().Kind {
 			err = nil
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
@@ -96,7 +94,7 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 // Get returns an action to its payer. NOT_FOUND for everybody else: nobody learns that it exists.
 func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	pa, err := e.get(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
+	if errors.Is(err, ErrNoAction) {
 		return nil, errNoAction()
 	}
 	if err != nil {
