@@ -19,7 +19,6 @@ var places = []string{
 	"/usr/libexec/postgresql[0-9]*",                   // Alpine
 	"/opt/homebrew/opt/postgresql@*/bin",              // Homebrew on Apple silicon
 	"/usr/local/opt/postgresql@*/bin",                 // Homebrew on Intel
-	"/home/linuxbrew/.linuxbrew/opt/postgresql@*/bin", // Homebrew on Linux
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 	"/usr/local/pgsql/bin", // built from source
 	"/usr/bin",             // Fedora, Arch, FreeBSD; also where PATH is bare
