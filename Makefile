@@ -3,9 +3,10 @@ LND_TAGS := autopilotrpc chainrpc invoicesrpc neutrinorpc peersrpc routerrpc sig
 PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuite/btcd
 
 # The same for every target: both settings are part of the key of Go's build cache, and what one target has compiled the others
-# need not compile again. Without cgo no C compiler is needed either.
+# need not compile again. Without cgo no C compiler is needed either. Without buildvcs a clone that belongs to somebody else builds:
+# there git, and with it the compiler, refuses to look.
 export CGO_ENABLED := 0
-export GOFLAGS     := -trimpath
+export GOFLAGS     := -trimpath -buildvcs=false
 
 .PHONY: run demo build clean test test-fast bench-lock lint generate check-generated
 
@@ -20,7 +21,7 @@ demo: build
 ## build: the service, its development companion, LND and btcd into .holdfast/bin
 build:
 	@mkdir -p $(BIN)
-	@test -x $(BIN)/lnd || echo "Building Holdfast, LND and btcd into $(BIN): about ten minutes on two cores the first time, seconds later."
+	@test -x $(BIN)/lnd || echo "Building Holdfast, LND and btcd into $(BIN): five to ten minutes on two cores the first time, seconds later."
 	go build -tags "$(LND_TAGS)" -o $(BIN)/ $(PROGRAMS)
 
 ## clean: remove everything that run and build made

@@ -9,51 +9,38 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Settings are the amounts and percentages of the formulas (spec 02 §2.4). The zero value of each stands for its default.
+// Settings are the amounts and percentages of the formulas (spec 02 §2.4).
 type Settings struct {
-	CommentCost     paidaction.Msat // a comment outside any territory; default 1 sat
-	PostCost        paidaction.Msat // a post outside any territory; default 1 sat
-	AnonymousFactor int64           // how much dearer posting is without signing in; default 10
-	SpamWindow      time.Duration   // own posts within it make the next one dearer; default 10 minutes
-	DuplicateWindow time.Duration   // the same text again within it is refused; default 10 minutes
-	SybilPct        int             // of a zap that does not go to the author; default 30
-	RewardsPct      int             // of a fee that goes to the rewards pool, the rest to the founder; default 30
-	MaxZap          paidaction.Msat // default 1,000,000 sats
+	CommentCost     paidaction.Msat // a comment outside any territory
+	PostCost        paidaction.Msat // a post outside any territory
+	AnonymousFactor int64           // how much dearer posting is without signing in
+	SpamWindow      time.Duration   // own posts within it make the next one dearer
+	DuplicateWindow time.Duration   // the same text again within it is refused
+	SybilPct        int             // of a zap that does not go to the author
+	RewardsPct      int             // of a fee that goes to the rewards pool, the rest to the founder
+	MaxZap          paidaction.Msat
 }
 
-// Defaults fills in what is zero and refuses what cannot be: percentages beyond 0 to 100 would make shares negative.
-func (s Settings) Defaults() (Settings, error) {
-	if s.CommentCost == 0 {
-		s.CommentCost = 1000
+// DefaultSettings are those of the specification.
+func DefaultSettings() Settings {
+	return Settings{
+		CommentCost: 1000, PostCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
+		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000,
 	}
-	if s.PostCost == 0 {
-		s.PostCost = 1000
-	}
-	if s.AnonymousFactor == 0 {
-		s.AnonymousFactor = 10
-	}
-	if s.SpamWindow == 0 {
-		s.SpamWindow = 10 * time.Minute
-	}
-	if s.DuplicateWindow == 0 {
-		s.DuplicateWindow = 10 * time.Minute
-	}
-	if s.SybilPct == 0 {
-		s.SybilPct = 30
-	}
-	if s.RewardsPct == 0 {
-		s.RewardsPct = 30
-	}
-	if s.MaxZap == 0 {
-		s.MaxZap = 1_000_000_000
-	}
+}
+
+// Check refuses what cannot be: percentages beyond 0 to 100 would make shares negative (spec 05.10), and so would costs.
+func (s Settings) Check() error {
 	if s.SybilPct < 0 || s.SybilPct > 100 || s.RewardsPct < 0 || s.RewardsPct > 100 {
-		return s, errors.New("community: a percentage must lie between 0 and 100")
+		return errors.New("a percentage must lie between 0 and 100")
 	}
-	if s.CommentCost < 0 || s.PostCost < 0 || s.AnonymousFactor < 1 || s.MaxZap < 1000 {
-		return s, errors.New("community: costs must be above zero")
+	if s.CommentCost <= 0 || s.PostCost <= 0 || s.AnonymousFactor < 1 || s.MaxZap < 1000 || s.MaxZap > paidaction.MaxMsat {
+		return errors.New("costs must be above zero, and the largest zap a sat at least")
 	}
-	return s, nil
+	if s.SpamWindow < 0 || s.DuplicateWindow < 0 {
+		return errors.New("a window cannot be negative")
+	}
+	return nil
 }
 
 // Actions are all actions of the application: one line each.

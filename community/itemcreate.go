@@ -51,6 +51,7 @@ const (
 	maxTerritory = 32
 	maxForwards  = 5
 	maxMentions  = 10
+	maxDepth     = 200 // of a thread: what happens below is counted at every ancestor
 )
 
 // Spec follows the table of spec 02 §2.3.
@@ -76,6 +77,10 @@ func (ItemCreate) Check(a ItemCreateArgs) error {
 			return paidaction.Errorf(paidaction.CodeInvalidInput, "A comment has no title and no territory of its own.")
 		}
 		if err := checkText("text", strings.TrimSpace(a.Body), 1, maxBody); err != nil {
+			return err
+		}
+		// Stored is the text with the spaces around it.
+		if err := checkText("text", a.Body, 1, maxBody); err != nil {
 			return err
 		}
 	}
@@ -137,6 +142,9 @@ func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 	parent, err := visibleItem(ctx, tx, a.Parent)
 	if err != nil {
 		return 0, nil, err
+	}
+	if len(parent.Ancestors) >= maxDepth {
+		return 0, nil, paidaction.Errorf(paidaction.CodeInvalidInput, "This thread is too deep to go on. Answer further up.")
 	}
 	rootAuthor = parent.AuthorID
 	if len(parent.Ancestors) > 0 {
@@ -336,7 +344,7 @@ func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArg
 
 // Retry keeps the item and has the new attempt pay for it.
 func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) (ItemCreateResult, error) {
-	n, err := tx.DB.RepointItem(ctx, db.RepointItemParams{ID: r.Item, ActionID: tx.Action, Previous: tx.Previous})
+	n, err := tx.DB.RepointItem(ctx, db.RepointItemParams{ID: r.Item, ActionID: tx.Action, Previous: tx.Previous, At: tx.Now})
 	if err != nil {
 		return r, fmt.Errorf("re-point the item: %w", err)
 	}

@@ -208,6 +208,7 @@ func TestItemsThatAreRefused(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	user, friend := w.User("author", 1000*sat, 0), w.User("friend", 0, 0)
 	unpaid := w.Item(create(w, w.User("poor", 0, 0), community.ItemCreateArgs{Title: "unpaid"}))
+	paid := w.Post(w.User("other", 10*sat, 0), "paid")
 	actions := w.Count(`SELECT count(*) FROM paid_action`)
 	six := make([]community.Forward, 6)
 	for i := range six {
@@ -217,22 +218,23 @@ func TestItemsThatAreRefused(t *testing.T) {
 		args community.ItemCreateArgs
 		code paidaction.Code
 	}{
-		"no title":             {community.ItemCreateArgs{Title: "  "}, paidaction.CodeInvalidInput},
-		"title too long":       {community.ItemCreateArgs{Title: strings.Repeat("ü", 141)}, paidaction.CodeInvalidInput},
-		"text too long":        {community.ItemCreateArgs{Title: "x", Body: strings.Repeat("x", 40_001)}, paidaction.CodeInvalidInput},
-		"a zero byte":          {community.ItemCreateArgs{Title: "x\x00"}, paidaction.CodeInvalidInput},
-		"empty comment":        {community.ItemCreateArgs{Body: " ", Parent: unpaid}, paidaction.CodeInvalidInput},
-		"comment with a title": {community.ItemCreateArgs{Title: "x", Body: "x", Parent: unpaid}, paidaction.CodeInvalidInput},
-		"unknown parent":       {community.ItemCreateArgs{Body: "x", Parent: 999}, paidaction.CodeNotFound},
-		"unpaid parent":        {community.ItemCreateArgs{Body: "x", Parent: unpaid}, paidaction.CodeNotFound},
-		"unknown territory":    {community.ItemCreateArgs{Title: "x", Territory: "nowhere"}, paidaction.CodeNotFound},
-		"over 100 percent":     {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: friend, Pct: 60}, {User: friend + 1, Pct: 41}}}, paidaction.CodeInvalidInput},
-		"no percent":           {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: friend, Pct: 0}}}, paidaction.CodeInvalidInput},
-		"negative percent":     {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: friend, Pct: -10}}}, paidaction.CodeInvalidInput},
-		"somebody twice":       {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: friend, Pct: 10}, {User: friend, Pct: 10}}}, paidaction.CodeInvalidInput},
-		"oneself":              {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: user, Pct: 10}}}, paidaction.CodeInvalidInput},
-		"an unknown person":    {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: 999, Pct: 10}}}, paidaction.CodeNotFound},
-		"six people":           {community.ItemCreateArgs{Title: "x", Forwards: six}, paidaction.CodeInvalidInput},
+		"no title":              {community.ItemCreateArgs{Title: "  "}, paidaction.CodeInvalidInput},
+		"title too long":        {community.ItemCreateArgs{Title: strings.Repeat("ü", 141)}, paidaction.CodeInvalidInput},
+		"text too long":         {community.ItemCreateArgs{Title: "x", Body: strings.Repeat("x", 40_001)}, paidaction.CodeInvalidInput},
+		"a zero byte":           {community.ItemCreateArgs{Title: "x\x00"}, paidaction.CodeInvalidInput},
+		"empty comment":         {community.ItemCreateArgs{Body: " ", Parent: unpaid}, paidaction.CodeInvalidInput},
+		"comment with a title":  {community.ItemCreateArgs{Title: "x", Body: "x", Parent: unpaid}, paidaction.CodeInvalidInput},
+		"unknown parent":        {community.ItemCreateArgs{Body: "x", Parent: 999}, paidaction.CodeNotFound},
+		"unpaid parent":         {community.ItemCreateArgs{Body: "x", Parent: unpaid}, paidaction.CodeNotFound},
+		"unknown territory":     {community.ItemCreateArgs{Title: "x", Territory: "nowhere"}, paidaction.CodeNotFound},
+		"over 100 percent":      {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: friend, Pct: 60}, {User: friend + 1, Pct: 41}}}, paidaction.CodeInvalidInput},
+		"spaces over the limit": {community.ItemCreateArgs{Body: "x" + strings.Repeat(" ", 40_000), Parent: paid}, paidaction.CodeInvalidInput},
+		"no percent":            {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: friend, Pct: 0}}}, paidaction.CodeInvalidInput},
+		"negative percent":      {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: friend, Pct: -10}}}, paidaction.CodeInvalidInput},
+		"somebody twice":        {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: friend, Pct: 10}, {User: friend, Pct: 10}}}, paidaction.CodeInvalidInput},
+		"oneself":               {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: user, Pct: 10}}}, paidaction.CodeInvalidInput},
+		"an unknown person":     {community.ItemCreateArgs{Title: "x", Forwards: []community.Forward{{User: 999, Pct: 10}}}, paidaction.CodeNotFound},
+		"six people":            {community.ItemCreateArgs{Title: "x", Forwards: six}, paidaction.CodeInvalidInput},
 	} {
 		_, err := w.Try(user, community.KindItemCreate, c.args, "", "")
 		if w.WantRefusal(err, c.code); t.Failed() {
@@ -290,4 +292,67 @@ func TestFounderPaysInTheirOwnTerritory(t *testing.T) {
 	}
 	w.WantBalance(ledger.ClearCredits, 0)
 	w.WantConserved()
+}
+
+// spec 05.19: posts that are given up, left to age, and tried again in one moment cost as much as any others.
+func TestRetriesCannotEvadeTheEscalation(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("spammer", 0, 0)
+	var failed []int64
+	for i := range 6 {
+		pa := w.Pay(user, community.KindItemCreate, community.ItemCreateArgs{Title: fmt.Sprint("spam ", i)}, "")
+		if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), pa.ID); err != nil {
+			t.Fatal(err)
+		}
+		failed = append(failed, pa.ID)
+	}
+	w.Clock.Advance(11 * time.Minute)
+	var total paidaction.Msat
+	for _, id := range failed {
+		again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Node.PayBolt11(again.Invoice.Bolt11, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Advance(again.ID)
+		w.WantState(again.ID, paidaction.Paid)
+		total += again.Cost
+	}
+	if want := paidaction.Msat(111_111 * sat); total != want {
+		t.Errorf("six posts in one moment cost %d sats, want %d", total.Sats(), want.Sats())
+	}
+}
+
+// What happens in a thread is counted at every ancestor, so there are not endlessly many.
+func TestThreadsHaveAGreatestDepth(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 100*sat, 0)
+	id := w.Post(author, "root")
+	comment := w.Item(create(w, author, community.ItemCreateArgs{Parent: id, Body: "deep"}))
+	for depth, want := range map[int]paidaction.Code{199: "", 200: paidaction.CodeInvalidInput} {
+		if _, err := w.Pool.Exec(w.Ctx, `UPDATE item SET ancestors = array_fill($1::bigint, ARRAY[$2::int]) WHERE id = $3`, id, depth, comment); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.Try(author, community.KindItemCreate, community.ItemCreateArgs{Parent: comment, Body: fmt.Sprint(depth)}, "", "")
+		if want == "" && err != nil {
+			t.Error(err)
+		} else if want != "" {
+			w.WantRefusal(err, want)
+		}
+	}
+}
+
+// A payer who is among the receivers cannot pay with what this very payment would bring.
+func TestNobodyPaysWithWhatTheyAreAboutToReceive(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	payer := w.User("payer", 300*sat, 0)
+	post := w.Post(w.User("author", 100*sat, 0), "x", community.Forward{User: payer, Pct: 100})
+	_, err := w.Try(payer, community.KindZap, community.ZapArgs{Item: post, Sats: 1000}, paidaction.FeeCredit, "")
+	w.WantRefusal(err, paidaction.CodeInsufficientFunds)
+	w.WantBalance(ledger.UserCredits(payer), 300*sat)
 }

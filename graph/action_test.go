@@ -24,9 +24,8 @@ func TestEachPayingMutation(t *testing.T) {
 		name, field string
 		as          person
 		method      string
-		state, paid string // as the mutation returns, and once it is paid
+		state       string // as the mutation returns
 		hold        bool
-		cost        string
 	}
 	var flows []flow
 	for name, field := range map[string]string{

@@ -3,13 +3,9 @@ package graph
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/99designs/gqlgen/graphql/errcode"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
@@ -94,143 +90,15 @@ func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHa
 		return next(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Limits.Time)
-	respond := next(ctx)
+	respond, answered := next(ctx), false
 	return func(ctx context.Context) *graphql.Response {
 		defer cancel()
-		return respond(ctx)
-	}
-}
-
-// gate looks at a query before anything is done for it.
-type gate struct {
-	Limits
-	development bool
-}
-
-// ExtensionName names it to gqlgen.
-func (gate) ExtensionName() string { return "Gate" }
-
-// Validate has nothing to object to.
-func (gate) Validate(graphql.ExecutableSchema) error { return nil }
-
-// MutateOperationContext refuses what is beyond the limits. gqlgen's own count of the complexity follows: it visits a
-// fragment as often as it is spread, which can be exponentially often, and so the number of fields is bounded here first.
-func (g gate) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	if err := checkNumbers(op.Doc); err != nil {
-		return err
-	}
-	sizes := measure{spread: map[string]size{}}
-	root := sizes.of(op.Operation.SelectionSet)
-	switch {
-	case sizes.introspects && !g.development:
-		return refusal(errcode.ValidationFailed, "The schema is not shown here; it is in schema.graphql.")
-	case root.depth > g.Depth && !sizes.introspects:
-		return refusal(string(codeDepthLimit), "The query is %d fields deep; at most %d are allowed.", root.depth, g.Depth)
-	case root.fields > g.Complexity:
-		return refusal("COMPLEXITY_LIMIT_EXCEEDED", "The query asks for more than %d fields.", g.Complexity)
-	case op.Operation.Operation == ast.Mutation && root.own > g.Mutations:
-		return refusal(string(codeMutationLimit), "A request may hold at most %d mutations.", g.Mutations)
-	}
-	return nil
-}
-
-func refusal(code, format string, args ...any) *gqlerror.Error {
-	return &gqlerror.Error{Message: fmt.Sprintf(format, args...), Extensions: map[string]any{"code": code}}
-}
-
-// size is how large a selection is with its fragments spread out.
-type size struct {
-	own    int // fields of the selection itself
-	fields int // with all below
-	depth  int
-}
-
-// measure computes sizes, each fragment's once. Cycles were refused by the validation.
-type measure struct {
-	spread      map[string]size
-	introspects bool
-}
-
-const enough = 1 << 40 // where counting stops: sums of two such numbers do not overflow
-
-func (m *measure) of(set ast.SelectionSet) size {
-	var total size
-	for _, selection := range set {
-		var s size
-		switch x := selection.(type) {
-		case *ast.Field:
-			below := m.of(x.SelectionSet)
-			s = size{own: 1, fields: 1 + below.fields, depth: 1 + below.depth}
-			if x.Name == "__schema" || x.Name == "__type" {
-				m.introspects = true
-			}
-		case *ast.InlineFragment:
-			s = m.of(x.SelectionSet)
-		case *ast.FragmentSpread:
-			var known bool
-			if s, known = m.spread[x.Name]; !known {
-				s = m.of(x.Definition.SelectionSet)
-				m.spread[x.Name] = s
-			}
+		response := respond(ctx)
+		if response == nil && !answered {
+			// Time was up before it began, and gqlgen has no answer then.
+			response = &graphql.Response{Errors: gqlerror.List{r.present(ctx, context.Cause(ctx))}}
 		}
-		total.own = min(total.own+s.own, enough)
-		total.fields = min(total.fields+s.fields, enough)
-		total.depth = max(total.depth, s.depth)
+		answered = true
+		return response
 	}
-	return total
-}
-
-// checkNumbers refuses numbers in the query that no type can hold; gqlgen would panic at them.
-func checkNumbers(doc *ast.QueryDocument) *gqlerror.Error {
-	for _, op := range doc.Operations {
-		if err := numbersIn(op.SelectionSet); err != nil {
-			return err
-		}
-	}
-	for _, fragment := range doc.Fragments {
-		if err := numbersIn(fragment.SelectionSet); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func numbersIn(set ast.SelectionSet) *gqlerror.Error {
-	for _, selection := range set {
-		var below ast.SelectionSet
-		switch x := selection.(type) {
-		case *ast.Field:
-			for _, arg := range x.Arguments {
-				if err := checkNumber(arg.Value); err != nil {
-					return err
-				}
-			}
-			below = x.SelectionSet
-		case *ast.InlineFragment:
-			below = x.SelectionSet
-		}
-		if err := numbersIn(below); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkNumber(v *ast.Value) *gqlerror.Error {
-	var err error
-	switch v.Kind {
-	case ast.IntValue:
-		_, err = strconv.ParseInt(v.Raw, 10, 64)
-	case ast.FloatValue:
-		_, err = strconv.ParseFloat(v.Raw, 64)
-	}
-	if err != nil {
-		return refusal(string(paidaction.CodeInvalidAmount), "The number %s… is too large.", strings.TrimSpace(v.Raw[:min(len(v.Raw), 20)]))
-	}
-	for _, child := range v.Children {
-		if err := checkNumber(child.Value); err != nil {
-			return err
-		}
-	}
-	return nil
 }

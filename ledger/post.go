@@ -53,9 +53,7 @@ func Post(ctx context.Context, q *db.Queries, action *int64, at time.Time, trans
 	if err := q.InsertPostings(ctx, postings); err != nil {
 		return fmt.Errorf("insert postings: %w", err)
 	}
-	if err := q.InsertDeltas(ctx, deltas); err != nil {
-		return fmt.Errorf("insert balance deltas: %w", err)
-	}
+	// The debits come before the receipts are appended: nobody pays with what this very payment brings them.
 	accounts := make([]Account, 0, len(debits))
 	for a := range debits {
 		accounts = append(accounts, a)
@@ -65,6 +63,9 @@ func Post(ctx context.Context, q *db.Queries, action *int64, at time.Time, trans
 		if err := debit(ctx, q, a, debits[a]); err != nil {
 			return err
 		}
+	}
+	if err := q.InsertDeltas(ctx, deltas); err != nil {
+		return fmt.Errorf("insert balance deltas: %w", err)
 	}
 	return nil
 }

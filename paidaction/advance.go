@@ -25,6 +25,8 @@ const (
 	Done
 )
 
+var errBehindChain = errors.New("the node is behind the chain")
+
 // finding is a fact and what came with it.
 type finding struct {
 	fact     Fact
@@ -52,6 +54,10 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 	}
 	step, ok := FindStep(pa.Flow, pa.State, found.fact)
 	if !ok {
+		if found.fact == InvoiceIsPaid {
+			// Money was taken for something that was not done. It cannot happen; if it does, it must not be silent.
+			return Owing, fmt.Errorf("action %d is %s, and node %s has settled its invoice", id, pa.State, pa.Invoice.Node)
+		}
 		if pa.State.OwesCall() {
 			return Owing, nil
 		}
@@ -68,6 +74,10 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 	}
 	if !moved {
 		e.Log.DebugContext(ctx, "another worker was faster", "action", id, "from", step.From, "to", step.To)
+		if pa.State.OwesCall() {
+			// Or the step was not possible after all (a settle was permitted): the call is still owed.
+			return Owing, nil
+		}
 		return Waiting, nil
 	}
 	return Moved, nil
@@ -158,7 +168,7 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 		}
 		if pa.State == PendingHeld && !chain.Synced {
 			// Behind the chain the node may show a height at which the payment is safe though it no longer is.
-			return finding{}, errors.New("the node is behind the chain")
+			return finding{}, errBehindChain
 		}
 		return finding{fact: InvoiceIsHeld, received: inv.Received, safety: safety}, nil
 	}
@@ -202,11 +212,16 @@ func (e *Engine) safetyHeight(expiry uint32) uint32 {
 // action can no longer be cancelled, since a call that was once permitted may reach the node at any time, even from a
 // process that was stopped for an hour. It returns the invoice as the node shows it afterwards.
 func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice) (NodeInvoice, error) {
+	chain, err := node.Chain(ctx)
+	if err != nil {
+		return inv, fmt.Errorf("ask for the chain: %w", err)
+	}
+	if !chain.Synced {
+		// Its height is an old one: the payment may be past its expiry, and the preimage would be given away for nothing. Not to
+		// call is always safe, also after a permission.
+		return inv, errBehindChain
+	}
 	if pa.settlePermitted == nil {
-		chain, err := node.Chain(ctx)
-		if err != nil {
-			return inv, fmt.Errorf("ask for the chain: %w", err)
-		}
 		if chain.Height >= e.safetyHeight(inv.ExpiryHeight) {
 			return inv, nil
 		}

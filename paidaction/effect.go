@@ -3,6 +3,7 @@ package paidaction
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -93,10 +94,14 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, tx.transfers)
 }
 
-// AfterPaid does what an action does once its payment is final: a job, repeatable, in a transaction of its own.
+// AfterPaid does what an action does once its payment is final: a job, repeatable, in a transaction of its own. ErrNoAction is
+// wrapped where there is no such action.
 func (e *Engine) AfterPaid(ctx context.Context, id int64) error {
 	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
 		got, err := q.GetAction(ctx, id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = ErrNoAction
+		}
 		if err != nil {
 			return fmt.Errorf("read action %d: %w", id, err)
 		}

@@ -27,6 +27,7 @@ const (
 	CodeTooManyPending       Code = "TOO_MANY_PENDING"      // too many unpaid invoices of this payer
 	CodeLightningUnavailable Code = "LIGHTNING_UNAVAILABLE" // no node can take the payment now
 	CodeTryAgain             Code = "TRY_AGAIN"             // nothing was changed; the same call may succeed
+	CodeUnknownOutcome       Code = "UNKNOWN_OUTCOME"       // it may have been done or not: look, or repeat with the same key
 	CodeExpired              Code = "EXPIRED"               // not paid in time, or held for too long; the money went back
 	CodeCanceled             Code = "CANCELED"              // the payer gave it up
 	CodeInternal             Code = "INTERNAL"              // a fault of ours
@@ -63,6 +64,17 @@ func (e *Error) Unwrap() error { return e.cause }
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Message == "" && t.Code == e.Code
+}
+
+// told turns what may pass by itself into a refusal that says so; refusals and faults stay as they are.
+func told(err error) error {
+	switch {
+	case errors.Is(err, errUnknownCommit):
+		return Errorf(CodeUnknownOutcome, "It is not known whether this went through. Look at your actions before you try again, or repeat it with the same idempotency key.").Because(err)
+	case isPassing(err):
+		return Errorf(CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.").Because(err)
+	}
+	return err
 }
 
 // Refused is the target for errors.Is that matches every refusal with this code.

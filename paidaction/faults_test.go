@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -52,6 +54,7 @@ type broken struct {
 	paidaction.Base[struct{}, struct{}]
 	perform func(tx *paidaction.Tx) error
 	price   *paidaction.Msat
+	off     paidaction.Msat // how much more than the price it hands out
 }
 
 func (broken) Spec() paidaction.Spec {
@@ -63,8 +66,8 @@ func (b broken) Cost(context.Context, *paidaction.Tx, struct{}) (paidaction.Msat
 func (b broken) Perform(_ context.Context, tx *paidaction.Tx, _ struct{}) (struct{}, error) {
 	return struct{}{}, b.perform(tx)
 }
-func (broken) OnPaid(_ context.Context, tx *paidaction.Tx, _, _ struct{}) error {
-	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost, "test")
+func (b broken) OnPaid(_ context.Context, tx *paidaction.Tx, _, _ struct{}) error {
+	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost+b.off, "test")
 }
 func (broken) Describe(struct{}) string { return "a test" }
 
@@ -84,6 +87,39 @@ func TestFaultInPerformGivesTheMoneyBackAndIsReported(t *testing.T) {
 	w.Drain()
 	failed := w.WantState(pa.ID, paidaction.Failed)
 	if failed.Failure.Code != paidaction.CodeInternal || len(w.Faults.Errors) != 1 {
+		t.Errorf("failure %v, faults %v", failed.Failure, w.Faults.Errors)
+	}
+}
+
+// Splits sum exactly, whatever an action's author has written: what hands out more or less than was paid does not happen.
+func TestActionThatDoesNotHandOutWhatWasPaid(t *testing.T) {
+	t.Parallel()
+	for _, off := range []paidaction.Msat{-1, 1} {
+		w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(broken{off: off, price: new(paidaction.Msat(sat)),
+			perform: func(*paidaction.Tx) error { return nil }}))
+		user := w.User("payer", 10*sat, 0)
+		if _, err := w.Try(user, "BROKEN", struct{}{}, "", ""); err == nil {
+			t.Errorf("handed out %d msat too much", off)
+		}
+		w.WantBalance(ledger.UserCredits(user), 10*sat)
+		if n := w.Count(`SELECT count(*) FROM paid_action`); n != 0 {
+			t.Errorf("%d actions", n)
+		}
+	}
+}
+
+// A panic in the action's own code is a fault of that action alone, also in a sweep, which no job queue guards.
+func TestPanicInPerformGivesTheMoneyBack(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(broken{price: new(paidaction.Msat(sat)), perform: func(*paidaction.Tx) error {
+		panic("a mistake")
+	}}))
+	pa := w.Pay(0, "BROKEN", struct{}{}, "")
+	pay(w, pa, simnode.Payment{})
+	if _, err := w.Engine.Sweep(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if failed := w.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodeInternal || len(w.Faults.Errors) != 1 {
 		t.Errorf("failure %v, faults %v", failed.Failure, w.Faults.Errors)
 	}
 }
@@ -209,6 +245,13 @@ func TestSafetyHeightAfterSettleWasPermitted(t *testing.T) {
 	}
 	deadline := w.Count(`SELECT deadline_height FROM paid_action WHERE id = $1`, settled.ID)
 	w.Node.Mine(uint32(deadline) - w.Node.Height())
+	// Still no answer at the safety height: the call may yet arrive, so nothing is given back.
+	w.Node.FailBefore(simnode.MethodSettle, 1)
+	w.Advance(settled.ID)
+	w.WantState(settled.ID, paidaction.Held)
+	if n := w.Node.Count(simnode.MethodCancel, settled.Invoice.Hash); n != 0 {
+		t.Errorf("%d cancels after a settle was permitted", n)
+	}
 	w.Advance(settled.ID)
 	w.WantState(settled.ID, paidaction.Paid)
 	w.Node.Mine(12) // now LND gives the other one back by itself
@@ -312,6 +355,35 @@ func TestWipedNodeIsNotBelieved(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	w.WantState(pa.ID, paidaction.PendingHeld)
+}
+
+// What may pass by itself is told as such, and never as a fault of ours or as a refusal of the action.
+func TestDatabaseAwayIsToldAsPassing(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 100*sat, 0)
+	pa := donate(w, user, "")
+	away := w.Pool.Config()
+	away.ConnConfig.Port = 1
+	pool, err := pgxpool.NewWithConfig(w.Ctx, away)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	config := w.Engine.Config
+	config.Pool = pool
+	engine, err := paidaction.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"", "a key"} {
+		_, err = engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 1}, Key: key, Caller: enginetest.Caller(user)})
+		w.WantRefusal(err, paidaction.CodeTryAgain)
+	}
+	_, err = engine.Get(w.Ctx, enginetest.Caller(user), pa.ID)
+	w.WantRefusal(err, paidaction.CodeTryAgain)
+	_, err = engine.Cancel(w.Ctx, enginetest.Caller(user), pa.ID)
+	w.WantRefusal(err, paidaction.CodeTryAgain)
 }
 
 // Every event ten times, and all at once: one effect.

@@ -298,6 +298,14 @@ func TestCancelByThePayerAlone(t *testing.T) {
 			t.Fatalf("%s could cancel", name)
 		}
 	}
+	for name, c := range map[string]paidaction.Caller{
+		"no secret": {}, "a wrong secret": {Secret: donate(w, 0, "").Secret}, "a known user": enginetest.Caller(user),
+	} {
+		_, err := w.Engine.Cancel(w.Ctx, c, anonymous.ID)
+		if w.WantRefusal(err, paidaction.CodeNotFound); t.Failed() {
+			t.Fatalf("%s could cancel the anonymous payer's action", name)
+		}
+	}
 	got, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), pa.ID)
 	if err != nil || got.State != paidaction.Failed || got.Failure.Code != paidaction.CodeCanceled {
 		t.Errorf("%+v, %v", got, err)

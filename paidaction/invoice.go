@@ -70,7 +70,14 @@ func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
 		return nil, fmt.Errorf("store the bolt11: %w", err)
 	}
 	if n == 0 {
-		// The watchdog gave the action up while the node was at work. Nobody has seen this invoice; nobody shall pay it.
+		if pa, err = e.get(ctx, id); err != nil {
+			return nil, err
+		}
+		if pa.Invoice.Bolt11 != "" {
+			// Somebody else stored it meanwhile, and it was handed out: whatever became of it is the answer.
+			return e.withSecret(pa), nil
+		}
+		// The action was given up while the node was at work, and from there no bolt11 can be stored any more. Nobody has seen this invoice; nobody shall pay it.
 		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil {
 			e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", id, "error", err)
 		}

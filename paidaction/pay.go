@@ -69,14 +69,15 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	pa, err := e.walk(ctx, a, r.Method)
 	if err != nil && a.key != nil {
 		// Whatever stood in the way: if the key was used before, the answer is what was done then.
-		if id, found, lookupErr := e.winner(ctx, a); lookupErr != nil || found {
-			if lookupErr != nil {
-				return nil, lookupErr
-			}
-			return e.issue(ctx, id)
+		id, found, lookupErr := e.winner(ctx, a)
+		if lookupErr != nil && !errors.Is(err, errUnknownCommit) {
+			return nil, told(lookupErr)
+		}
+		if found {
+			pa, err = e.issue(ctx, id)
 		}
 	}
-	return pa, err
+	return pa, told(err)
 }
 
 func normalize(def Definition, args any) (json.RawMessage, error) {
@@ -201,9 +202,10 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err
 		}
 	}
 	var first Step
+	var begun time.Time
 	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
-		id = 0
-		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), source: source(m, a.payer)}
+		id, begun = 0, e.now()
+		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: begun, source: source(m, a.payer)}
 		var previous db.PaidAction
 		if a.previous != 0 {
 			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
@@ -236,8 +238,10 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err
 		return e.enter(ctx, q, pg, a, tx, first, node, previous)
 	})
 	if errors.Is(err, errUnknownCommit) && id != 0 {
-		// The commit may have happened. Its row says so; where there is none, nothing did.
-		if _, lookupErr := db.New(e.Pool).GetAction(context.WithoutCancel(ctx), id); lookupErr == nil {
+		// The commit may have happened; its row says so. That there is no row yet says nothing: the server may still be at it.
+		// And after a crash the server may give the same id to another's action.
+		if got, lookupErr := e.get(context.WithoutCancel(ctx), id); lookupErr == nil && got.CreatedAt.Equal(begun) &&
+			e.owns(Caller{User: a.payer, Secret: e.SecretOf(got.Genesis)}, got.Payer, got.Genesis) && got.Kind == a.def.Spec().Kind {
 			err = nil
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
@@ -27,7 +25,8 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, er
 	}
 	genesis := pa.Genesis
 	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: c.Client, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis}
-	return e.walk(ctx, a, "")
+	again, err := e.walk(ctx, a, "")
+	return again, told(err)
 }
 
 // lockRetryable locks the attempt that is to be retried, and refuses what may not be.
@@ -80,7 +79,7 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
 		reason := Errorf(CodeCanceled, "You cancelled the payment.")
 		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason}); err != nil {
-			return nil, err
+			return nil, told(err)
 		}
 	} else if pa.State != Canceling && pa.State != Failed {
 		return nil, Errorf(CodeNotCancelable, "This can no longer be cancelled.")
@@ -95,11 +94,11 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 // Get returns an action to its payer. NOT_FOUND for everybody else: nobody learns that it exists.
 func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	pa, err := e.get(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
+	if errors.Is(err, ErrNoAction) {
 		return nil, errNoAction()
 	}
 	if err != nil {
-		return nil, err
+		return nil, told(err)
 	}
 	if !e.owns(c, pa.Payer, pa.Genesis) {
 		return nil, errNoAction()

@@ -16,50 +16,65 @@ const (
 	sweepPage    = 500
 )
 
+// due is an open action and its deadline: where a page of a sweep ends, the next begins.
+type due struct {
+	id       int64
+	deadline time.Time
+}
+
 // Sweep advances every open action: after a start or a reconnect, and from time to time, whatever was missed meanwhile is
 // found here. It takes the steps itself; a job that it merely inserted could be refused or lost (spec 01 §1.3).
 func (e *Engine) Sweep(ctx context.Context) (moved int, err error) {
-	after := db.OpenActionsParams{AfterDeadline: time.Unix(0, 0), Page: sweepPage}
-	for {
-		page, err := db.New(e.Pool).OpenActions(ctx, after)
-		if err != nil {
-			return moved, fmt.Errorf("read open actions: %w", err)
+	return e.sweep(ctx, func(q *db.Queries, after due) (page []due, err error) {
+		rows, err := q.OpenActions(ctx, db.OpenActionsParams{AfterDeadline: after.deadline, AfterID: after.id, Page: sweepPage})
+		for _, row := range rows {
+			page = append(page, due{row.ID, *row.Deadline})
 		}
-		ids := make([]int64, len(page))
-		for i, row := range page {
-			ids[i] = row.ID
-		}
-		n, err := e.advanceAll(ctx, ids)
-		moved += n
-		if err != nil || len(page) < sweepPage {
-			return moved, err
-		}
-		last := page[len(page)-1]
-		after.AfterDeadline, after.AfterID = *last.Deadline, last.ID
-	}
+		return page, err
+	})
 }
 
 // SweepOverdue advances the actions that are past their deadline. It is cheap, and so runs often.
 func (e *Engine) SweepOverdue(ctx context.Context) (moved int, err error) {
-	ids, err := db.New(e.Pool).OverdueActions(ctx, db.OverdueActionsParams{At: new(e.now()), Page: sweepPage})
-	if err != nil {
-		return 0, fmt.Errorf("read overdue actions: %w", err)
-	}
-	return e.advanceAll(ctx, ids)
+	now := e.now()
+	return e.sweep(ctx, func(q *db.Queries, after due) (page []due, err error) {
+		rows, err := q.OverdueActions(ctx, db.OverdueActionsParams{At: &now, AfterDeadline: after.deadline, AfterID: after.id, Page: sweepPage})
+		for _, row := range rows {
+			page = append(page, due{row.ID, *row.Deadline})
+		}
+		return page, err
+	})
 }
 
-// advanceAll advances each action once, those that moved until they do not. One that fails is logged and holds up none of
-// the others.
-func (e *Engine) advanceAll(ctx context.Context, ids []int64) (int, error) {
+// sweep advances page after page. The next page begins behind the last one, not at the front again: rows that do not move must
+// not keep a sweep from those behind them.
+func (e *Engine) sweep(ctx context.Context, read func(q *db.Queries, after due) ([]due, error)) (moved int, err error) {
+	after := due{deadline: time.Unix(0, 0)}
+	for {
+		page, err := read(db.New(e.Pool), after)
+		if err != nil {
+			return moved, fmt.Errorf("read open actions: %w", err)
+		}
+		n, err := e.advanceAll(ctx, page)
+		moved += n
+		if err != nil || len(page) < sweepPage {
+			return moved, err
+		}
+		after = page[len(page)-1]
+	}
+}
+
+// advanceAll advances each action until it does not move any more. One that fails is logged and holds up none of the others.
+func (e *Engine) advanceAll(ctx context.Context, actions []due) (int, error) {
 	var group errgroup.Group
 	group.SetLimit(sweepWorkers)
-	moved := make([]int, len(ids))
-	for i, id := range ids {
+	moved := make([]int, len(actions))
+	for i, action := range actions {
 		group.Go(func() error {
 			for ctx.Err() == nil {
-				progress, err := e.Advance(ctx, id)
+				progress, err := e.Advance(ctx, action.id)
 				if err != nil {
-					e.Log.WarnContext(ctx, "the sweep could not advance an action", "action", id, "error", err)
+					e.Log.WarnContext(ctx, "the sweep could not advance an action", "action", action.id, "error", err)
 				}
 				if progress != Moved {
 					return nil
@@ -69,7 +84,7 @@ func (e *Engine) advanceAll(ctx context.Context, ids []int64) (int, error) {
 			return nil
 		})
 	}
-	_ = group.Wait()
+	_ = group.Wait() // no error is ever returned to it
 	total := 0
 	for _, n := range moved {
 		total += n

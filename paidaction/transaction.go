@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,7 +51,7 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) err
 	}
 	// The caller's context may be over, and the rollback must go out all the same; after a commit it does nothing.
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if err := do(db.New(tx), tx); err != nil {
+	if err := guarded(do, db.New(tx), tx); err != nil {
 		if tx.Conn().IsClosed() {
 			return fmt.Errorf("%w: %w", errConnection, err)
 		}
@@ -65,6 +66,16 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) err
 		return fmt.Errorf("%w: %w", errUnknownCommit, err)
 	}
 	return nil
+}
+
+// guarded turns a panic in an action's own code into a fault: it undoes this transaction, and takes no other payment with it.
+func guarded(do func(q *db.Queries, tx pgx.Tx) error, q *db.Queries, tx pgx.Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do(q, tx)
 }
 
 // pause waits a few milliseconds, longer after each conflict, and differently in each process.

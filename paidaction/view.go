@@ -3,8 +3,11 @@ package paidaction
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
@@ -48,9 +51,15 @@ type Invoice struct {
 	cltvDelta uint32
 }
 
-// get reads an action. pgx.ErrNoRows is wrapped where there is none.
+// ErrNoAction says that there is no action with this id.
+var ErrNoAction = errors.New("there is no such action")
+
+// get reads an action. ErrNoAction is wrapped where there is none.
 func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
 	row, err := db.New(e.Pool).GetAction(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("read action %d: %w", id, ErrNoAction)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read action %d: %w", id, err)
 	}

@@ -291,23 +291,33 @@ func TestSideEffectsAreRepeatedUntilDone(t *testing.T) {
 
 func TestFoldsAreDrained(t *testing.T) {
 	t.Parallel()
-	left := []int{3, 2, 0}
-	drained := make(chan struct{})
+	w := newWorld(t)
+	worker, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := []int{3, 2, 0, 1}
+	worker.Fold(w.ctx, Fold{"test", func(context.Context, *db.Queries) (n int, err error) {
+		n, left = left[0], left[1:]
+		return n, nil
+	}})
+	if len(left) != 1 {
+		t.Errorf("%d rounds too few or too many", len(left)-1)
+	}
+	worker.Fold(w.ctx, Fold{"failing", func(ctx context.Context, q *db.Queries) (int, error) {
+		left = append(left, 0)
+		return 1, errors.New("no")
+	}})
+	if len(left) != 2 {
+		t.Error("a fold that fails was not left alone")
+	}
+}
+
+func TestBalancesAreFolded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(w *world, _ *paidaction.Config) {
 		w.config.Settings.FoldEvery = 20 * time.Millisecond
-		w.config.Folds = []Fold{
-			{"balances", func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, 1) }},
-			{"test", func(context.Context, *db.Queries) (int, error) {
-				if len(left) == 0 {
-					return 0, nil
-				}
-				n := left[0]
-				if left = left[1:]; n == 0 {
-					close(drained)
-				}
-				return n, nil
-			}},
-		}
+		w.config.Folds = []Fold{{"balances", func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, 1) }}}
 	})
 	w.started()
 	for range 3 {
@@ -315,7 +325,6 @@ func TestFoldsAreDrained(t *testing.T) {
 		w.pay(pa)
 		w.awaitState(pa.ID, paidaction.Paid)
 	}
-	<-drained
 	w.await("no unfolded balance", func() bool { return w.count(`SELECT count(*) FROM balance_delta`) == 0 })
 	if n, err := ledger.Balance(w.ctx, db.New(w.pool), ledger.RewardSats); err != nil || n != 3000 {
 		t.Errorf("rewards hold %d msat: %v", n, err)

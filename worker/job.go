@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
@@ -27,7 +26,7 @@ func (w *Worker) Do(ctx context.Context, job paidaction.Job, failures int) (agai
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, pgx.ErrNoRows):
+	case errors.Is(err, paidaction.ErrNoAction):
 		w.Log.ErrorContext(ctx, "a job names an action that does not exist", "job", job.Kind, "action", job.Action)
 		return 0
 	case errors.Is(err, errOwing) || ctx.Err() != nil:

@@ -149,9 +149,27 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
+// riverConnections are for River's own books: fetching, completing, scheduling.
+const riverConnections = 6
+
+// riverPool is a pool for River's own books: which job is fetched, which is done. Its commits do not wait for the disk: what a
+// crash of the database makes River forget is done again, and every job may be done again. That spares each payment a write
+// between the node's event and PAID. Jobs are never inserted here but in the transaction that decides them, on the main pool.
+func (w *Worker) riverPool(ctx context.Context) (*pgxpool.Pool, error) {
+	settings := w.Pool.Config()
+	settings.MaxConns = riverConnections
+	settings.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+	return pgxpool.NewWithConfig(ctx, settings)
+}
+
 // runJobs runs River until ctx ends.
 func (w *Worker) runJobs(ctx context.Context) error {
-	client, err := river.NewClient(riverpgxv5.New(w.Pool), &river.Config{
+	pool, err := w.riverPool(context.WithoutCancel(ctx)) // jobs finish their books while River stops
+	if err != nil {
+		return fmt.Errorf("make the pool of the job client: %w", err)
+	}
+	defer pool.Close()
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger:  quiet(w.Log),
 		Workers: w.workers(),
 		Queues: map[string]river.QueueConfig{

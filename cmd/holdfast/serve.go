@@ -81,12 +81,8 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	metrics := worker.NewMetrics(s.registry)
 	hooks := metrics.Hooks()
 	hooks.Changed = s.feed.Changed
-	settings, err := community.Settings{}.Defaults()
-	if err != nil {
-		return nil, err
-	}
 	s.engine, err = paidaction.New(paidaction.Config{
-		Pool: pool, Nodes: s.nodes, Jobs: jobs, Actions: community.Actions(settings), Secret: e.config.Key(), Log: e.log, Hooks: hooks,
+		Pool: pool, Nodes: s.nodes, Jobs: jobs, Actions: community.Actions(e.config.Prices.Community()), Secret: e.config.Key(), Log: e.log, Hooks: hooks,
 		Settings: paidaction.Settings{
 			InvoiceExpiry: e.config.InvoiceExpiry, CLTVDelta: e.config.CLTVDelta, HoldExpiryDelta: e.config.HoldExpiryDelta,
 			SafetyBlocks: e.config.SafetyBlocks, MaxPending: e.config.MaxPending,
@@ -96,7 +92,8 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		return nil, err
 	}
 	if e.config.Has("api") {
-		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Development: e.config.Development, Log: e.log})
+		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Development: e.config.Development,
+			Origins: e.config.Origins, TrustedProxies: e.config.TrustedProxies, Log: e.log})
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +167,7 @@ func (s *service) run(ctx context.Context) error {
 		s.log.WarnContext(ctx, "no Lightning node is configured: only balances can pay; set HOLDFAST_NODES")
 	}
 	err = group.Wait()
-	s.log.InfoContext(ctx, "stopped", "error", err)
+	s.log.InfoContext(ctx, "stopped")
 	return err
 }
 

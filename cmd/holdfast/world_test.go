@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -122,19 +123,28 @@ func (s *server) get(path string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// awaitReady waits until /readyz answers with this status.
-func (s *server) awaitReady(want int) (body string) {
+// await waits until ok says so.
+func (s *server) await(what string, ok func() bool) {
 	s.t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	var status int
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-again.C {
-		if status, body = s.get("/readyz"); status == want {
-			return body
+		if ok() {
+			return
 		}
 	}
-	s.t.Fatalf("/readyz answers %d %s, want %d", status, body, want)
-	return ""
+	s.t.Fatalf("waited in vain for %s", what)
+}
+
+// awaitReady waits until /readyz answers with this status.
+func (s *server) awaitReady(want int) (body string) {
+	s.t.Helper()
+	s.await(fmt.Sprint("/readyz with ", want), func() bool {
+		var status int
+		status, body = s.get("/readyz")
+		return status == want
+	})
+	return body
 }
 
 // newNode starts a simulated LND that can be reached over TCP, and returns the setting that names it.

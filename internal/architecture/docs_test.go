@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/vektah/gqlparser/v2"
+	gqlast "github.com/vektah/gqlparser/v2/ast"
 )
 
 var (
@@ -78,6 +81,29 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestDocumentsAskWhatTheSchemaAnswers validates each operation in the documents; one is one line.
+func TestDocumentsAskWhatTheSchemaAnswers(t *testing.T) {
+	t.Parallel()
+	schema, err := gqlparser.LoadSchema(&gqlast.Source{Name: "schema.graphql", Input: read(t, "schema.graphql")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, name := range documents(t) {
+		for _, block := range regexp.MustCompile("(?s)```graphql\n(.*?)```").FindAllStringSubmatch(read(t, name), -1) {
+			for line := range strings.Lines(block[1]) {
+				asked++
+				if _, err := gqlparser.LoadQueryWithRules(schema, line, nil); err != nil {
+					t.Errorf("%s asks %s%v", name, line, err)
+				}
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("no operation was found: does this test still look at the right place?")
 	}
 }
 

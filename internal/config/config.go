@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -33,6 +34,11 @@ type Config struct {
 	HoldExpiryDelta uint32        `help:"The nodes' holdexpirydelta, in blocks." default:"18"`
 	SafetyBlocks    uint32        `help:"Distance kept from the height at which a node gives a held payment back." default:"12"`
 	MaxPending      int64         `help:"Open invoices per payer at most." default:"100"`
+
+	Origins        []string       `help:"Further origins whose pages may open websockets, such as https://example.org, several with commas." placeholder:"ORIGIN"`
+	TrustedProxies []netip.Prefix `help:"Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, several with commas." placeholder:"NETWORK"`
+
+	Prices Prices `embed:""`
 
 	LogLevel  slog.Level `help:"debug, info, warn or error." default:"info"`
 	LogFormat string     `help:"text or json." enum:"text,json" default:"text"`
@@ -75,6 +81,8 @@ func (c *Config) Check() error {
 	refuse(c.CLTVDelta < c.HoldExpiryDelta+c.SafetyBlocks+24,
 		"A final CLTV of %d blocks leaves less than 24 to settle in: set HOLDFAST_CLTV_DELTA to %d or more (hold expiry delta %d + safety blocks %d + 24).",
 		c.CLTVDelta, c.HoldExpiryDelta+c.SafetyBlocks+24, c.HoldExpiryDelta, c.SafetyBlocks)
+	unfit := c.Prices.Community().Check()
+	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
 	return errors.Join(problems...)
 }

@@ -88,8 +88,8 @@ WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (deadline, id) > (@after_d
 ORDER BY deadline, id LIMIT @page;
 
 -- name: OverdueActions :many
-SELECT id FROM paid_action
-WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at
+SELECT id, deadline FROM paid_action
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at AND (deadline, id) > (@after_deadline::timestamptz, @after_id::bigint)
 ORDER BY deadline, id LIMIT @page;
 
 -- name: ActionsDueAtHeight :many

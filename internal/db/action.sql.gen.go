@@ -717,29 +717,41 @@ func (q *Queries) OpenHoldInvoices(ctx context.Context, node string) ([]OpenHold
 }
 
 const overdueActions = `-- name: OverdueActions :many
-SELECT id FROM paid_action
-WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= $1
-ORDER BY deadline, id LIMIT $2
+SELECT id, deadline FROM paid_action
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= $1 AND (deadline, id) > ($2::timestamptz, $3::bigint)
+ORDER BY deadline, id LIMIT $4
 `
 
 type OverdueActionsParams struct {
-	At   *time.Time
-	Page int32
+	At            *time.Time
+	AfterDeadline time.Time
+	AfterID       int64
+	Page          int32
 }
 
-func (q *Queries) OverdueActions(ctx context.Context, arg OverdueActionsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, overdueActions, arg.At, arg.Page)
+type OverdueActionsRow struct {
+	ID       int64
+	Deadline *time.Time
+}
+
+func (q *Queries) OverdueActions(ctx context.Context, arg OverdueActionsParams) ([]OverdueActionsRow, error) {
+	rows, err := q.db.Query(ctx, overdueActions,
+		arg.At,
+		arg.AfterDeadline,
+		arg.AfterID,
+		arg.Page,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []OverdueActionsRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i OverdueActionsRow
+		if err := rows.Scan(&i.ID, &i.Deadline); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -13,7 +13,8 @@ SELECT * FROM item WHERE id = $1 FOR NO KEY UPDATE;
 UPDATE item SET state = @state WHERE id = @id AND state <> @state;
 
 -- name: RepointItem :execrows
-UPDATE item SET state = 'PENDING', action_id = @action_id WHERE id = @id AND action_id = @previous;
+-- The item is as new as its attempt: one that failed, aged and was tried again counts as spam like any other (spec 05.19).
+UPDATE item SET state = 'PENDING', action_id = @action_id, created_at = @at WHERE id = @id AND action_id = @previous;
 
 -- name: ClaimFingerprint :execrows
 -- 0 rows: the same was posted a moment ago. One statement on one key decides, whoever comes at the same time.

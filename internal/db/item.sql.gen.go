@@ -672,17 +672,24 @@ func (q *Queries) NotificationsOf(ctx context.Context, arg NotificationsOfParams
 }
 
 const repointItem = `-- name: RepointItem :execrows
-UPDATE item SET state = 'PENDING', action_id = $1 WHERE id = $2 AND action_id = $3
+UPDATE item SET state = 'PENDING', action_id = $1, created_at = $2 WHERE id = $3 AND action_id = $4
 `
 
 type RepointItemParams struct {
 	ActionID int64
+	At       time.Time
 	ID       int64
 	Previous int64
 }
 
+// The item is as new as its attempt: one that failed, aged and was tried again counts as spam like any other (spec 05.19).
 func (q *Queries) RepointItem(ctx context.Context, arg RepointItemParams) (int64, error) {
-	result, err := q.db.Exec(ctx, repointItem, arg.ActionID, arg.ID, arg.Previous)
+	result, err := q.db.Exec(ctx, repointItem,
+		arg.ActionID,
+		arg.At,
+		arg.ID,
+		arg.Previous,
+	)
 	if err != nil {
 		return 0, err
 	}

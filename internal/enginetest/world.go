@@ -96,12 +96,8 @@ func on(t testing.TB, nodes paidaction.Nodes, clock *Clock, random io.Reader, se
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := community.Settings{}.Defaults()
-	if err != nil {
-		t.Fatal(err)
-	}
 	w.Engine, err = paidaction.New(paidaction.Config{
-		Pool: w.Pool, Nodes: nodes, Jobs: jobs{w.Clock}, Actions: append(community.Actions(s), more...),
+		Pool: w.Pool, Nodes: nodes, Jobs: jobs{w.Clock}, Actions: append(community.Actions(community.DefaultSettings()), more...),
 		Secret: make([]byte, 32), Now: w.Clock.Now, Random: random, Log: slog.New(slog.DiscardHandler), Settings: settings,
 		Hooks: paidaction.Hooks{
 			Conflict: func(string) { w.Faults.mu.Lock(); w.Faults.Conflicts++; w.Faults.mu.Unlock() },

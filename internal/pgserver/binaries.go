@@ -13,13 +13,12 @@ import (
 
 // places are where systems keep the programs of PostgreSQL, most of them not on PATH and most with the version in the name.
 var places = []string{
-	"/usr/lib/postgresql/*/bin",                       // Debian, Ubuntu
-	"/usr/pgsql-*/bin",                                // PostgreSQL's own packages for Fedora, RHEL
-	"/usr/lib/postgresql[0-9]*/bin",                   // openSUSE
-	"/usr/libexec/postgresql[0-9]*",                   // Alpine
-	"/opt/homebrew/opt/postgresql@*/bin",              // Homebrew on Apple silicon
-	"/usr/local/opt/postgresql@*/bin",                 // Homebrew on Intel
-	"/home/linuxbrew/.linuxbrew/opt/postgresql@*/bin", // Homebrew on Linux
+	"/usr/lib/postgresql/*/bin",          // Debian, Ubuntu
+	"/usr/pgsql-*/bin",                   // PostgreSQL's own packages for Fedora, RHEL
+	"/usr/lib/postgresql[0-9]*/bin",      // openSUSE
+	"/usr/libexec/postgresql[0-9]*",      // Alpine
+	"/opt/homebrew/opt/postgresql@*/bin", // Homebrew on Apple silicon
+	"/usr/local/opt/postgresql@*/bin",    // Homebrew on Intel
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 	"/usr/local/pgsql/bin", // built from source
 	"/usr/bin",             // Fedora, Arch, FreeBSD; also where PATH is bare

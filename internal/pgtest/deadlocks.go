@@ -1,11 +1,44 @@
 package pgtest
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
+
+// refuseDeadlocks fails a test in whose database PostgreSQL has broken a deadlock.
+func refuseDeadlocks(t testing.TB, admin *pgx.Conn, database string) {
+	// Connections report when they have ended, which is a moment after they were closed.
+	deadline := time.NewTimer(3 * time.Second)
+	defer deadline.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		var open, deadlocks int64
+		err := admin.QueryRow(context.WithoutCancel(t.Context()), `
+			SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'),
+			       (SELECT deadlocks FROM pg_stat_database WHERE datname = $1)`, database).Scan(&open, &deadlocks)
+		if err != nil {
+			t.Errorf("count deadlocks: %v", err)
+			return
+		}
+		if deadlocks > 0 {
+			t.Errorf("PostgreSQL has broken %d deadlocks", deadlocks)
+			return
+		}
+		if open == 0 {
+			return
+		}
+		select {
+		case <-deadline.C:
+			return
+		case <-again.C:
+		}
+	}
+}
 
 // Deadlocks is how many deadlocks PostgreSQL has broken in the database of this pool. It closes the pool's connections first
 // (the pool makes new ones), since a connection reports its count when it ends, and otherwise up to ten seconds late. So the

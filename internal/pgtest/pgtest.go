@@ -23,12 +23,15 @@ import (
 // New returns a pool on a fresh database, which is closed and dropped when the test ends. Connections that the code under test
 // left open then are cut. The database of a failed test stays for a look at it as long as the server lives; its DSN is in the
 // test's log.
+//
+// A deadlock in that database fails the test, whatever the test is about: the code's own retries would hide it.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	return open(t, migrated{})
+	return open(t, migrated{}, refuseDeadlocks)
 }
 
-func open(t testing.TB, migrator pgtestdb.Migrator) *pgxpool.Pool {
+// open makes the database. Each of after looks at it once the pool is closed and before it is dropped.
+func open(t testing.TB, migrator pgtestdb.Migrator, after ...func(t testing.TB, admin *pgx.Conn, database string)) *pgxpool.Pool {
 	t.Helper()
 	dsn, err := adminDSN(t.Context())
 	if err != nil {
@@ -57,6 +60,20 @@ func open(t testing.TB, migrator pgtestdb.Migrator) *pgxpool.Pool {
 		case <-closed:
 		case <-time.After(5 * time.Second):
 			t.Error("a connection of the test's pool was never given back")
+		}
+		if len(after) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		conn, err := pgx.ConnectConfig(ctx, admin)
+		if err != nil {
+			t.Errorf("look at the test's database: %v", err)
+			return
+		}
+		defer conn.Close(ctx)
+		for _, look := range after {
+			look(t, conn, database.Database)
 		}
 	})
 	return pool

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/peterldowns/pgtestdb"
 )
 
@@ -62,12 +63,9 @@ func TestMigrationsAreApplied(t *testing.T) {
 	}
 }
 
-func TestDeadlocksAreCounted(t *testing.T) {
-	pool := open(t, oneTable{})
-	if got := Deadlocks(t, pool); got != 0 {
-		t.Fatalf("%d deadlocks in a new database", got)
-	}
-
+// deadlock makes PostgreSQL break exactly one.
+func deadlock(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
 	// Two transactions take the same two rows in opposite order; the meeting makes sure that each has its first.
 	var meeting, over sync.WaitGroup
 	meeting.Add(2)
@@ -88,11 +86,51 @@ func TestDeadlocksAreCounted(t *testing.T) {
 	}
 	over.Wait()
 
-	var deadlock *pgconn.PgError
-	if err := errors.Join(failures...); !errors.As(err, &deadlock) || deadlock.Code != "40P01" {
+	var broken *pgconn.PgError
+	if err := errors.Join(failures...); !errors.As(err, &broken) || broken.Code != "40P01" {
 		t.Fatalf("want one deadlock, got %v", err)
 	}
+}
+
+func TestDeadlocksAreCounted(t *testing.T) {
+	pool := open(t, oneTable{})
+	if got := Deadlocks(t, pool); got != 0 {
+		t.Fatalf("%d deadlocks in a new database", got)
+	}
+
+	deadlock(t, pool)
 	if got := Deadlocks(t, pool); got != 1 {
 		t.Errorf("counted %d deadlocks, want 1", got)
+	}
+}
+
+// record is a test that only writes down that it failed.
+type record struct {
+	testing.TB
+	failed bool
+}
+
+func (r *record) Errorf(string, ...any) { r.failed = true }
+
+func TestADeadlockFailsTheTest(t *testing.T) {
+	pool := open(t, oneTable{})
+	dsn, err := adminDSN(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	database := pool.Config().ConnConfig.Database
+	before, after := &record{TB: t}, &record{TB: t}
+	pool.Reset()
+	refuseDeadlocks(before, admin, database)
+	deadlock(t, pool)
+	pool.Reset()
+	refuseDeadlocks(after, admin, database)
+	if before.failed || !after.failed {
+		t.Errorf("failed without a deadlock: %t; with one: %t", before.failed, after.failed)
 	}
 }

@@ -3,21 +3,29 @@ package devnet
 import (
 	"context"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"os"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
-	"time"
 )
+
+// errNotWritten means that LND has made the file of a macaroon and not written into it yet.
+var errNotWritten = errors.New("the macaroon is still empty")
 
 // dial prepares a connection to a node. It fails only if a file cannot be read; whether the node answers shows in the calls.
 func dial(address, tlsCert, macaroon string) (*grpc.ClientConn, error) {
-	transport, err := credentials.NewClientTLSFromFile(tlsCert, "")
+	permit, err := os.ReadFile(macaroon)
 	if err != nil {
 		return nil, err
 	}
-	permit, err := os.ReadFile(macaroon)
+	if len(permit) == 0 {
+		return nil, fmt.Errorf("%s: %w", macaroon, errNotWritten)
+	}
+	transport, err := credentials.NewClientTLSFromFile(tlsCert, "")
 	if err != nil {
 		return nil, err
 	}

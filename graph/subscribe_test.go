@@ -1,0 +1,265 @@
+package graph_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"go.uber.org/goleak"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+const follow = `subscription($id: ID!, $s: String) { paidActionUpdated(id: $id, secret: $s) {
+	id state __typename failure { code } ... on ItemCreateAction { result { item { id state title } } } } }`
+
+// holdPost asks for a post by hold invoice, and returns what it takes to follow it.
+func (a *api) holdPost(as person, title string) (v vars, id int64, bolt11 string) {
+	a.Helper()
+	r := a.Want(as, `mutation($t: String!) { createPost(title: $t, paymentMethod: PESSIMISTIC) { id secret state invoice { bolt11 } } }`, vars{"t": title})
+	text := r.text("createPost", "id")
+	return vars{"id": text, "s": r.at("createPost", "secret")}, number(a.TB, text), r.text("createPost", "invoice", "bolt11")
+}
+
+// The present state first, then each change until the end: over a websocket and over server-sent events, known and anonymous.
+func TestSubscription(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for _, as := range []person{nobody, a.Person("payer", 0, 0)} {
+		v, id, bolt11 := a.holdPost(as, "followed")
+		s, e := a.Socket(as), a.Events(as, follow, v)
+		s.Subscribe("1", follow, v)
+		s.WantState("1", "PENDING_HELD")
+		e.WantState("PENDING_HELD")
+		a.PayInvoice(bolt11)
+		a.Advance(id)
+		s.WantState("1", "HELD")
+		e.WantState("HELD")
+		a.Advance(id)
+		r := s.next("1")
+		if r.text("paidActionUpdated", "state") != "PAID" || r.text("paidActionUpdated", "result", "item", "state") != "PAID" {
+			t.Errorf("%s", r.Raw)
+		}
+		e.WantState("PAID")
+		s.WantComplete("1")
+		e.WantComplete()
+
+		// What has ended comes once, and ends.
+		s.Subscribe("2", follow, v)
+		s.WantState("2", "PAID")
+		s.WantComplete("2")
+		a.Clock.Advance(time.Hour)
+	}
+}
+
+// Others cannot listen, nor learn that there is something to listen to.
+func TestSubscriptionOfOthers(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer, other := a.Person("payer", 0, 0), a.Person("other", 0, 0)
+	v, _, _ := a.holdPost(payer, "mine")
+	for _, as := range []person{other, nobody} {
+		s := a.Socket(as)
+		s.Subscribe("1", follow, v)
+		if r := s.next("1"); r.code() != "NOT_FOUND" {
+			t.Errorf("%s", r.Raw)
+		}
+		s.WantComplete("1")
+		if _, r := a.Events(as, follow, v).Next(); r.code() != "NOT_FOUND" {
+			t.Errorf("%s", r.Raw)
+		}
+	}
+	// A connection serves queries and mutations too, and refuses as HTTP does.
+	s := a.Socket(payer)
+	s.Subscribe("q", `{ me { user { name } } }`, nil)
+	if r := s.next("q"); r.text("me", "user", "name") != "payer" {
+		t.Errorf("%s", r.Raw)
+	}
+	s.WantComplete("q")
+	s.Subscribe("m", `mutation { donate(sats: 0) { id } }`, nil)
+	if r := s.next("m"); r.code() != "INVALID_AMOUNT" {
+		t.Errorf("%s", r.Raw)
+	}
+}
+
+// Who does not read holds up nobody, and finds the last state when they do.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 0, 0)
+	v, id, bolt11 := a.holdPost(payer, "slow")
+	slow, quick := a.Socket(payer), a.Socket(payer)
+	slow.Subscribe("1", follow, v)
+	quick.Subscribe("1", follow, v)
+	quick.WantState("1", "PENDING_HELD")
+	for range 10_000 {
+		a.Feed.changed(id) // returns at once, whoever reads
+	}
+	a.PayInvoice(bolt11)
+	a.Advance(id)
+	quick.WantState("1", "HELD")
+	a.Advance(id)
+	quick.WantState("1", "PAID")
+	quick.WantComplete("1")
+	for last := ""; last != "PAID"; {
+		last = slow.next("1").text("paidActionUpdated", "state")
+	}
+	slow.WantComplete("1")
+}
+
+// A key that was revoked ends what it had opened.
+func TestRevokedKeyEndsSubscription(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.RecheckKeys = time.Minute })
+	payer := a.Person("payer", 0, 0)
+	v, id, _ := a.holdPost(payer, "revoked")
+	s, e := a.Socket(payer), a.Events(payer, follow, v)
+	s.Subscribe("1", follow, v)
+	s.WantState("1", "PENDING_HELD")
+	e.WantState("PENDING_HELD")
+	if _, err := db.New(a.Pool).RevokeKey(a.Ctx, db.RevokeKeyParams{At: new(a.Clock.Now()), KeyHash: graph.HashKey(payer.Key)}); err != nil {
+		t.Fatal(err)
+	}
+	a.Clock.Advance(2 * time.Minute)
+	a.Feed.changed(id)
+	if m, err := s.read(); err != nil || m.Type != "error" || !strings.Contains(string(m.Payload), "UNAUTHENTICATED") {
+		t.Errorf("%+v %s, %v", m, m.Payload, err)
+	}
+	e.WantComplete()
+	s.Subscribe("2", `{ me { creditsMsat } }`, nil)
+	if r := s.next("2"); r.code() != "UNAUTHENTICATED" {
+		t.Errorf("%s", r.Raw)
+	}
+}
+
+// A database that is away for a moment ends no subscription.
+func TestSubscriptionOutlivesFaults(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 0, 0)
+	v, id, bolt11 := a.holdPost(payer, "outlives")
+	s := a.Socket(payer)
+	s.Subscribe("1", follow, v)
+	s.WantState("1", "PENDING_HELD")
+	if _, err := a.Pool.Exec(a.Ctx, `ALTER TABLE invoice RENAME TO away`); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(a.Log.String(), "a subscription could not look") && a.Ctx.Err() == nil {
+		a.Feed.changed(id)
+	}
+	if _, err := a.Pool.Exec(a.Ctx, `ALTER TABLE away RENAME TO invoice`); err != nil {
+		t.Fatal(err)
+	}
+	a.PayInvoice(bolt11)
+	a.Advance(id)
+	s.WantState("1", "HELD")
+}
+
+func TestWebsocketDoor(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) {
+		c.Origins = []string{"https://friend.example"}
+		c.Limits.Operations = 2
+		c.Limits.Body = 1000
+	})
+	payer := a.Person("payer", 0, 0)
+	for name, c := range map[string]struct {
+		header http.Header
+		status int
+	}{
+		"a program":     {http.Header{}, http.StatusSwitchingProtocols},
+		"our own page":  {http.Header{"Origin": {a.URL}}, http.StatusSwitchingProtocols},
+		"a friend":      {http.Header{"Origin": {"https://friend.example"}}, http.StatusSwitchingProtocols},
+		"a stranger":    {http.Header{"Origin": {"https://stranger.example"}}, http.StatusForbidden},
+		"a sandbox":     {http.Header{"Origin": {"null"}}, http.StatusForbidden},
+		"a known key":   {http.Header{"Authorization": {"Bearer " + payer.Key}}, http.StatusSwitchingProtocols},
+		"a unknown key": {http.Header{"Authorization": {"Bearer hf_unknown"}}, http.StatusUnauthorized},
+	} {
+		_, resp, err := a.dial(c.header)
+		if resp == nil || resp.StatusCode != c.status {
+			t.Errorf("%s: %v, want %d (%v)", name, resp, c.status, err)
+		}
+	}
+	req, err := http.NewRequestWithContext(a.Ctx, http.MethodGet, a.URL+"/graphql", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Upgrade", "websocket")
+	req.Header.Set("Sec-WebSocket-Protocol", "graphql-ws")
+	if r := a.Send(req); r.Status != http.StatusBadRequest || r.code() != "INVALID_INPUT" {
+		t.Errorf("an old protocol: %d %s", r.Status, r.Raw)
+	}
+
+	// An unknown key in the first message.
+	s, _, err := a.dial(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.send(message{Type: "connection_init", Payload: encode(t, map[string]string{"Authorization": "Bearer hf_unknown"})})
+	m, err := s.read()
+	for err == nil {
+		m, err = s.read()
+	}
+	if websocket.CloseStatus(err) != 4401 {
+		t.Errorf("%+v, %v", m, err)
+	}
+
+	// So many operations at once, and no more.
+	s = a.Socket(payer)
+	v, _, _ := a.holdPost(payer, "limits")
+	for _, id := range []string{"1", "2"} {
+		s.Subscribe(id, follow, v)
+		s.WantState(id, "PENDING_HELD")
+	}
+	s.Subscribe("3", follow, v)
+	if r := s.next("3"); r.code() != "OPERATION_LIMIT_EXCEEDED" {
+		t.Errorf("%s", r.Raw)
+	}
+	s.WantComplete("3")
+
+	// A message that is too large ends the connection.
+	s = a.Socket(payer)
+	s.Subscribe("1", "{ me { creditsMsat } } #"+strings.Repeat("x", 2000), nil)
+	if m, err := s.read(); err == nil {
+		t.Errorf("%+v", m)
+	}
+}
+
+// Shutting down ends every subscription, and leaves no goroutine behind. Not parallel: it counts goroutines.
+func TestShutdown(t *testing.T) {
+	a := serve(t)
+	payer := a.Person("payer", 0, 0)
+	v, _, _ := a.holdPost(payer, "shutdown")
+	a.Want(payer, `{ items { nodes { author { name } } } }`, nil)
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	before := goleak.IgnoreCurrent()
+
+	s, e := a.Socket(payer), a.Events(payer, follow, v)
+	left := a.Socket(payer)
+	for _, s := range []*socket{s, left} {
+		s.Subscribe("1", follow, v)
+		s.WantState("1", "PENDING_HELD")
+	}
+	e.WantState("PENDING_HELD")
+	if err := left.conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Errorf("leave: %v", err)
+	}
+	a.Stop()
+	for {
+		if _, err := s.read(); err != nil {
+			break
+		}
+	}
+	for {
+		if name, _ := e.Next(); name == "" || name == "complete" {
+			break
+		}
+	}
+	e.cancel()
+	_ = s.conn.CloseNow()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	goleak.VerifyNone(t, before)
+}

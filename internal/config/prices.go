@@ -1,0 +1,29 @@
+package config
+
+import (
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Prices are the amounts and percentages of the community's formulas; their defaults are those of community.DefaultSettings.
+type Prices struct {
+	PostCost        int64         `help:"Price of a post outside any territory, in msat." default:"1000"`
+	CommentCost     int64         `help:"Price of a comment outside any territory, in msat." default:"1000"`
+	AnonymousFactor int64         `help:"How much dearer posting is without signing in." default:"10"`
+	SpamWindow      time.Duration `help:"Own posts within it make the next one ten times dearer." default:"10m"`
+	DuplicateWindow time.Duration `help:"The same text again within it is refused." default:"10m"`
+	SybilPct        int           `help:"Percent of a zap that do not go to the author." default:"30"`
+	RewardsPct      int           `help:"Percent of a fee that go to the rewards pool; the rest is the founder's." default:"30"`
+	MaxZap          int64         `help:"Largest zap, in msat." default:"1000000000"`
+}
+
+// Community are the prices as the community takes them.
+func (p Prices) Community() community.Settings {
+	return community.Settings{
+		PostCost: paidaction.Msat(p.PostCost), CommentCost: paidaction.Msat(p.CommentCost), AnonymousFactor: p.AnonymousFactor,
+		SpamWindow: p.SpamWindow, DuplicateWindow: p.DuplicateWindow, SybilPct: p.SybilPct, RewardsPct: p.RewardsPct,
+		MaxZap: paidaction.Msat(p.MaxZap),
+	}
+}

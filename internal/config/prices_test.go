@@ -1,0 +1,36 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+)
+
+// The defaults stand in two places, since flags want theirs as text: they are the same.
+func TestDefaultPricesAreTheCommunitys(t *testing.T) {
+	t.Parallel()
+	var c Config
+	parser, err := kong.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Prices.Community(); got != community.DefaultSettings() {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestImpossiblePricesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Prices{
+		{SybilPct: 101}, {RewardsPct: -1}, {PostCost: -1}, {MaxZap: 1},
+	} {
+		if p.Community().Check() == nil {
+			t.Errorf("%+v was accepted", p)
+		}
+	}
+}

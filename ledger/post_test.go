@@ -1,0 +1,183 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"pgregory.net/rapid"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+var at = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// books is a ledger with some users.
+type books struct {
+	testing.TB
+	pool  *pgxpool.Pool
+	users []int64
+}
+
+func open(t testing.TB, users int) *books {
+	t.Helper()
+	b := &books{TB: t, pool: pgtest.New(t)}
+	for i := range users {
+		id, err := db.New(b.pool).InsertUser(t.Context(), db.InsertUserParams{Name: fmt.Sprint("user_", i), CreatedAt: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.users = append(b.users, id)
+	}
+	return b
+}
+
+// post books transfers in a transaction of their own.
+func (b *books) post(transfers ...ledger.Transfer) error {
+	return pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error { return ledger.Post(b.Context(), db.New(tx), nil, at, transfers) })
+}
+
+func (b *books) fold() error {
+	return pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
+		_, err := ledger.Fold(b.Context(), db.New(tx), 100)
+		return err
+	})
+}
+
+func (b *books) balance(a ledger.Account) int64 {
+	b.Helper()
+	n, err := ledger.Balance(b.Context(), db.New(b.pool), a)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// Any sequence of transfers and folds, against a model that is a map: balances agree at every step, no user goes below zero,
+// and what is refused changes nothing.
+func TestBooksAgreeWithAModel(t *testing.T) {
+	t.Parallel()
+	b := open(t, 3)
+	model := map[ledger.Account]int64{}
+	accounts := []ledger.Account{ledger.Lightning, ledger.RewardSats}
+	for _, u := range b.users {
+		accounts = append(accounts, ledger.UserSats(u))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		t.Repeat(map[string]func(*rapid.T){
+			"transfer": func(t *rapid.T) {
+				from, to := rapid.SampledFrom(accounts).Draw(t, "from"), rapid.SampledFrom(accounts).Draw(t, "to")
+				msat := rapid.Int64Range(-5, 1000).Draw(t, "msat")
+				err := b.post(ledger.Transfer{From: from, To: to, Msat: msat, Reason: "test"})
+				possible := msat > 0 && from != to
+				enough := from.Owner() == 0 || model[from] >= msat
+				switch {
+				case possible && enough && err != nil:
+					t.Fatal(err)
+				case possible && !enough && !errors.Is(err, ledger.ErrInsufficient):
+					t.Fatalf("%d msat of %d: %v", msat, model[from], err)
+				case !possible && err == nil:
+					t.Fatalf("%d msat from %s to %s was booked", msat, from, to)
+				}
+				if err == nil {
+					model[from] -= msat
+					model[to] += msat
+				}
+			},
+			"fold": func(t *rapid.T) {
+				if err := b.fold(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"": func(t *rapid.T) {
+				for _, a := range accounts {
+					if got := b.balance(a); got != model[a] {
+						t.Fatalf("%s holds %d, the model %d", a, got, model[a])
+					}
+				}
+			},
+		})
+	})
+}
+
+// spec 05.6, 05.18: spending at once, while money comes in and is folded in, spends nothing twice and loses nothing.
+func TestSpendingAtOnceSpendsNothingTwice(t *testing.T) {
+	t.Parallel()
+	b := open(t, 2)
+	rich, poor := ledger.UserCredits(b.users[0]), ledger.UserCredits(b.users[1])
+	const payments, each, covered = 60, 10, 25
+	var spent, refused int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range covered {
+		wg.Go(func() {
+			if err := b.post(ledger.Transfer{From: ledger.IssuedCredits, To: poor, Msat: each, Reason: "in"}); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if err := b.fold(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range payments {
+		wg.Go(func() {
+			err := b.post(ledger.Transfer{From: poor, To: rich, Msat: each, Reason: "out"})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				spent++
+			case errors.Is(err, ledger.ErrInsufficient):
+				refused++
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := b.balance(poor); got != int64(each*(covered-spent)) || got < 0 {
+		t.Errorf("%d msat left after %d of %d payments", got, spent, payments)
+	}
+	if got := b.balance(rich); got != int64(each*spent) || spent+refused != payments {
+		t.Errorf("%d msat arrived of %d payments; %d were refused", got, spent, refused)
+	}
+}
+
+// What the code refuses, the database refuses too.
+func TestDatabaseGuardsTheBooks(t *testing.T) {
+	t.Parallel()
+	b := open(t, 1)
+	user := int64(ledger.UserSats(b.users[0]))
+	if err := b.post(ledger.Transfer{From: ledger.Lightning, To: ledger.UserSats(b.users[0]), Msat: 5, Reason: "in"}); err != nil {
+		t.Fatal(err)
+	}
+	for sql, code := range map[string]string{
+		`UPDATE account SET balance = -1 WHERE id = $1`:                                                                             "23514",
+		`INSERT INTO balance_delta (account_id, msat) VALUES ($1, -1)`:                                                              "23514",
+		`INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES (0, $1, 0, 'x', now())`:                            "23514",
+		`INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES ($1::bigint, $1::bigint, 1, 'x', now())`:           "23514",
+		`INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES ($1::bigint, $1::bigint + 1, 1, 'credits', now())`: "23514",
+		`UPDATE posting SET msat = 6 WHERE to_account = $1`:                                                                         "HF002",
+		`DELETE FROM posting WHERE to_account = $1`:                                                                                 "HF002",
+		`INSERT INTO account (id) VALUES ($1::bigint + 2)`:                                                                          "23514",
+	} {
+		var pg *pgconn.PgError
+		if _, err := b.pool.Exec(t.Context(), sql, user); !errors.As(err, &pg) || pg.Code != code {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	if got := b.balance(ledger.UserSats(b.users[0])); got != 5 {
+		t.Errorf("balance %d", got)
+	}
+}

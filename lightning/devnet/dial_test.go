@@ -1,0 +1,20 @@
+package devnet
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A connection keeps its macaroon: one that was read between LND's making of the file and its writing would never be let in.
+func TestDialRefusesAMacaroonThatIsStillEmpty(t *testing.T) {
+	t.Parallel()
+	macaroon := filepath.Join(t.TempDir(), "admin.macaroon")
+	if err := os.WriteFile(macaroon, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial("127.0.0.1:1", "", macaroon); !errors.Is(err, errNotWritten) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,137 @@
+package paidaction_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// cut is a way to lose one commit: its connection breaks before the server has heard of it, or after it has done it.
+type cut struct {
+	armed atomic.Bool
+	after bool
+}
+
+type cutConn struct {
+	net.Conn
+	cut    *cut
+	broken bool
+}
+
+var errCut = errors.New("the connection was cut")
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("commit\x00")) && c.cut.armed.CompareAndSwap(true, false) {
+		c.broken = true
+		if !c.cut.after {
+			_ = c.Close()
+			return 0, errCut
+		}
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *cutConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b) // the server has answered: the commit is done
+	if c.broken {
+		_ = c.Close()
+		return 0, errCut
+	}
+	return n, err
+}
+
+// cutting is the world's engine on connections that can be cut.
+func cutting(w *enginetest.World, after bool) (*paidaction.Engine, *cut) {
+	w.Helper()
+	c := &cut{after: after}
+	settings := w.Pool.Config()
+	settings.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &cutConn{Conn: conn, cut: c}, err
+	}
+	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(pool.Close)
+	config := w.Engine.Config
+	config.Pool = pool
+	engine, err := paidaction.New(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return engine, c
+}
+
+// The commit happened and its answer was lost: the row says so, and the caller learns that it is paid.
+func TestCommitWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 100*sat, 0)
+	engine, c := cutting(w, true)
+	c.armed.Store(true)
+	pa, err := engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Caller: enginetest.Caller(user)})
+	if err != nil || pa.State != paidaction.Paid || c.armed.Load() {
+		t.Fatalf("%+v, %v", pa, err)
+	}
+	w.WantBalance(ledger.UserCredits(user), 90*sat)
+	w.WantConserved()
+}
+
+// The commit never arrived. That no row is there proves nothing (it might still come), so the caller is told what is true:
+// it is not known. The same key then makes it happen once.
+func TestCommitThatNeverArrived(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 100*sat, 0)
+	engine, c := cutting(w, false)
+	request := paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Key: "key", Caller: enginetest.Caller(user)}
+	c.armed.Store(true)
+	_, err := engine.Pay(w.Ctx, request)
+	w.WantRefusal(err, paidaction.CodeUnknownOutcome)
+	w.WantBalance(ledger.UserCredits(user), 100*sat)
+	for range 2 {
+		if pa, err := engine.Pay(w.Ctx, request); err != nil || pa.State != paidaction.Paid {
+			t.Fatalf("%+v, %v", pa, err)
+		}
+	}
+	w.WantBalance(ledger.UserCredits(user), 90*sat)
+	w.WantConserved()
+}
+
+// The same in the middle of an action's way: whoever comes next finds out what is true.
+func TestStepWhoseCommitWasLost(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		w := enginetest.New(t, paidaction.Settings{})
+		pa := donate(w, 0, "")
+		if err := w.Node.Pay(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+		engine, c := cutting(w, after)
+		c.armed.Store(true)
+		if _, err := engine.Advance(w.Ctx, pa.ID); err == nil {
+			t.Error("a lost commit was taken for a step")
+		}
+		for range 2 {
+			if _, err := engine.Advance(w.Ctx, pa.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Drain()
+		w.WantState(pa.ID, paidaction.Paid)
+		w.WantBalance(ledger.RewardSats, 10*sat)
+		w.WantConserved()
+	}
+}
