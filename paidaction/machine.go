@@ -26,14 +26,16 @@ const (
 // Effect is what the transaction of a step does beside moving the state.
 type Effect string
 
-// The effects. What each does is in effect.go, one function each.
+// The effects. What the first ones do is in pay.go, effect.go and retry.go; those of the wrapped and the outgoing flow are
+// named before the engine opens these flows.
 const (
 	Nothing       Effect = ""
 	PerformAndPay Effect = "perform, debit, onPaid" // all at once, from a balance
 	PerformAction Effect = "perform"                // as pending: it counts only once it is paid
-	BookAndFinish Effect = "book the money, onPaid" //
-	UndoIfDone    Effect = "onFail if performed"    //
-	HandOver      Effect = "begin the successor"    //
+	BookAndFinish Effect = "book the money, onPaid" // what was received, to those it is for
+	UndoIfDone    Effect = "onFail if performed"    // nothing was booked yet, so there is no money to move
+	HandOver      Effect = "begin the successor"    // in the same transaction as the successor's first step
+
 	ClaimForward  Effect = "claim the outgoing payment, perform for the anonymous"
 	StorePreimage Effect = "store the preimage"
 	DebitAndClaim Effect = "debit, claim the outgoing payment"
