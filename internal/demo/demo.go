@@ -37,9 +37,6 @@ type Summary struct {
 // InvoiceExpiry is how long payers have in the demo: long enough for a restart of any part, short enough to watch one expire.
 const InvoiceExpiry = 25 * time.Second
 
-// eventToPaidGoalMS is what the median should stay under, in milliseconds.
-const eventToPaidGoalMS = 25
-
 // flowTimeout is for one flow, an expiry and a restart included.
 const flowTimeout = 90 * time.Second
 
@@ -151,13 +148,11 @@ func (d *Demo) latency(ctx context.Context, s *Summary) error {
 	slices.Sort(took)
 	ms := func(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
 	s.EventToPaidP50MS, s.EventToPaidMaxMS, s.EventToPaidSample = ms(took[samples/2]), ms(took[samples-1]), samples
-	verdict := "as it should be: under 25 ms"
-	if s.EventToPaidP50MS >= eventToPaidGoalMS {
-		// A figure, not a flow: it says as much about what else the machine does. It is shown, and fails nothing.
-		verdict = "TOO SLOW: it should be under 25 ms where the machine has nothing else to do"
+	fmt.Fprintf(d.out, "\nFrom the node's settled event to PAID at a subscriber: median %.1f ms, longest %.1f ms, of %d zaps\n",
+		s.EventToPaidP50MS, s.EventToPaidMaxMS, samples)
+	if s.EventToPaidP50MS >= 25 {
+		s.OK = false
 	}
-	fmt.Fprintf(d.out, "\nFrom the node's settled event to PAID at a subscriber: median %.1f ms, longest %.1f ms, of %d zaps (%s)\n",
-		s.EventToPaidP50MS, s.EventToPaidMaxMS, samples, verdict)
 	return nil
 }
 
