@@ -30,10 +30,6 @@ var (
 	ErrInvoiceSettled = errors.New("the invoice is settled")
 	// ErrInvoiceCanceled: the invoice was cancelled, and what was held given back.
 	ErrInvoiceCanceled = errors.New("the invoice is cancelled")
-	// ErrPaymentExists: the node was given this payment before: track it.
-	ErrPaymentExists = errors.New("the node was given this payment before")
-	// ErrPaymentNotFound: the node does not know the payment. Never taken for a failure (spec 01 §1.6).
-	ErrPaymentNotFound = errors.New("the node does not know this payment")
 	// ErrNotPermitted: the macaroon does not allow the call.
 	ErrNotPermitted = errors.New("the macaroon does not allow this")
 )
@@ -47,10 +43,10 @@ func meaningOf(err error) error {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.ResourceExhausted:
 		return ErrUnreachable
 	case codes.AlreadyExists: // SendPaymentV2 alone
-		return ErrPaymentExists
+		return paidaction.ErrPaymentExists
 	case codes.NotFound: // LookupInvoice and TrackPaymentV2: told apart below
 		if strings.Contains(answer.Message(), paymentsdb.ErrPaymentNotInitiated.Error()) {
-			return ErrPaymentNotFound
+			return paidaction.ErrPaymentNotFound
 		}
 		return paidaction.ErrInvoiceNotFound
 	case codes.PermissionDenied, codes.Unauthenticated:

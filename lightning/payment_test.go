@@ -14,24 +14,24 @@ import (
 )
 
 // outgoing is an invoice that the fake node is going to pay, and how.
-func outgoing(t *testing.T, c *lightning.Client, r paidaction.InvoiceRequest) lightning.PaymentRequest {
+func outgoing(t *testing.T, c *lightning.Client, r paidaction.InvoiceRequest) paidaction.PaymentRequest {
 	t.Helper()
 	bolt11, err := c.OpenInvoice(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lightning.PaymentRequest{Bolt11: bolt11, FeeLimit: 1_000, Timeout: 30 * time.Second, MaxParts: 4, CLTVLimit: 500}
+	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 1_000, Timeout: 30 * time.Second, MaxParts: 4, CLTVLimit: 500}
 }
 
-func collect(into *[]lightning.PaymentUpdate) func(lightning.PaymentUpdate) error {
-	return func(u lightning.PaymentUpdate) error {
+func collect(into *[]paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
+	return func(u paidaction.PaymentUpdate) error {
 		*into = append(*into, u)
 		return nil
 	}
 }
 
-func states(updates []lightning.PaymentUpdate) []lightning.PaymentState {
-	var s []lightning.PaymentState
+func states(updates []paidaction.PaymentUpdate) []paidaction.PaymentState {
+	var s []paidaction.PaymentState
 	for _, u := range updates {
 		s = append(s, u.State)
 	}
@@ -54,12 +54,12 @@ func TestPay(t *testing.T) {
 		}},
 		&lnrpc.Payment{Status: lnrpc.Payment_SUCCEEDED, ValueMsat: 123_456, FeeMsat: 77, PaymentPreimage: hex.EncodeToString(r.Preimage[:])},
 	)
-	var updates []lightning.PaymentUpdate
+	var updates []paidaction.PaymentUpdate
 	if err := c.Pay(t.Context(), pay, collect(&updates)); err != nil {
 		t.Fatal(err)
 	}
-	want := []lightning.PaymentState{
-		lightning.PaymentInFlight, lightning.PaymentInFlight, lightning.PaymentInFlight, lightning.PaymentSucceeded,
+	want := []paidaction.PaymentState{
+		paidaction.PaymentInFlight, paidaction.PaymentInFlight, paidaction.PaymentInFlight, paidaction.PaymentSucceeded,
 	}
 	if !slices.Equal(states(updates), want) {
 		t.Fatalf("%+v", updates)
@@ -75,10 +75,10 @@ func TestPay(t *testing.T) {
 		sent.CltvLimit != 500 || sent.NoInflightUpdates || sent.Cancelable || len(sent.PaymentHash) != 0 {
 		t.Fatalf("%+v", sent)
 	}
-	if err := c.Pay(t.Context(), pay, collect(&updates)); !errors.Is(err, lightning.ErrPaymentExists) {
+	if err := c.Pay(t.Context(), pay, collect(&updates)); !errors.Is(err, paidaction.ErrPaymentExists) {
 		t.Fatalf("paying twice: %v", err)
 	}
-	var tracked []lightning.PaymentUpdate
+	var tracked []paidaction.PaymentUpdate
 	if err := c.TrackPayment(t.Context(), r.Hash, collect(&tracked)); err != nil || len(tracked) != 4 {
 		t.Fatalf("%v %+v", err, tracked)
 	}
@@ -89,8 +89,8 @@ func TestAPaymentIsUnknownUntilTheNodeSaysSo(t *testing.T) {
 	c, server, _ := fixture(t)
 	r := request(2, false)
 	pay := outgoing(t, c, r)
-	nothing := func(lightning.PaymentUpdate) error { return nil }
-	if err := c.TrackPayment(t.Context(), r.Hash, nothing); !errors.Is(err, lightning.ErrPaymentNotFound) {
+	nothing := func(paidaction.PaymentUpdate) error { return nil }
+	if err := c.TrackPayment(t.Context(), r.Hash, nothing); !errors.Is(err, paidaction.ErrPaymentNotFound) {
 		t.Fatalf("never sent: %v", err)
 	}
 	server.Script(r.Hash, &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT})
@@ -100,11 +100,11 @@ func TestAPaymentIsUnknownUntilTheNodeSaysSo(t *testing.T) {
 	server.Script(r.Hash, &lnrpc.Payment{
 		Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE,
 	})
-	var updates []lightning.PaymentUpdate
+	var updates []paidaction.PaymentUpdate
 	if err := c.TrackPayment(t.Context(), r.Hash, collect(&updates)); err != nil {
 		t.Fatal(err)
 	}
-	if u := updates[0]; u.State != lightning.PaymentFailed || u.Failure != "NO_ROUTE" || u.Preimage != nil {
+	if u := updates[0]; u.State != paidaction.PaymentFailed || u.Failure != "NO_ROUTE" || u.Preimage != nil {
 		t.Fatalf("%+v", u)
 	}
 	server.Stop()

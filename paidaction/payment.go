@@ -1,0 +1,104 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// What a node can answer about a payment it sends.
+var (
+	// ErrPaymentExists: the node was given this payment before: track it.
+	ErrPaymentExists = errors.New("the node was given this payment before")
+	// ErrPaymentNotFound: the node does not know the payment. Never taken for a failure (spec 01 §1.6).
+	ErrPaymentNotFound = errors.New("the node does not know this payment")
+)
+
+// Bolt11 is what an invoice says (BOLT 11), as the node reads it that is to pay it.
+type Bolt11 struct {
+	Hash            Hash
+	Destination     string // public key in hex; of the introduction's ephemeral signer if Blinded
+	Amount          Msat   // 0: the payer chooses
+	Description     string
+	DescriptionHash string // hex; empty if the invoice carries its description itself
+	Created         time.Time
+	Expires         time.Time
+	CLTVDelta       uint32    // final CLTV in blocks
+	Blinded         bool      // the receiver is hidden behind blinded paths
+	Features        []Feature // what the invoice asks of its payer, or offers
+}
+
+// Feature is one feature bit of an invoice (BOLT 9).
+type Feature struct {
+	Bit      uint32
+	Required bool // even bits
+	Known    bool // to the node that decoded the invoice
+}
+
+// PaymentRequest is a payment to send. It always carries the invoice: the node then refuses it once the invoice has expired, and
+// takes destination, hash and final CLTV from what the receiver signed (spec 01 §1.6).
+type PaymentRequest struct {
+	Bolt11    string
+	Amount    Msat          // only for an invoice that names no amount
+	FeeLimit  Msat          // 0: only routes without a fee
+	Timeout   time.Duration // no new attempt is made after it; whole seconds, above zero
+	MaxParts  uint32        // 0: the node's default
+	CLTVLimit uint32        // blocks the whole route may lock the money for; 0: the node's default
+}
+
+// PaymentState is what a node says of a payment it sends.
+type PaymentState string
+
+// What a node can say. Only SUCCEEDED and FAILED are final.
+const (
+	PaymentInFlight  PaymentState = "IN_FLIGHT"
+	PaymentSucceeded PaymentState = "SUCCEEDED"
+	PaymentFailed    PaymentState = "FAILED"
+)
+
+// PaymentUpdate is a node's present view of a payment it sends.
+type PaymentUpdate struct {
+	Hash    Hash
+	State   PaymentState
+	Amount  Msat
+	Fee     Msat   // of the parts that were settled; to be booked at SUCCEEDED alone
+	Failure string // the node's reason where State is FAILED, as "NO_ROUTE"
+	// Preimage is set as soon as any part was settled, though others may hang and State be IN_FLIGHT still: from then on the
+	// receiver can be paid in full, and the incoming payment has to be taken. Never the all-zero preimage, with which LND
+	// means "none" (spec 01 §1.6).
+	Preimage *Preimage
+}
+
+// Route is what a node thinks it would take to pay an invoice.
+type Route struct {
+	Fee    Msat
+	Height uint32 // until which block the money would be locked: absolute, the invoice's final CLTV included
+}
+
+// SendingNode is all that is asked of a node that payments leave through. Every call has a deadline of its own or ends with its
+// context.
+type SendingNode interface {
+	Node
+	// DecodeInvoice reads and verifies a bolt11: the node that is to pay it is the only authority on what it says. An invoice of
+	// another network, or one whose signature is wrong, is an error.
+	DecodeInvoice(ctx context.Context, bolt11 string) (Bolt11, error)
+	// EstimateRoute asks for a way to the receiver of an invoice. ErrNoRoute where the node finds none: a failed probe says so in
+	// its reason alone, and its zeros are no estimate (spec 03 §3.2).
+	EstimateRoute(ctx context.Context, bolt11 string) (Route, error)
+	// Pay gives a payment to the node and hands every update to on, in order. It returns nil after a final state. Every error but
+	// the one of on leaves open what becomes of the payment, even if the context ends: the node goes on by itself, so the caller
+	// tracks it. ErrPaymentExists says that the node had it before this call. A context that is over sends nothing.
+	Pay(ctx context.Context, r PaymentRequest, on func(PaymentUpdate) error) error
+	// TrackPayment hands a payment's present state and every update after it to on, and returns nil after a final state.
+	// ErrPaymentNotFound where the node does not know it; every other error but that of on says nothing about the payment.
+	TrackPayment(ctx context.Context, h Hash, on func(PaymentUpdate) error) error
+	// Sendable is what the node's channels can send together.
+	Sendable(ctx context.Context) (Msat, error)
+	// PublicKey is the node's identity, in hex.
+	PublicKey(ctx context.Context) (string, error)
+	// Time is the node's own clock: invoices expire by it.
+	Time(ctx context.Context) (time.Time, error)
+}
+
+// ErrNoRoute: the node finds no way to the receiver now.
+var ErrNoRoute = errors.New("the node finds no route")
