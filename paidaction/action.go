@@ -81,6 +81,8 @@ type Tx struct {
 	Method   Method    // how it is paid
 	Cost     Msat      // what it costs; 0 while the price is computed
 	Now      time.Time // the injected clock; the database's is never asked
+	Forward  *Forward  // whom the payer pays directly (method P2P); nil while the price is computed
+	Payout   *Payout   // what leaves (method Outgoing)
 
 	source    ledger.Account
 	transfers []ledger.Transfer
@@ -149,6 +151,8 @@ type Definition interface {
 	onFail(ctx context.Context, tx *Tx, args, result json.RawMessage) error
 	retry(ctx context.Context, tx *Tx, args, result json.RawMessage) (json.RawMessage, error)
 	describe(args json.RawMessage) (string, error)
+	peers(ctx context.Context, tx *Tx, args json.RawMessage) ([]Peer, error)
+	payee(args json.RawMessage) (Payee, error)
 	hasAfterPaid() bool
 	afterPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
 }
@@ -256,6 +260,31 @@ func (d definition[A, R]) describe(raw json.RawMessage) (string, error) {
 		return "", err
 	}
 	return d.action.Describe(args), nil
+}
+
+// peers are those who can be paid directly, none if the action has no such people.
+func (d definition[A, R]) peers(ctx context.Context, tx *Tx, raw json.RawMessage) ([]Peer, error) {
+	peered, ok := d.action.(Peered[A])
+	if !ok {
+		return nil, nil
+	}
+	args, err := decode[A](raw)
+	if err != nil {
+		return nil, err
+	}
+	return peered.Peers(ctx, tx, args)
+}
+
+func (d definition[A, R]) payee(raw json.RawMessage) (Payee, error) {
+	outbound, ok := d.action.(Outbound[A])
+	if !ok {
+		return Payee{}, fmt.Errorf("%s pays nobody outside", d.Spec().Kind)
+	}
+	args, err := decode[A](raw)
+	if err != nil {
+		return Payee{}, err
+	}
+	return outbound.Payee(args), nil
 }
 
 func (d definition[A, R]) hasAfterPaid() bool {

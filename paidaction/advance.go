@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +34,7 @@ type finding struct {
 	received Msat   // what arrived at the invoice
 	safety   uint32 // the HTLC safety height
 	failure  *Error // the reason that is stored and shown
+	outcome  Outcome
 }
 
 // Advance takes the action at most one step further: it makes the node call that the state owes, looks at what the node
@@ -44,6 +46,9 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 	pa, err := e.get(ctx, id)
 	if err != nil {
 		return Owing, err
+	}
+	if pa.Flow == FlowWrapped && pa.State == Paid && e.Relay != nil {
+		return e.finishForward(ctx, pa)
 	}
 	if pa.State.Terminal() {
 		return Done, nil
@@ -58,13 +63,13 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 			// Money was taken for something that was not done. It cannot happen; if it does, it must not be silent.
 			return Owing, fmt.Errorf("action %d is %s, and node %s has settled its invoice", id, pa.State, pa.Invoice.Node)
 		}
-		if pa.State.OwesCall() {
+		if pa.State.OwesCall() && !e.relayMoves(pa) {
 			return Owing, nil
 		}
 		return Waiting, nil
 	}
 	moved, err := e.move(ctx, id, step, found)
-	if err != nil && step.Effect == PerformAction && !isPassing(err) {
+	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !isPassing(err) {
 		// The payment is held and the action cannot be performed: the transaction has left nothing behind, and the money
 		// goes back (spec 01 §1.5).
 		return e.refuse(ctx, pa, err)
@@ -81,6 +86,11 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 		return Waiting, nil
 	}
 	return Moved, nil
+}
+
+// relayMoves says whether the relay's own work brings the action on, so that asking again every few seconds would not.
+func (e *Engine) relayMoves(pa *PaidAction) bool {
+	return pa.State == Forwarding || (pa.State == Forwarded && pa.Flow == FlowOutgoing)
 }
 
 // refuse gives a held payment back since the action's own code did not perform.
@@ -114,8 +124,8 @@ func (e *Engine) fault(ctx context.Context, id int64, cause error) {
 // observe finds out what has happened to an open action. All node calls are here, outside any transaction: first the one
 // that the state owes, then a look at what is true now.
 func (e *Engine) observe(ctx context.Context, pa *PaidAction) (finding, error) {
-	if pa.Flow != FlowOptimistic && pa.Flow != FlowPessimistic {
-		return finding{}, fmt.Errorf("flow %s is not served here", pa.Flow)
+	if slices.Contains([]State{Forwarding, Forwarded, FailedForward}, pa.State) {
+		return e.observeOutgoing(ctx, pa)
 	}
 	node, err := e.Nodes.Node(pa.Invoice.Node)
 	if err != nil {
@@ -306,6 +316,13 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 	case step.From == Held && step.To == Canceling:
 		// A settle call may be on its way: giving the money back now could lose it (spec 01 §1.2).
 		return row.SettlePermittedAt == nil, nil
+	case step.When == OutgoingRefused:
+		// An operator may have put it back into the pipeline.
+		out, err := q.LockRelay(ctx, row.ID)
+		if err != nil {
+			return false, fmt.Errorf("lock the outgoing payment: %w", err)
+		}
+		return out.Stage == "failed", nil
 	case step.When == NeverIssued:
 		inv, err := q.GetInvoice(ctx, row.ID)
 		if err != nil {

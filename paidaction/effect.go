@@ -27,9 +27,21 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 	switch step.Effect {
 	case PerformAction:
 		return e.performHeld(ctx, def, tx, row, found)
-	case BookAndFinish:
+	case ClaimForward:
+		return e.performAndClaim(ctx, def, tx, row, found)
+	case StorePreimage:
+		return storePreimage(ctx, tx, row, found)
+	case BookAndFinish, BookLoss:
 		tx.Cost = Msat(row.CostMsat)
+		switch Flow(row.Flow) {
+		case FlowWrapped:
+			return e.bookForward(ctx, q, pg, def, tx, row, step, found)
+		case FlowOutgoing:
+			return e.bookPayout(ctx, q, pg, def, tx, row, found)
+		}
 		return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
+	case Refund:
+		return e.refund(ctx, def, tx, row)
 	case UndoIfDone:
 		tx.Cost = Msat(row.CostMsat)
 		if row.Result == nil {
@@ -37,7 +49,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 		}
 		return def.onFail(ctx, tx, row.Args, row.Result)
 	default:
-		return fmt.Errorf("effect %q is not served here", step.Effect)
+		return fmt.Errorf("effect %q belongs to the first step", step.Effect)
 	}
 }
 

@@ -1,6 +1,7 @@
 package paidaction
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -59,6 +60,10 @@ type Settings struct {
 	RetryWindow     time.Duration // how long a failed action may be retried; default 1 hour
 	MaxAttempts     int           // per genesis; default 5
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
+
+	MaxWalletPending int64 // open invoices around those of one receiver's wallet; default 25
+	MaxForwards      int64 // payments under way to one receiver; default 10
+	MaxForwarded     Msat  // and what they and their routing budgets come to; default 1,000,000 sats
 }
 
 func (s *Settings) defaults() error {
@@ -86,8 +91,12 @@ func (s *Settings) defaults() error {
 	if s.MaxPending == 0 {
 		s.MaxPending = 100
 	}
+	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
+	s.MaxForwards = cmp.Or(s.MaxForwards, 10)
+	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
 	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.CallTimeout <= 0 || s.RetryWindow < 0 ||
-		s.MaxAttempts < 1 || s.MaxPending < 1 {
+		s.MaxAttempts < 1 || s.MaxPending < 1 ||
+		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
 	}
 	// A held payment must leave hours to settle it in (spec 01 §1.5).
@@ -103,6 +112,7 @@ type Config struct {
 	Pool     *pgxpool.Pool
 	Nodes    Nodes
 	Jobs     Jobs
+	Relay    Relay            // without one nothing leaves: neither P2P nor withdrawals
 	Actions  []Definition
 	Secret   []byte           // at least 32 bytes; the secrets of anonymous payers are derived from it
 	Now      func() time.Time // default time.Now

@@ -26,6 +26,8 @@ const (
 	CodeNotCancelable        Code = "NOT_CANCELABLE"        // the payment has gone too far to be cancelled
 	CodeTooManyPending       Code = "TOO_MANY_PENDING"      // too many unpaid invoices of this payer
 	CodeLightningUnavailable Code = "LIGHTNING_UNAVAILABLE" // no node can take the payment now
+	CodeReceiverBusy         Code = "RECEIVER_BUSY"         // too much is under way to the receiver
+	CodePaymentFailed        Code = "PAYMENT_FAILED"        // the receiver could not be paid; the money went back
 	CodeTryAgain             Code = "TRY_AGAIN"             // nothing was changed; the same call may succeed
 	CodeUnknownOutcome       Code = "UNKNOWN_OUTCOME"       // it may have been done or not: look, or repeat with the same key
 	CodeExpired              Code = "EXPIRED"               // not paid in time, or held for too long; the money went back

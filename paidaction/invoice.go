@@ -12,7 +12,10 @@ import (
 
 // newInvoice is the invoice of an attempt, before any node has heard of it. Its preimage is ours from the start, so that
 // opening it at the node can be repeated: the same hash is the same invoice (spec 01 §1.3).
-func (e *Engine) newInvoice(a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
+func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
+	if tx.Forward != nil {
+		return e.wrappedInvoice(ctx, q, a, tx, node)
+	}
 	var preimage Preimage
 	if _, err := io.ReadFull(e.Random, preimage[:]); err != nil {
 		return db.InsertInvoiceParams{}, fmt.Errorf("read randomness: %w", err)

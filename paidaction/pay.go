@@ -128,6 +128,7 @@ type attempt struct {
 	key      *string
 	argsHash []byte
 	number   int16
+	forced   bool   // the payer chose the method
 	previous int64  // the failed attempt, 0 in the first
 	genesis  *int64 // the first attempt, nil in itself
 }
@@ -139,7 +140,7 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 		if forced != ZeroCost && !slices.Contains(methods, forced) {
 			return nil, Errorf(CodeMethodUnavailable, "This cannot be paid that way.")
 		}
-		methods = []Method{forced}
+		methods, a.forced = []Method{forced}, true
 	}
 	insufficient := false
 	for _, m := range methods {
@@ -167,12 +168,10 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 // open says whether a method can be tried for this payer at all. Whether the balance suffices is found by the debit.
 func open(m Method, payer *int64) bool {
 	switch m {
-	case FeeCredit, RewardSats, Optimistic:
+	case FeeCredit, RewardSats, Optimistic, Outgoing:
 		return payer != nil
-	case Pessimistic, ZeroCost:
+	default:
 		return true
-	default: // P2P needs a receiver's wallet, Outgoing is no way to pay
-		return false
 	}
 }
 
@@ -181,7 +180,7 @@ func source(m Method, payer *int64) ledger.Account {
 	switch m {
 	case FeeCredit:
 		return ledger.UserCredits(*payer)
-	case RewardSats:
+	case RewardSats, Outgoing:
 		return ledger.UserSats(*payer)
 	default:
 		return ledger.Lightning
@@ -194,26 +193,23 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err
 	if !open(m, a.payer) {
 		return 0, errNotOpen
 	}
-	var node string
-	if m.Flow() != FlowBalance {
-		// Node calls are made before the transaction, never in it.
-		if node, err = e.Nodes.Issuer(ctx); err != nil {
-			return 0, err
-		}
+	p, err := e.plan(ctx, a, m)
+	if err != nil {
+		return 0, err
 	}
 	var first Step
 	var begun time.Time
 	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
 		id, begun = 0, e.now()
-		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: begun, source: source(m, a.payer)}
+		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: begun, Payout: p.payout, source: source(m, a.payer)}
 		var previous db.PaidAction
 		if a.previous != 0 {
 			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
 				return err
 			}
 		}
-		if m.Flow() != FlowBalance {
-			if err := e.boundPending(ctx, q, a); err != nil {
+		if m.Flow() != FlowBalance && m != Outgoing {
+			if err := e.boundPending(ctx, q, a, p.forward); err != nil {
 				return err
 			}
 		}
@@ -225,6 +221,10 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err
 		} else if m == ZeroCost {
 			return errNotOpen
 		}
+		if m == P2P && tx.Cost != p.quoted {
+			return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats())
+		}
+		tx.Forward = p.forward
 		first, _ = FindStep(tx.Method.Flow(), Beginning, Requested)
 		if tx.Action, err = e.insert(ctx, q, a, tx, first); err != nil {
 			return err
@@ -235,7 +235,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err
 				return err
 			}
 		}
-		return e.enter(ctx, q, pg, a, tx, first, node, previous)
+		return e.enter(ctx, q, pg, a, tx, first, p.node, previous)
 	})
 	if errors.Is(err, errUnknownCommit) && id != 0 {
 		// The commit may have happened; its row says so. That there is no row yet says nothing: the server may still be at it.
@@ -275,9 +275,10 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string, previous db.PaidAction) error {
 	var result json.RawMessage
 	var err error
-	if first.Effect == PerformAction || first.Effect == PerformAndPay {
-		// What an optimistic attempt made is kept and pointed to the new one; anything else is performed afresh.
-		if a.previous != 0 && previous.Flow == string(FlowOptimistic) {
+	// An anonymous payer's wrapped action is performed only once it is held: nobody could see it as pending.
+	if first.Effect != Nothing && (first.Flow != FlowWrapped || a.payer != nil) {
+		// What was performed as pending is kept and pointed to the new attempt; anything else is performed afresh.
+		if a.previous != 0 && previous.Result != nil && Flow(previous.Flow) != FlowPessimistic {
 			result, err = a.def.retry(ctx, tx, a.args, previous.Result)
 		} else {
 			result, err = a.def.perform(ctx, tx, a.args)
@@ -292,12 +293,20 @@ func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt
 	if first.Effect == PerformAndPay {
 		return e.book(ctx, q, pg, a.def, tx, a.args, result, tx.Cost)
 	}
-	inv, err := e.newInvoice(a, tx, node)
+	if first.Effect == DebitAndClaim {
+		return e.debitAndClaim(ctx, q, pg, tx)
+	}
+	inv, err := e.newInvoice(ctx, q, a, tx, node)
 	if err != nil {
 		return err
 	}
 	if err := q.InsertInvoice(ctx, inv); err != nil {
 		return fmt.Errorf("insert the invoice: %w", err)
+	}
+	if tx.Forward != nil {
+		if err := storeInner(ctx, q, tx.Action, tx.Forward); err != nil {
+			return err
+		}
 	}
 	return e.Jobs.Insert(ctx, pg,
 		Job{Kind: JobAdvance, Action: tx.Action, At: tx.Now.Add(e.Settings.IssueTimeout)},
@@ -306,9 +315,18 @@ func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt
 
 // boundPending refuses more open invoices than a payer may have. The lock makes the count true: payers wait for
 // themselves alone, the anonymous for those behind the same address (spec 05.12).
-func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt) error {
+func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward) error {
 	var pending int64
 	var err error
+	if f != nil {
+		// Counted without a lock: a few too many at once harm nobody, the bound keeps a wallet from being flooded.
+		if pending, err = q.CountPendingOfWallet(ctx, f.Wallet); err != nil {
+			return fmt.Errorf("count the open invoices of a wallet: %w", err)
+		}
+		if pending >= e.Settings.MaxWalletPending {
+			return errNotOpen
+		}
+	}
 	if a.payer != nil {
 		if _, err := q.LockUser(ctx, *a.payer); err != nil {
 			return fmt.Errorf("lock the payer: %w", err)
@@ -332,7 +350,10 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt) er
 
 // deadlineAfter is until when a state that we have to leave ourselves should be left.
 func (e *Engine) deadlineAfter(s State, now time.Time) *time.Time {
-	if s.OwesCall() {
+	switch {
+	case s == Forwarding:
+		return new(now.Add(e.Settings.InvoiceExpiry))
+	case s.OwesCall():
 		return new(now.Add(e.Settings.CallTimeout))
 	}
 	return nil

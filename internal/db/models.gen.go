@@ -198,6 +198,51 @@ func (ns NullPaymentMethod) Value() (driver.Value, error) {
 	return string(ns.PaymentMethod), nil
 }
 
+type RelayStage string
+
+const (
+	RelayStageIncoming            RelayStage = "incoming"
+	RelayStageInWork              RelayStage = "in_work"
+	RelayStagePendingConfirmation RelayStage = "pending_confirmation"
+	RelayStageCompleted           RelayStage = "completed"
+	RelayStageFailed              RelayStage = "failed"
+)
+
+func (e *RelayStage) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = RelayStage(s)
+	case string:
+		*e = RelayStage(s)
+	default:
+		return fmt.Errorf("unsupported scan type for RelayStage: %T", src)
+	}
+	return nil
+}
+
+type NullRelayStage struct {
+	RelayStage RelayStage
+	Valid      bool // Valid is true if RelayStage is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullRelayStage) Scan(value interface{}) error {
+	if value == nil {
+		ns.RelayStage, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.RelayStage.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullRelayStage) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.RelayStage), nil
+}
+
 type RiverJobState string
 
 const (
@@ -279,6 +324,22 @@ type Donation struct {
 	UserID   *int64
 	Msat     int64
 	State    string
+}
+
+type ForeignHash struct {
+	PaymentHash []byte
+	Used        string
+}
+
+type InnerInvoice struct {
+	ActionID   int64
+	ReceiverID int64
+	WalletID   int64
+	Bolt11     string
+	AmountMsat int64
+	BudgetMsat int64
+	FinalCltv  int32
+	ExpiresAt  time.Time
 }
 
 type Invoice struct {
@@ -429,6 +490,43 @@ type Posting struct {
 	Msat        int64
 	Reason      string
 	At          time.Time
+}
+
+type RelayAttempt struct {
+	ID        int64
+	PaymentID int64
+	Node      string
+	NodeKey   string
+	Fence     int64
+	ClaimedAt time.Time
+	SendUntil time.Time
+	Seen      bool
+	Outcome   *string
+	Reason    *string
+	EndedAt   *time.Time
+}
+
+type RelayPayment struct {
+	ID             int64
+	ActionID       int64
+	Stage          string
+	PaymentHash    []byte
+	Bolt11         string
+	ReceiverID     *int64
+	WalletID       *int64
+	AmountMsat     int64
+	BudgetMsat     int64
+	FinalCltv      int32
+	ExpiresAt      time.Time
+	Node           *string
+	Attempts       int32
+	NotBefore      *time.Time
+	Preimage       []byte
+	FeeMsat        *int64
+	FailureCode    *string
+	FailureMessage *string
+	CreatedAt      time.Time
+	ChangedAt      time.Time
 }
 
 type RiverJob struct {

@@ -1,0 +1,127 @@
+-- name: UseForeignHash :execrows
+-- 0 rows: somebody has used it.
+INSERT INTO foreign_hash (payment_hash, used) VALUES (@payment_hash, @used) ON CONFLICT DO NOTHING;
+
+-- name: ForeignHashUse :one
+SELECT used FROM foreign_hash WHERE payment_hash = $1;
+
+-- name: InvoiceOfHash :one
+-- One of our own invoices.
+SELECT invoice.action_id, invoice.hold, invoice.node, invoice.preimage, paid_action.flow, paid_action.state
+FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id WHERE invoice.payment_hash = $1;
+
+-- name: InsertInner :exec
+INSERT INTO inner_invoice (action_id, receiver_id, wallet_id, bolt11, amount_msat, budget_msat, final_cltv, expires_at)
+VALUES (@action_id, @receiver_id, @wallet_id, @bolt11, @amount_msat, @budget_msat, @final_cltv, @expires_at);
+
+-- name: GetInner :one
+SELECT inner_invoice.*, invoice.payment_hash FROM inner_invoice JOIN invoice ON invoice.action_id = inner_invoice.action_id
+WHERE inner_invoice.action_id = $1;
+
+-- name: CountPendingOfWallet :one
+-- Invoices of a wallet that wait inside of ours for their payer.
+SELECT count(*) FROM inner_invoice JOIN paid_action ON paid_action.id = inner_invoice.action_id
+WHERE inner_invoice.wallet_id = $1 AND paid_action.state = 'PENDING_HELD';
+
+-- name: AcceptRelay :execrows
+-- Into the pipeline. 0 rows: the same hash is in it, or was paid.
+INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
+    created_at, changed_at)
+VALUES (@action_id, @payment_hash, @bolt11, sqlc.narg(receiver_id), sqlc.narg(wallet_id), @amount_msat, @budget_msat, @final_cltv,
+    @expires_at, @at, @at)
+ON CONFLICT DO NOTHING;
+
+-- name: CapitalAtReceiver :one
+-- What is under way to one receiver, who may let it hang.
+SELECT count(*) AS payments, coalesce(sum(amount_msat + budget_msat), 0)::bigint AS msat FROM relay_payment
+WHERE receiver_id = $1 AND stage IN ('incoming', 'in_work');
+
+-- name: GetRelay :one
+SELECT * FROM relay_payment WHERE action_id = $1;
+
+-- name: LockRelay :one
+SELECT * FROM relay_payment WHERE action_id = $1 FOR NO KEY UPDATE;
+
+-- name: RelayPaid :execrows
+-- The preimage is known. Together with the step to FORWARDED.
+UPDATE relay_payment SET stage = 'pending_confirmation', preimage = @preimage, changed_at = @at
+WHERE action_id = @action_id AND stage = 'in_work';
+
+-- name: RelayCompleted :execrows
+-- Together with the booking of the fee, which so happens once.
+UPDATE relay_payment SET stage = 'completed', fee_msat = @fee_msat, changed_at = @at
+WHERE action_id = @action_id AND stage = 'pending_confirmation';
+
+-- name: SetPreimage :exec
+UPDATE invoice SET preimage = @preimage WHERE action_id = @action_id;
+
+-- name: ClaimableRelay :one
+-- What a node takes next: the one that expires first, of those it can pay for and has not refused. Others that are being claimed
+-- at this moment are passed over.
+SELECT * FROM relay_payment p
+WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable::bigint
+    AND (p.not_before IS NULL OR p.not_before <= @at)
+    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED')
+ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: AnyClaimable :one
+-- Whether there is anything to claim, so that nobody takes a lease on a node for nothing.
+SELECT EXISTS (SELECT FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node)
+    AND (p.not_before IS NULL OR p.not_before <= @at)
+    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'));
+
+-- name: BeginRelay :execrows
+UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @at
+WHERE id = @id AND stage = 'incoming';
+
+-- name: InsertAttempt :one
+INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
+VALUES (@payment_id, @node, @node_key, @fence, @claimed_at, @send_until) RETURNING id;
+
+-- name: OpenAttempt :one
+SELECT * FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL;
+
+-- name: Attempts :many
+SELECT * FROM relay_attempt WHERE payment_id = $1 ORDER BY id;
+
+-- name: EndAttempt :execrows
+UPDATE relay_attempt SET outcome = @outcome, reason = @reason, ended_at = @at WHERE id = @id AND outcome IS NULL;
+
+-- name: EndPaidAttempt :exec
+UPDATE relay_attempt SET outcome = 'PAID', ended_at = @at
+WHERE payment_id = (SELECT id FROM relay_payment WHERE action_id = @action_id) AND outcome IS NULL;
+
+-- name: SeeAttempt :exec
+UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
+
+-- name: RefusingNodes :many
+SELECT DISTINCT node FROM relay_attempt WHERE payment_id = $1 AND outcome = 'FAILED';
+
+-- name: RequeueRelay :execrows
+-- Back to where any node may take it, or only the given one.
+UPDATE relay_payment SET stage = 'incoming', node = sqlc.narg(node), not_before = @not_before, changed_at = @at
+WHERE id = @id AND stage = 'in_work';
+
+-- name: FailRelay :execrows
+UPDATE relay_payment SET stage = 'failed', failure_code = @failure_code, failure_message = @failure_message, changed_at = @at
+WHERE id = @id AND stage = @from_stage;
+
+-- name: RelayOfNode :many
+-- What an auditor compares with the node, in pages.
+SELECT id, action_id FROM relay_payment
+WHERE stage IN ('in_work', 'pending_confirmation') AND node = @node AND id > @after ORDER BY id LIMIT @page;
+
+-- name: RelayStages :many
+-- What is not at its end, by stage.
+SELECT stage, count(*) AS payments, min(created_at)::timestamptz AS oldest FROM relay_payment
+WHERE stage IN ('incoming', 'in_work', 'pending_confirmation') GROUP BY stage;
+
+-- name: ListRelay :many
+-- For operators: newest first, of one stage if it is given.
+SELECT * FROM relay_payment WHERE (sqlc.narg(stage)::relay_stage IS NULL OR stage = sqlc.narg(stage)) AND id < @before
+ORDER BY id DESC LIMIT @page;
+
+-- name: RequeueFailed :execrows
+-- Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING.
+UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, changed_at = @at
+WHERE action_id = @action_id AND stage = 'failed';

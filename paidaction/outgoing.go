@@ -1,0 +1,249 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// observeOutgoing finds out what has happened to an action whose own payment leaves, or left.
+func (e *Engine) observeOutgoing(ctx context.Context, pa *PaidAction) (finding, error) {
+	switch {
+	case e.Relay == nil:
+		return finding{}, errors.New("there is no relay to look after it")
+	case pa.State == Forwarding:
+		out, err := e.Relay.Proceed(ctx, pa.ID)
+		switch {
+		case err != nil:
+			return finding{}, fmt.Errorf("look after the outgoing payment: %w", err)
+		case out.Preimage != nil:
+			return finding{fact: OutgoingPaid, outcome: out}, nil
+		case out.Failure != nil:
+			return finding{fact: OutgoingRefused, failure: out.Failure}, nil
+		}
+		return finding{}, nil
+	case pa.Flow == FlowWrapped && pa.State == Forwarded:
+		return e.takeIncoming(ctx, pa)
+	case pa.State == Forwarded:
+		out, err := e.Relay.Proceed(ctx, pa.ID)
+		if err != nil || !out.Final {
+			return finding{}, err
+		}
+		return finding{fact: BalanceWasDebited, outcome: out}, nil
+	case pa.Flow == FlowWrapped: // FAILED_FORWARD
+		return e.lookAtIncoming(ctx, pa)
+	default:
+		return finding{fact: BalanceWasDebited}, nil
+	}
+}
+
+// takeIncoming settles the payer's payment with the receiver's preimage. No margin of blocks is kept any more and no node is too far
+// behind: we have paid, and whoever knows the preimage may know it anyway.
+func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, error) {
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return finding{}, err
+	}
+	if err := node.SettleInvoice(ctx, pa.Invoice.preimage); err != nil {
+		e.Log.WarnContext(ctx, "settling failed; looking up what is true", "action", pa.ID, "error", err)
+	}
+	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	if err != nil {
+		return finding{}, fmt.Errorf("look up the invoice after settling: %w", err)
+	}
+	found := finding{received: inv.Received}
+	switch inv.State {
+	case InvoiceSettled:
+		found.fact = IncomingWasOwn
+	case InvoiceCanceled:
+		found.fact = IncomingLost
+		e.Log.ErrorContext(ctx, "a receiver was paid, and the payer's payment is gone: the loss is booked", "action", pa.ID)
+	default:
+		return finding{}, nil
+	}
+	if found.outcome, err = e.Relay.Proceed(ctx, pa.ID); err != nil {
+		// What it cost is booked later; that the money was taken is booked now.
+		e.Log.WarnContext(ctx, "the routing fee is not known yet", "action", pa.ID, "error", err)
+	}
+	return found, nil
+}
+
+// lookAtIncoming looks at the payer's payment after the outgoing one failed for good.
+func (e *Engine) lookAtIncoming(ctx context.Context, pa *PaidAction) (finding, error) {
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return finding{}, err
+	}
+	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	if err != nil {
+		return finding{}, fmt.Errorf("look up the invoice: %w", err)
+	}
+	switch inv.State {
+	case InvoiceAccepted:
+		return finding{fact: InvoiceIsHeld}, nil
+	case InvoiceCanceled:
+		return finding{fact: InvoiceIsGone}, nil
+	default:
+		return finding{}, fmt.Errorf("node %s says %s of an invoice whose payment was held", pa.Invoice.Node, inv.State)
+	}
+}
+
+// debitAndClaim takes what a withdrawal may cost from the balance, and puts the payment into the pipeline.
+func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
+	p := tx.Payout
+	if n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: p.Hash[:], Used: "WITHDRAWN"}); err != nil {
+		return fmt.Errorf("note the hash: %w", err)
+	} else if n == 0 {
+		// An earlier withdrawal that failed may be tried again; an invoice that one of ours wraps may not be paid by us.
+		if used, err := q.ForeignHashUse(ctx, p.Hash[:]); err != nil || used != "WITHDRAWN" {
+			return errors.Join(err, Errorf(CodeDuplicate, "This invoice cannot be paid from a balance. Use another one."))
+		}
+	}
+	n, err := q.AcceptRelay(ctx, db.AcceptRelayParams{ActionID: tx.Action, PaymentHash: p.Hash[:], Bolt11: p.Bolt11,
+		AmountMsat: int64(p.Amount), BudgetMsat: int64(p.Budget), FinalCltv: int32(p.FinalCLTV), ExpiresAt: p.Expires, At: tx.Now})
+	if err != nil {
+		return fmt.Errorf("put the payment into the pipeline: %w", err)
+	}
+	if n == 0 {
+		return Errorf(CodeDuplicate, "This invoice is being paid, or was paid already.")
+	}
+	// The job wakes the relay of whichever process does it.
+	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: tx.Action}); err != nil {
+		return fmt.Errorf("store the job: %w", err)
+	}
+	return ledger.Post(ctx, q, &tx.Action, tx.Now, []ledger.Transfer{
+		{From: ledger.UserSats(*tx.Payer), To: ledger.RoutingSats, Msat: int64(p.Amount + p.Budget), Reason: "withdrawal"}})
+}
+
+// payOut books what an outgoing payment really cost against what was set aside for it, once nothing of it is under way. What is left
+// of the budget goes to rest. A fee above the budget is no fee that the node was allowed: it is a loss, and shown as one (spec
+// 05.10).
+func payOut(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, fee Msat, rest ledger.Account) error {
+	n, err := q.RelayCompleted(ctx, db.RelayCompletedParams{ActionID: tx.Action, FeeMsat: new(int64(fee)), At: tx.Now})
+	if err != nil || n == 0 {
+		return err
+	}
+	budget := Msat(row.BudgetMsat)
+	out := func(from, to ledger.Account, amount Msat, reason string) []ledger.Transfer {
+		if amount <= 0 {
+			return nil
+		}
+		return []ledger.Transfer{{From: from, To: to, Msat: int64(amount), Reason: reason}}
+	}
+	transfers := out(ledger.RoutingSats, ledger.Lightning, Msat(row.AmountMsat)+min(fee, budget), "paid out")
+	transfers = append(transfers, out(ledger.LossSats, ledger.Lightning, fee-budget, "routing fee above the budget")...)
+	transfers = append(transfers, out(ledger.RoutingSats, rest, budget-fee, "unused routing fee")...)
+	return ledger.Post(ctx, q, &tx.Action, tx.Now, transfers)
+}
+
+// finishForward books the routing fee of a forward that was PAID before all its parts were final.
+func (e *Engine) finishForward(ctx context.Context, pa *PaidAction) (Progress, error) {
+	out, err := e.Relay.Proceed(ctx, pa.ID)
+	if err != nil || !out.Final {
+		return Waiting, err
+	}
+	err = e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+		row, err := q.LockRelay(ctx, pa.ID)
+		if err != nil {
+			return fmt.Errorf("lock the outgoing payment: %w", err)
+		}
+		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, row, out.Fee, ledger.RewardSats)
+	})
+	if err != nil {
+		return Owing, err
+	}
+	return Done, nil
+}
+
+// performAndClaim is the step to FORWARDING: what an anonymous payer has asked for is performed now, what a known one has asked for
+// was performed before.
+func (e *Engine) performAndClaim(ctx context.Context, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+	tx.Cost = Msat(row.CostMsat)
+	if row.Result == nil {
+		if err := e.performHeld(ctx, def, tx, row, found); err != nil {
+			return err
+		}
+	} else if err := tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))}); err != nil {
+		return fmt.Errorf("store what was received: %w", err)
+	}
+	return e.claimForward(ctx, tx.DB, tx)
+}
+
+// storePreimage keeps the receiver's preimage in the same transaction as the state that owes the settling.
+func storePreimage(ctx context.Context, tx *Tx, row db.PaidAction, found finding) error {
+	p := found.outcome.Preimage
+	n, err := tx.DB.RelayPaid(ctx, db.RelayPaidParams{ActionID: row.ID, Preimage: p[:], At: tx.Now})
+	if err != nil {
+		return fmt.Errorf("store the preimage: %w", err)
+	}
+	if n == 0 {
+		return errors.New("a payment was made that is not in work")
+	}
+	if err := tx.DB.EndPaidAttempt(ctx, db.EndPaidAttemptParams{ActionID: row.ID, At: &tx.Now}); err != nil {
+		return fmt.Errorf("end the attempt: %w", err)
+	}
+	if Flow(row.Flow) != FlowWrapped {
+		return nil
+	}
+	if err := tx.DB.SetPreimage(ctx, db.SetPreimageParams{ActionID: row.ID, Preimage: p[:]}); err != nil {
+		return fmt.Errorf("store the preimage of the invoice: %w", err)
+	}
+	return nil
+}
+
+// bookForward makes a wrapped action count. The receiver was paid by our node: what that took is set aside out of what the payer paid
+// us, and booked as spent once it is known. Where the payer's payment was lost, all of it is our loss: the receiver has theirs, and
+// what others have earned they keep.
+func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
+	var err error
+	if tx.Forward, err = forwardOf(ctx, q, row.ID); err != nil {
+		return err
+	}
+	received := found.received
+	if step.Effect == BookLoss {
+		tx.source, received = ledger.LossSats, tx.Cost
+	}
+	if err := tx.Pay(ledger.RoutingSats, tx.Forward.Amount+tx.Forward.Budget, "set aside for the forward"); err != nil {
+		return err
+	}
+	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, received); err != nil {
+		return err
+	}
+	if !found.outcome.Final {
+		return nil // finishForward does the rest
+	}
+	out, err := q.LockRelay(ctx, row.ID)
+	if err != nil {
+		return fmt.Errorf("lock the outgoing payment: %w", err)
+	}
+	return payOut(ctx, q, tx, out, found.outcome.Fee, ledger.RewardSats)
+}
+
+// bookPayout makes a withdrawal count, and gives back what its routing did not cost.
+func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+	out, err := q.LockRelay(ctx, row.ID)
+	if err != nil {
+		return fmt.Errorf("lock the outgoing payment: %w", err)
+	}
+	// The debit was posted when it began; there is nothing left to hand out.
+	tx.given = tx.Cost
+	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, tx.Cost); err != nil {
+		return err
+	}
+	return payOut(ctx, q, tx, out, found.outcome.Fee, ledger.UserSats(*row.PayerID))
+}
+
+// refund gives back all that a withdrawal took, and undoes what was performed.
+func (e *Engine) refund(ctx context.Context, def Definition, tx *Tx, row db.PaidAction) error {
+	tx.Cost = Msat(row.CostMsat)
+	if err := def.onFail(ctx, tx, row.Args, row.Result); err != nil {
+		return err
+	}
+	return ledger.Post(ctx, tx.DB, &tx.Action, tx.Now, []ledger.Transfer{
+		{From: ledger.RoutingSats, To: ledger.UserSats(*row.PayerID), Msat: row.CostMsat, Reason: "withdrawal failed"}})
+}

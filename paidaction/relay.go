@@ -1,0 +1,93 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Relay carries payments out of the house: to receivers whose invoices ours wrap (spec 03), and to those who withdraw. It knows the
+// receivers' wallets and the nodes that send; the engine decides what a payment means.
+type Relay interface {
+	// Wrap gets an invoice from the receiver's next wallet, and says what an invoice around it has to be like. It calls foreign
+	// servers, and may take its time. ErrNoReceiver where no wallet of theirs gives one that can be wrapped.
+	Wrap(ctx context.Context, r WrapRequest) (Forward, error)
+	// Resolve finds out what a payee's address or bolt11 asks for. Refusals say what is wrong with it.
+	Resolve(ctx context.Context, p Payee) (Payout, error)
+	// Proceed looks after an outgoing payment as far as that needs no waiting, and says what is known of it. It may be called at any
+	// time, any number of times.
+	Proceed(ctx context.Context, action int64) (Outcome, error)
+}
+
+// ErrNoReceiver: no wallet of the receiver gives an invoice that can be wrapped. Another method may do.
+var ErrNoReceiver = errors.New("no wallet of the receiver can be paid")
+
+// WrapRequest asks for an invoice of a receiver.
+type WrapRequest struct {
+	Receiver int64
+	Genesis  int64 // the first attempt; 0 in itself. A wallet that failed twice for it is left out
+	Node     string
+	Outer    Msat // what the payer owes
+	Share    Msat // what the receiver is to get
+	Promised Msat // what others are to get of the rest: no routing fee is paid from it
+	Memo     string
+}
+
+// Forward is a receiver's invoice (the inner one), and what ours around it (the outer one) has to be like.
+type Forward struct {
+	Receiver  int64
+	Wallet    int64
+	Bolt11    string // the inner one; the payer never sees it
+	Hash      Hash   // of both
+	Amount    Msat   // of the inner
+	Budget    Msat   // for routing fees at most
+	FinalCLTV uint32 // of the inner, in blocks
+	Expires   time.Time
+	// Of the outer:
+	Expiry    time.Duration
+	CLTVDelta uint32
+}
+
+// Payee is who a withdrawal goes to.
+type Payee struct {
+	To       string // a bolt11 or a lightning address
+	Amount   Msat   // for an address; 0 where the bolt11 says it
+	FeeLimit Msat
+	Comment  string // for an address that takes one
+}
+
+// Payout is a payment that leaves, and what it may cost.
+type Payout struct {
+	Bolt11    string
+	Hash      Hash
+	Amount    Msat
+	Budget    Msat // for routing fees at most
+	FinalCLTV uint32
+	Expires   time.Time
+}
+
+// Outcome is what is known of an outgoing payment. The zero value: nothing yet.
+type Outcome struct {
+	Preimage *Preimage // the receiver has it, and with it, sooner or later, all of the money
+	Final    bool      // nothing of it is under way any more; Fee is what it cost
+	Fee      Msat
+	Failure  *Error // given up for good: nothing of it will ever arrive
+}
+
+// Peer is a person who can be paid directly by a payer, instead of from what Holdfast received.
+type Peer struct {
+	Receiver int64
+	Share    Msat // of the price
+}
+
+// Peered is implemented by actions whose price belongs, at least in part, to people (spec 02 §2.1, P2P). The engine tries the peers in
+// their order; one is paid directly, and OnPaid hands the others their share. What is left of the price after tx.Forward is less by
+// the routing budget: OnPaid takes that from what is nobody's in particular.
+type Peered[A any] interface {
+	Peers(ctx context.Context, tx *Tx, args A) ([]Peer, error)
+}
+
+// Outbound is implemented by actions that pay somebody outside (method Outgoing). Their cost is tx.Payout.
+type Outbound[A any] interface {
+	Payee(args A) Payee
+}
