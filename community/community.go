@@ -19,19 +19,22 @@ type Settings struct {
 	SybilPct        int             // of a zap that does not go to the author
 	RewardsPct      int             // of a fee that goes to the rewards pool, the rest to the founder
 	MaxZap          paidaction.Msat
+	ReceivedPct     int             // of what is paid to a lightning address that its owner gets
+	ReceiveFeePct   int             // of it that goes to the rewards pool; what is left is for routing, or the rewards
 }
 
 // DefaultSettings are those of the specification.
 func DefaultSettings() Settings {
 	return Settings{
 		CommentCost: 1000, PostCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
-		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000,
+		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000, ReceivedPct: 90, ReceiveFeePct: 7,
 	}
 }
 
 // Check refuses what cannot be: percentages beyond 0 to 100 would make shares negative (spec 05.10), and so would costs.
 func (s Settings) Check() error {
-	if s.SybilPct < 0 || s.SybilPct > 100 || s.RewardsPct < 0 || s.RewardsPct > 100 {
+	if s.SybilPct < 0 || s.SybilPct > 100 || s.RewardsPct < 0 || s.RewardsPct > 100 ||
+		s.ReceivedPct < 1 || s.ReceiveFeePct < 0 || s.ReceivedPct+s.ReceiveFeePct > 100 {
 		return errors.New("a percentage must lie between 0 and 100")
 	}
 	if s.CommentCost <= 0 || s.PostCost <= 0 || s.AnonymousFactor < 1 || s.MaxZap < 1000 || s.MaxZap > paidaction.MaxMsat {
@@ -50,5 +53,7 @@ func Actions(s Settings) []paidaction.Definition {
 		paidaction.Define(Zap{Settings: s}),
 		paidaction.Define(Donate{}),
 		paidaction.Define(BuyCredits{}),
+		paidaction.Define(Receive{Settings: s}),
+		paidaction.Define(Withdraw{}),
 	}
 }

@@ -1,9 +1,11 @@
 package community
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -102,30 +104,82 @@ func (z Zap) OnPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResu
 	return nil
 }
 
-// split hands out the money: the sybil fee to founder and rewards; of the rest floor(pct × share) to each forwardee and
-// the remainder to the author. The share of an author whom nobody knows goes to the rewards.
-func (z Zap) split(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
-	fee := tx.Cost.Percent(z.Settings.SybilPct)
-	if err := payFee(ctx, tx, item.Territory, fee, z.Settings); err != nil {
-		return err
-	}
-	share := tx.Cost - fee
+// zapShare is one person's part of a zap.
+type zapShare struct {
+	user   int64
+	amount paidaction.Msat
+	reason string
+}
+
+// shares are the parts of those whom a zap is for: of what the sybil fee leaves floor(pct × share) to each forwardee and the
+// remainder to the author. The part of an author whom nobody knows is in none of them.
+func (z Zap) shares(ctx context.Context, tx *paidaction.Tx, item db.Item) ([]zapShare, error) {
 	forwards, err := tx.DB.Forwards(ctx, item.ID)
 	if err != nil {
-		return fmt.Errorf("read the forwards: %w", err)
+		return nil, fmt.Errorf("read the forwards: %w", err)
 	}
+	share := tx.Cost - tx.Cost.Percent(z.Settings.SybilPct)
 	rest := share
+	var shares []zapShare
 	for _, f := range forwards {
 		part := share.Percent(int(f.Pct))
-		if err := tx.Pay(ledger.UserCredits(f.UserID), part, "zap forwarded"); err != nil {
+		shares = append(shares, zapShare{f.UserID, part, "zap forwarded"})
+		rest -= part
+	}
+	if item.AuthorID != nil {
+		shares = append(shares, zapShare{*item.AuthorID, rest, "zap"})
+	}
+	return shares, nil
+}
+
+// Peers are those with a part of the zap, the largest first: one can be paid directly, the others get credits.
+func (z Zap) Peers(ctx context.Context, tx *paidaction.Tx, a ZapArgs) ([]paidaction.Peer, error) {
+	item, err := tx.DB.GetItem(ctx, a.Item)
+	if err != nil {
+		return nil, fmt.Errorf("read the item: %w", err)
+	}
+	shares, err := z.shares(ctx, tx, item)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(shares, func(x, y zapShare) int { return cmp.Compare(y.amount, x.amount) })
+	peers := make([]paidaction.Peer, len(shares))
+	for i, s := range shares {
+		peers[i] = paidaction.Peer{Receiver: s.user, Share: s.amount}
+	}
+	return peers, nil
+}
+
+// split hands out the money. Who was paid directly gets nothing more; the routing budget of that payment comes out of the sybil
+// fee, the rest of which goes to founder and rewards. The shares are computed anew, and forwards can have been edited since the
+// invoice was made: nobody is promised more than is there.
+func (z Zap) split(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
+	shares, err := z.shares(ctx, tx, item)
+	if err != nil {
+		return err
+	}
+	rest := tx.Cost
+	if tx.Forward != nil {
+		rest -= tx.Forward.Amount + tx.Forward.Budget
+		if i := slices.IndexFunc(shares, func(s zapShare) bool { return s.user == tx.Forward.Receiver }); i >= 0 {
+			shares = slices.Delete(shares, i, i+1)
+		}
+	}
+	for _, s := range shares {
+		part := min(s.amount, rest)
+		if err := tx.Pay(ledger.UserCredits(s.user), part, s.reason); err != nil {
 			return err
 		}
 		rest -= part
 	}
-	if item.AuthorID == nil {
-		return tx.Pay(ledger.Rewards(tx.Asset()), rest, "zap of the anonymous")
+	fee := min(tx.Cost.Percent(z.Settings.SybilPct), rest)
+	if item.AuthorID != nil {
+		fee = rest // with the msat that a receiver's wallet has cut off
 	}
-	return tx.Pay(ledger.UserCredits(*item.AuthorID), rest, "zap")
+	if err := payFee(ctx, tx, item.Territory, fee, z.Settings); err != nil {
+		return err
+	}
+	return tx.Pay(ledger.Rewards(tx.Asset()), rest-fee, "zap of the anonymous")
 }
 
 // vote adds the zap to what the payer has zapped the item with, and returns what that changes: an up-vote at the first

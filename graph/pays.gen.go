@@ -37,6 +37,16 @@ func (m mutations) BuyCredits(ctx context.Context, credits int64, idempotencyKey
 	return pay[schema.BuyCreditsAction](ctx, m.resolver, "BUY_CREDITS")
 }
 
+// Receive asks for the action RECEIVE.
+func (m mutations) Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ReceiveAction, error) {
+	return pay[schema.ReceiveAction](ctx, m.resolver, "RECEIVE")
+}
+
+// Withdraw asks for the action WITHDRAW.
+func (m mutations) Withdraw(ctx context.Context, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.WithdrawAction, error) {
+	return pay[schema.WithdrawAction](ctx, m.resolver, "WITHDRAW")
+}
+
 // kinds says in which type each kind of action comes back.
 func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) {
 	k := map[string]func(*paidaction.PaidAction) (schema.PaidAction, error){}
@@ -45,5 +55,7 @@ func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) 
 	k["ZAP"] = boxed[schema.ZapAction]
 	k["DONATE"] = boxed[schema.DonateAction]
 	k["BUY_CREDITS"] = boxed[schema.BuyCreditsAction]
+	k["RECEIVE"] = boxed[schema.ReceiveAction]
+	k["WITHDRAW"] = boxed[schema.WithdrawAction]
 	return k
 }

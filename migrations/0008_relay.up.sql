@@ -30,6 +30,7 @@ CREATE TABLE relay_payment (
     bolt11          text NOT NULL,
     receiver_id     bigint REFERENCES usr (id),               -- of a forward; NULL: a withdrawal
     wallet_id       bigint,
+    inside_id       bigint UNIQUE REFERENCES paid_action (id), -- the action whose own invoice is paid by a withdrawal: nothing is sent
     amount_msat     bigint NOT NULL CHECK (amount_msat > 0),
     budget_msat     bigint NOT NULL CHECK (budget_msat >= 0),
     final_cltv      integer NOT NULL CHECK (final_cltv >= 0),

@@ -63,7 +63,7 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 			// Money was taken for something that was not done. It cannot happen; if it does, it must not be silent.
 			return Owing, fmt.Errorf("action %d is %s, and node %s has settled its invoice", id, pa.State, pa.Invoice.Node)
 		}
-		if pa.State.OwesCall() && !e.relayMoves(pa) {
+		if pa.State.OwesCall() && (!relayMoves(pa.Flow, pa.State) || !e.now().Before(*pa.Deadline)) {
 			return Owing, nil
 		}
 		return Waiting, nil
@@ -88,9 +88,10 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 	return Moved, nil
 }
 
-// relayMoves says whether the relay's own work brings the action on, so that asking again every few seconds would not.
-func (e *Engine) relayMoves(pa *PaidAction) bool {
-	return pa.State == Forwarding || (pa.State == Forwarded && pa.Flow == FlowOutgoing)
+// relayMoves says whether the relay's own work brings an action on. A job that asked every few seconds would only be in its way; the
+// one at the deadline sees to what the relay has missed.
+func relayMoves(flow Flow, s State) bool {
+	return s == Forwarding || (s == Forwarded && flow == FlowOutgoing)
 }
 
 // refuse gives a held payment back since the action's own code did not perform.
@@ -158,6 +159,9 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 	case InvoiceSettled:
 		return finding{fact: InvoiceIsPaid, received: inv.Received}, nil
 	case InvoiceCanceled:
+		if inside, err := e.paidInside(ctx, pa); err != nil || inside != nil {
+			return finding{fact: PaidInside, received: pa.Cost}, err
+		}
 		f := finding{fact: InvoiceIsGone}
 		if pa.Failure == nil {
 			f.failure = Errorf(CodeExpired, "The invoice was not paid in time.")
@@ -296,7 +300,11 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 			return err
 		}
 		if step.To.OwesCall() {
-			if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: id}); err != nil {
+			follow := []Job{{Kind: JobAdvance, Action: id}}
+			if relayMoves(step.Flow, step.To) {
+				follow = append(follow, Job{Kind: JobAdvance, Action: id, At: *set.Deadline})
+			}
+			if err := e.Jobs.Insert(ctx, pg, follow...); err != nil {
 				return fmt.Errorf("store the follow-up job: %w", err)
 			}
 		}

@@ -39,6 +39,9 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 		case FlowOutgoing:
 			return e.bookPayout(ctx, q, pg, def, tx, row, found)
 		}
+		if step.When == PaidInside {
+			return e.bookInside(ctx, q, pg, def, tx, row)
+		}
 		return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
 	case Refund:
 		return e.refund(ctx, def, tx, row)

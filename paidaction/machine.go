@@ -21,13 +21,14 @@ const (
 	IncomingLost      Fact = "INCOMING_LOST"    // the node gave the held payment back before we settled it
 	IncomingWasOwn    Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
 	BalanceWasDebited Fact = "BALANCE_DEBITED"  // there is no incoming invoice: the payer's balance was debited
+	PaidInside        Fact = "PAID_INSIDE"      // a withdrawal here pays our own invoice; no node is to take a payment for it any more
 )
 
 // Effect is what the transaction of a step does beside moving the state.
 type Effect string
 
 // The effects. What the first ones do is in pay.go, effect.go and retry.go; those of the wrapped and the outgoing flow are
-// named before the engine opens these flows.
+// in forward.go and outgoing.go.
 const (
 	Nothing       Effect = ""
 	PerformAndPay Effect = "perform, debit, onPaid" // all at once, from a balance
@@ -81,7 +82,7 @@ const (
 // refuses what it does not hold (migration 4), the diagram in docs/ is drawn from it; tests hold these against each other.
 //
 // Two edges go beyond the seed's diagram. CANCELING → PAID: a plain invoice can be paid between our decision to cancel and
-// the node's answer; the money is there, so the action counts. FAILED → RETRYING for pessimistic actions: they may be
+// the node's answer; the money is there, so the action counts; so it does where a withdrawal here pays it. FAILED → RETRYING for pessimistic actions: they may be
 // tried again as well. FORWARDING is left through FORWARDED or FAILED_FORWARD alone: nobody can cancel while our money may
 // be on its way out.
 var Machine = []Step{
@@ -95,6 +96,8 @@ var Machine = []Step{
 	{FlowOptimistic, Pending, NeverIssued, Failed, UndoIfDone, NoCall, watched},
 	{FlowOptimistic, Pending, DeadlinePassed, Canceling, Nothing, CancelInvoice, timer},
 	{FlowOptimistic, Pending, CancelRequested, Canceling, Nothing, CancelInvoice, asked},
+	{FlowOptimistic, Pending, PaidInside, Canceling, Nothing, CancelInvoice, owed},
+	{FlowOptimistic, Canceling, PaidInside, Paid, BookAndFinish, NoCall, owed},
 	{FlowOptimistic, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
 	{FlowOptimistic, Canceling, NeverIssued, Failed, UndoIfDone, NoCall, owed},
 	{FlowOptimistic, Canceling, InvoiceIsPaid, Paid, BookAndFinish, NoCall, owed},

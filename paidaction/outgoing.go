@@ -96,6 +96,9 @@ func (e *Engine) lookAtIncoming(ctx context.Context, pa *PaidAction) (finding, e
 // debitAndClaim takes what a withdrawal may cost from the balance, and puts the payment into the pipeline.
 func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
 	p := tx.Payout
+	if p.Inside != 0 {
+		return e.debitAndPayInside(ctx, q, pg, tx)
+	}
 	if n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: p.Hash[:], Used: "WITHDRAWN"}); err != nil {
 		return fmt.Errorf("note the hash: %w", err)
 	} else if n == 0 {
@@ -112,12 +115,18 @@ func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx
 	if n == 0 {
 		return Errorf(CodeDuplicate, "This invoice is being paid, or was paid already.")
 	}
-	// The job wakes the relay of whichever process does it.
-	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: tx.Action}); err != nil {
-		return fmt.Errorf("store the job: %w", err)
+	return e.debit(ctx, q, pg, tx)
+}
+
+// debit takes what a withdrawal may cost from the balance. ledger.ErrInsufficient if it is not there. The jobs wake the relay of
+// whichever process does them.
+func (e *Engine) debit(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
+	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: tx.Action},
+		Job{Kind: JobAdvance, Action: tx.Action, At: *e.deadlineAfter(Forwarding, tx.Now)}); err != nil {
+		return fmt.Errorf("store the jobs: %w", err)
 	}
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, []ledger.Transfer{
-		{From: ledger.UserSats(*tx.Payer), To: ledger.RoutingSats, Msat: int64(p.Amount + p.Budget), Reason: "withdrawal"}})
+		{From: ledger.UserSats(*tx.Payer), To: ledger.RoutingSats, Msat: int64(tx.Cost), Reason: "withdrawal"}})
 }
 
 // payOut books what an outgoing payment really cost against what was set aside for it, once nothing of it is under way. What is left
@@ -135,7 +144,11 @@ func payOut(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, fee
 		}
 		return []ledger.Transfer{{From: from, To: to, Msat: int64(amount), Reason: reason}}
 	}
-	transfers := out(ledger.RoutingSats, ledger.Lightning, Msat(row.AmountMsat)+min(fee, budget), "paid out")
+	left := Msat(row.AmountMsat) + min(fee, budget)
+	if row.InsideID != nil {
+		left = 0 // it was handed out by the action it paid for
+	}
+	transfers := out(ledger.RoutingSats, ledger.Lightning, left, "paid out")
 	transfers = append(transfers, out(ledger.LossSats, ledger.Lightning, fee-budget, "routing fee above the budget")...)
 	transfers = append(transfers, out(ledger.RoutingSats, rest, budget-fee, "unused routing fee")...)
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, transfers)

@@ -64,6 +64,7 @@ type Payout struct {
 	Budget    Msat // for routing fees at most
 	FinalCLTV uint32
 	Expires   time.Time
+	Inside    int64 // the action whose own plain invoice this is: nothing leaves; 0 for all others
 }
 
 // Outcome is what is known of an outgoing payment. The zero value: nothing yet.

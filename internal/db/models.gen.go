@@ -514,6 +514,7 @@ type RelayPayment struct {
 	Bolt11         string
 	ReceiverID     *int64
 	WalletID       *int64
+	InsideID       *int64
 	AmountMsat     int64
 	BudgetMsat     int64
 	FinalCltv      int32

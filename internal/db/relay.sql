@@ -7,7 +7,7 @@ SELECT used FROM foreign_hash WHERE payment_hash = $1;
 
 -- name: InvoiceOfHash :one
 -- One of our own invoices.
-SELECT invoice.action_id, invoice.hold, invoice.node, invoice.preimage, paid_action.flow, paid_action.state
+SELECT invoice.action_id, invoice.node, paid_action.flow, paid_action.state
 FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id WHERE invoice.payment_hash = $1;
 
 -- name: InsertInner :exec
@@ -31,6 +31,17 @@ VALUES (@action_id, @payment_hash, @bolt11, sqlc.narg(receiver_id), sqlc.narg(wa
     @expires_at, @at, @at)
 ON CONFLICT DO NOTHING;
 
+-- name: AcceptInside :execrows
+-- As AcceptRelay, for what is paid inside: no node is ever given it, the one that issued the invoice is only told to cancel it.
+INSERT INTO relay_payment (action_id, stage, inside_id, node, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at,
+    created_at, changed_at)
+VALUES (@action_id, 'in_work', @inside_id, @node, @payment_hash, @bolt11, @amount_msat, 0, 0, @expires_at, @at, @at)
+ON CONFLICT DO NOTHING;
+
+-- name: PayerInside :one
+-- The withdrawal that pays for this action.
+SELECT action_id, amount_msat FROM relay_payment WHERE inside_id = $1 AND stage = 'in_work';
+
 -- name: CapitalAtReceiver :one
 -- What is under way to one receiver, who may let it hang.
 SELECT count(*) AS payments, coalesce(sum(amount_msat + budget_msat), 0)::bigint AS msat FROM relay_payment
@@ -43,9 +54,9 @@ SELECT * FROM relay_payment WHERE action_id = $1;
 SELECT * FROM relay_payment WHERE action_id = $1 FOR NO KEY UPDATE;
 
 -- name: RelayPaid :execrows
--- The preimage is known. Together with the step to FORWARDED.
+-- The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.
 UPDATE relay_payment SET stage = 'pending_confirmation', preimage = @preimage, changed_at = @at
-WHERE action_id = @action_id AND stage = 'in_work';
+WHERE action_id = @action_id AND stage IN ('in_work', 'pending_confirmation');
 
 -- name: RelayCompleted :execrows
 -- Together with the booking of the fee, which so happens once.
@@ -67,7 +78,7 @@ ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
 -- name: AnyClaimable :one
 -- Whether there is anything to claim, so that nobody takes a lease on a node for nothing.
 SELECT EXISTS (SELECT FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node)
-    AND (p.not_before IS NULL OR p.not_before <= @at)
+    AND p.amount_msat + p.budget_msat <= @sendable::bigint AND (p.not_before IS NULL OR p.not_before <= @at)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'));
 
 -- name: BeginRelay :execrows
@@ -109,7 +120,7 @@ WHERE id = @id AND stage = @from_stage;
 -- name: RelayOfNode :many
 -- What an auditor compares with the node, in pages.
 SELECT id, action_id FROM relay_payment
-WHERE stage IN ('in_work', 'pending_confirmation') AND node = @node AND id > @after ORDER BY id LIMIT @page;
+WHERE stage IN ('in_work', 'pending_confirmation') AND inside_id IS NULL AND node = @node AND id > @after ORDER BY id LIMIT @page;
 
 -- name: RelayStages :many
 -- What is not at its end, by stage.

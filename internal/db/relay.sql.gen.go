@@ -10,6 +10,42 @@ import (
 	"time"
 )
 
+const acceptInside = `-- name: AcceptInside :execrows
+INSERT INTO relay_payment (action_id, stage, inside_id, node, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at,
+    created_at, changed_at)
+VALUES ($1, 'in_work', $2, $3, $4, $5, $6, 0, 0, $7, $8, $8)
+ON CONFLICT DO NOTHING
+`
+
+type AcceptInsideParams struct {
+	ActionID    int64
+	InsideID    *int64
+	Node        *string
+	PaymentHash []byte
+	Bolt11      string
+	AmountMsat  int64
+	ExpiresAt   time.Time
+	At          time.Time
+}
+
+// As AcceptRelay, for what is paid inside: no node is ever given it, the one that issued the invoice is only told to cancel it.
+func (q *Queries) AcceptInside(ctx context.Context, arg AcceptInsideParams) (int64, error) {
+	result, err := q.db.Exec(ctx, acceptInside,
+		arg.ActionID,
+		arg.InsideID,
+		arg.Node,
+		arg.PaymentHash,
+		arg.Bolt11,
+		arg.AmountMsat,
+		arg.ExpiresAt,
+		arg.At,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const acceptRelay = `-- name: AcceptRelay :execrows
 INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
     created_at, changed_at)
@@ -53,18 +89,19 @@ func (q *Queries) AcceptRelay(ctx context.Context, arg AcceptRelayParams) (int64
 
 const anyClaimable = `-- name: AnyClaimable :one
 SELECT EXISTS (SELECT FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1)
-    AND (p.not_before IS NULL OR p.not_before <= $2)
+    AND p.amount_msat + p.budget_msat <= $2::bigint AND (p.not_before IS NULL OR p.not_before <= $3)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'))
 `
 
 type AnyClaimableParams struct {
-	Node *string
-	At   *time.Time
+	Node     *string
+	Sendable int64
+	At       *time.Time
 }
 
 // Whether there is anything to claim, so that nobody takes a lease on a node for nothing.
 func (q *Queries) AnyClaimable(ctx context.Context, arg AnyClaimableParams) (bool, error) {
-	row := q.db.QueryRow(ctx, anyClaimable, arg.Node, arg.At)
+	row := q.db.QueryRow(ctx, anyClaimable, arg.Node, arg.Sendable, arg.At)
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
@@ -144,7 +181,7 @@ func (q *Queries) CapitalAtReceiver(ctx context.Context, receiverID *int64) (Cap
 }
 
 const claimableRelay = `-- name: ClaimableRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment p
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $2::bigint
     AND (p.not_before IS NULL OR p.not_before <= $3)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED')
@@ -170,6 +207,7 @@ func (q *Queries) ClaimableRelay(ctx context.Context, arg ClaimableRelayParams) 
 		&i.Bolt11,
 		&i.ReceiverID,
 		&i.WalletID,
+		&i.InsideID,
 		&i.AmountMsat,
 		&i.BudgetMsat,
 		&i.FinalCltv,
@@ -312,7 +350,7 @@ func (q *Queries) GetInner(ctx context.Context, actionID int64) (GetInnerRow, er
 }
 
 const getRelay = `-- name: GetRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1
 `
 
 func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
@@ -326,6 +364,7 @@ func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, e
 		&i.Bolt11,
 		&i.ReceiverID,
 		&i.WalletID,
+		&i.InsideID,
 		&i.AmountMsat,
 		&i.BudgetMsat,
 		&i.FinalCltv,
@@ -402,15 +441,13 @@ func (q *Queries) InsertInner(ctx context.Context, arg InsertInnerParams) error 
 }
 
 const invoiceOfHash = `-- name: InvoiceOfHash :one
-SELECT invoice.action_id, invoice.hold, invoice.node, invoice.preimage, paid_action.flow, paid_action.state
+SELECT invoice.action_id, invoice.node, paid_action.flow, paid_action.state
 FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id WHERE invoice.payment_hash = $1
 `
 
 type InvoiceOfHashRow struct {
 	ActionID int64
-	Hold     bool
 	Node     string
-	Preimage []byte
 	Flow     string
 	State    string
 }
@@ -421,9 +458,7 @@ func (q *Queries) InvoiceOfHash(ctx context.Context, paymentHash []byte) (Invoic
 	var i InvoiceOfHashRow
 	err := row.Scan(
 		&i.ActionID,
-		&i.Hold,
 		&i.Node,
-		&i.Preimage,
 		&i.Flow,
 		&i.State,
 	)
@@ -431,7 +466,7 @@ func (q *Queries) InvoiceOfHash(ctx context.Context, paymentHash []byte) (Invoic
 }
 
 const listRelay = `-- name: ListRelay :many
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE ($1::relay_stage IS NULL OR stage = $1) AND id < $2
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE ($1::relay_stage IS NULL OR stage = $1) AND id < $2
 ORDER BY id DESC LIMIT $3
 `
 
@@ -459,6 +494,7 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 			&i.Bolt11,
 			&i.ReceiverID,
 			&i.WalletID,
+			&i.InsideID,
 			&i.AmountMsat,
 			&i.BudgetMsat,
 			&i.FinalCltv,
@@ -484,7 +520,7 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 }
 
 const lockRelay = `-- name: LockRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1 FOR NO KEY UPDATE
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
@@ -498,6 +534,7 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 		&i.Bolt11,
 		&i.ReceiverID,
 		&i.WalletID,
+		&i.InsideID,
 		&i.AmountMsat,
 		&i.BudgetMsat,
 		&i.FinalCltv,
@@ -535,6 +572,23 @@ func (q *Queries) OpenAttempt(ctx context.Context, paymentID int64) (RelayAttemp
 		&i.Reason,
 		&i.EndedAt,
 	)
+	return i, err
+}
+
+const payerInside = `-- name: PayerInside :one
+SELECT action_id, amount_msat FROM relay_payment WHERE inside_id = $1 AND stage = 'in_work'
+`
+
+type PayerInsideRow struct {
+	ActionID   int64
+	AmountMsat int64
+}
+
+// The withdrawal that pays for this action.
+func (q *Queries) PayerInside(ctx context.Context, insideID *int64) (PayerInsideRow, error) {
+	row := q.db.QueryRow(ctx, payerInside, insideID)
+	var i PayerInsideRow
+	err := row.Scan(&i.ActionID, &i.AmountMsat)
 	return i, err
 }
 
@@ -584,7 +638,7 @@ func (q *Queries) RelayCompleted(ctx context.Context, arg RelayCompletedParams) 
 
 const relayOfNode = `-- name: RelayOfNode :many
 SELECT id, action_id FROM relay_payment
-WHERE stage IN ('in_work', 'pending_confirmation') AND node = $1 AND id > $2 ORDER BY id LIMIT $3
+WHERE stage IN ('in_work', 'pending_confirmation') AND inside_id IS NULL AND node = $1 AND id > $2 ORDER BY id LIMIT $3
 `
 
 type RelayOfNodeParams struct {
@@ -621,7 +675,7 @@ func (q *Queries) RelayOfNode(ctx context.Context, arg RelayOfNodeParams) ([]Rel
 
 const relayPaid = `-- name: RelayPaid :execrows
 UPDATE relay_payment SET stage = 'pending_confirmation', preimage = $1, changed_at = $2
-WHERE action_id = $3 AND stage = 'in_work'
+WHERE action_id = $3 AND stage IN ('in_work', 'pending_confirmation')
 `
 
 type RelayPaidParams struct {
@@ -630,7 +684,7 @@ type RelayPaidParams struct {
 	ActionID int64
 }
 
-// The preimage is known. Together with the step to FORWARDED.
+// The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.
 func (q *Queries) RelayPaid(ctx context.Context, arg RelayPaidParams) (int64, error) {
 	result, err := q.db.Exec(ctx, relayPaid, arg.Preimage, arg.At, arg.ActionID)
 	if err != nil {

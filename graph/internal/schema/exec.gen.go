@@ -167,8 +167,10 @@ type ComplexityRoot struct {
 		CreateComment   func(childComplexity int, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreatePost      func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Donate          func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Receive         func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		RetryPaidAction func(childComplexity int, id int64, secret *string) int
 		SignUp          func(childComplexity int, name string) int
+		Withdraw        func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Zap             func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 	}
 
@@ -200,6 +202,29 @@ type ComplexityRoot struct {
 		Territory     func(childComplexity int, name string) int
 	}
 
+	ReceiveAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	ReceiveResult struct {
+		Msat func(childComplexity int) int
+	}
+
 	SignUp struct {
 		Key  func(childComplexity int) int
 		User func(childComplexity int) int
@@ -221,6 +246,30 @@ type ComplexityRoot struct {
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
 		Name      func(childComplexity int) int
+	}
+
+	WithdrawAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	WithdrawResult struct {
+		MaxFeeMsat func(childComplexity int) int
+		Msat       func(childComplexity int) int
 	}
 
 	ZapAction struct {
@@ -269,6 +318,8 @@ type MutationResolver interface {
 	Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ZapAction, error)
 	Donate(ctx context.Context, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DonateAction, error)
 	BuyCredits(ctx context.Context, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BuyCreditsAction, error)
+	Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ReceiveAction, error)
+	Withdraw(ctx context.Context, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*WithdrawAction, error)
 	RetryPaidAction(ctx context.Context, id int64, secret *string) (PaidAction, error)
 	CancelInvoice(ctx context.Context, id int64, secret *string) (PaidAction, error)
 	SignUp(ctx context.Context, name string) (*SignUp, error)
@@ -866,6 +917,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Donate(childComplexity, args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.receive":
+		if e.ComplexityRoot.Mutation.Receive == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_receive_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.Receive(childComplexity, args["user"].(int64), args["msat"].(paidaction.Msat), args["comment"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.retryPaidAction":
 		if e.ComplexityRoot.Mutation.RetryPaidAction == nil {
 			break
@@ -888,6 +950,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["name"].(string)), true
+	case "Mutation.withdraw":
+		if e.ComplexityRoot.Mutation.Withdraw == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_withdraw_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.Withdraw(childComplexity, args["to"].(string), args["sats"].(*int64), args["maxFeeSats"].(int64), args["comment"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.zap":
 		if e.ComplexityRoot.Mutation.Zap == nil {
 			break
@@ -1030,6 +1103,110 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Query.Territory(childComplexity, args["name"].(string)), true
 
+	case "ReceiveAction.attempt":
+		if e.ComplexityRoot.ReceiveAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.Attempt(childComplexity), true
+	case "ReceiveAction.changedAt":
+		if e.ComplexityRoot.ReceiveAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.ChangedAt(childComplexity), true
+	case "ReceiveAction.costMsat":
+		if e.ComplexityRoot.ReceiveAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.CostMsat(childComplexity), true
+	case "ReceiveAction.costSats":
+		if e.ComplexityRoot.ReceiveAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.CostSats(childComplexity), true
+	case "ReceiveAction.createdAt":
+		if e.ComplexityRoot.ReceiveAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.CreatedAt(childComplexity), true
+	case "ReceiveAction.deadline":
+		if e.ComplexityRoot.ReceiveAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.Deadline(childComplexity), true
+	case "ReceiveAction.failure":
+		if e.ComplexityRoot.ReceiveAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.Failure(childComplexity), true
+	case "ReceiveAction.genesisId":
+		if e.ComplexityRoot.ReceiveAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.GenesisID(childComplexity), true
+	case "ReceiveAction.id":
+		if e.ComplexityRoot.ReceiveAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.ID(childComplexity), true
+	case "ReceiveAction.invoice":
+		if e.ComplexityRoot.ReceiveAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.Invoice(childComplexity), true
+	case "ReceiveAction.kind":
+		if e.ComplexityRoot.ReceiveAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.Kind(childComplexity), true
+	case "ReceiveAction.paymentMethod":
+		if e.ComplexityRoot.ReceiveAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.PaymentMethod(childComplexity), true
+	case "ReceiveAction.result":
+		if e.ComplexityRoot.ReceiveAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.Result(childComplexity), true
+	case "ReceiveAction.secret":
+		if e.ComplexityRoot.ReceiveAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.Secret(childComplexity), true
+	case "ReceiveAction.state":
+		if e.ComplexityRoot.ReceiveAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.State(childComplexity), true
+	case "ReceiveAction.successorId":
+		if e.ComplexityRoot.ReceiveAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveAction.SuccessorID(childComplexity), true
+
+	case "ReceiveResult.msat":
+		if e.ComplexityRoot.ReceiveResult.Msat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReceiveResult.Msat(childComplexity), true
+
 	case "SignUp.key":
 		if e.ComplexityRoot.SignUp.Key == nil {
 			break
@@ -1104,6 +1281,116 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Name(childComplexity), true
+
+	case "WithdrawAction.attempt":
+		if e.ComplexityRoot.WithdrawAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.Attempt(childComplexity), true
+	case "WithdrawAction.changedAt":
+		if e.ComplexityRoot.WithdrawAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.ChangedAt(childComplexity), true
+	case "WithdrawAction.costMsat":
+		if e.ComplexityRoot.WithdrawAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.CostMsat(childComplexity), true
+	case "WithdrawAction.costSats":
+		if e.ComplexityRoot.WithdrawAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.CostSats(childComplexity), true
+	case "WithdrawAction.createdAt":
+		if e.ComplexityRoot.WithdrawAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.CreatedAt(childComplexity), true
+	case "WithdrawAction.deadline":
+		if e.ComplexityRoot.WithdrawAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.Deadline(childComplexity), true
+	case "WithdrawAction.failure":
+		if e.ComplexityRoot.WithdrawAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.Failure(childComplexity), true
+	case "WithdrawAction.genesisId":
+		if e.ComplexityRoot.WithdrawAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.GenesisID(childComplexity), true
+	case "WithdrawAction.id":
+		if e.ComplexityRoot.WithdrawAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.ID(childComplexity), true
+	case "WithdrawAction.invoice":
+		if e.ComplexityRoot.WithdrawAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.Invoice(childComplexity), true
+	case "WithdrawAction.kind":
+		if e.ComplexityRoot.WithdrawAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.Kind(childComplexity), true
+	case "WithdrawAction.paymentMethod":
+		if e.ComplexityRoot.WithdrawAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.PaymentMethod(childComplexity), true
+	case "WithdrawAction.result":
+		if e.ComplexityRoot.WithdrawAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.Result(childComplexity), true
+	case "WithdrawAction.secret":
+		if e.ComplexityRoot.WithdrawAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.Secret(childComplexity), true
+	case "WithdrawAction.state":
+		if e.ComplexityRoot.WithdrawAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.State(childComplexity), true
+	case "WithdrawAction.successorId":
+		if e.ComplexityRoot.WithdrawAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.SuccessorID(childComplexity), true
+
+	case "WithdrawResult.maxFeeMsat":
+		if e.ComplexityRoot.WithdrawResult.MaxFeeMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawResult.MaxFeeMsat(childComplexity), true
+	case "WithdrawResult.msat":
+		if e.ComplexityRoot.WithdrawResult.Msat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawResult.Msat(childComplexity), true
 
 	case "ZapAction.attempt":
 		if e.ComplexityRoot.ZapAction.Attempt == nil {
@@ -1520,6 +1807,55 @@ type BuyCreditsResult {
   credits: Sats!
 }
 
+type ReceiveAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: ReceiveResult
+}
+type ReceiveResult {
+  msat: Msat!
+}
+
+type WithdrawAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: WithdrawResult
+}
+type WithdrawResult {
+  "What the payee gets."
+  msat: Msat!
+  "What routing may cost; the rest comes back."
+  maxFeeMsat: Msat!
+}
+
 """
 Everything here that costs money takes two more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
 same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
@@ -1535,6 +1871,16 @@ type Mutation {
   donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DonateAction! @pays(kind: "DONATE")
   "One credit is one sat."
   buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BuyCreditsAction! @pays(kind: "BUY_CREDITS")
+
+  "Sends to a user: to their own wallet if they have one, else to their balance."
+  receive(user: ID!, msat: Msat!, comment: String,
+    idempotencyKey: String, paymentMethod: PaymentMethod): ReceiveAction! @pays(kind: "RECEIVE")
+  """
+  Pays an invoice (bolt11) or a lightning address from the balance of sats. An address needs the amount. Routing may cost maxFeeSats;
+  what it does not cost comes back.
+  """
+  withdraw(to: String!, sats: Sats, maxFeeSats: Sats!, comment: String,
+    idempotencyKey: String, paymentMethod: PaymentMethod): WithdrawAction! @pays(kind: "WITHDRAW")
 
   "Tries a FAILED action again: the new attempt comes back. Those who are not signed in send the secret."
   retryPaidAction(id: ID!, secret: String): PaidAction!
@@ -1642,7 +1988,7 @@ type Territory {
 
 type Notification {
   id: ID!
-  "MENTION, REPLY or ZAP."
+  "MENTION, REPLY, ZAP, RECEIVED or WITHDRAWN."
   kind: String!
   item: Item
   createdAt: Time!
@@ -1935,6 +2281,52 @@ func (ec *executionContext) childFields_PaidActionPage(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type PaidActionPage", field.Name)
 }
 
+func (ec *executionContext) childFields_ReceiveAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ReceiveAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_ReceiveAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_ReceiveAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_ReceiveAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_ReceiveAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_ReceiveAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_ReceiveAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_ReceiveAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_ReceiveAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_ReceiveAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_ReceiveAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_ReceiveAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ReceiveAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_ReceiveAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_ReceiveAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_ReceiveAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReceiveAction", field.Name)
+}
+
+func (ec *executionContext) childFields_ReceiveResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "msat":
+		return ec.fieldContext_ReceiveResult_msat(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReceiveResult", field.Name)
+}
+
 func (ec *executionContext) childFields_SignUp(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "user":
@@ -1971,6 +2363,54 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
+}
+
+func (ec *executionContext) childFields_WithdrawAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_WithdrawAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_WithdrawAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_WithdrawAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_WithdrawAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_WithdrawAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_WithdrawAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_WithdrawAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_WithdrawAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_WithdrawAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_WithdrawAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_WithdrawAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_WithdrawAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_WithdrawAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_WithdrawAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_WithdrawAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_WithdrawAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WithdrawAction", field.Name)
+}
+
+func (ec *executionContext) childFields_WithdrawResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "msat":
+		return ec.fieldContext_WithdrawResult_msat(ctx, field)
+	case "maxFeeMsat":
+		return ec.fieldContext_WithdrawResult_maxFeeMsat(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WithdrawResult", field.Name)
 }
 
 func (ec *executionContext) childFields_ZapAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2341,6 +2781,52 @@ func (ec *executionContext) field_Mutation_donate_args(ctx context.Context, rawA
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_receive_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "user",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["user"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "msat",
+		func(ctx context.Context, v any) (paidaction.Msat, error) {
+			return ec.unmarshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["msat"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "comment",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["comment"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg4
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_retryPaidAction_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2374,6 +2860,60 @@ func (ec *executionContext) field_Mutation_signUp_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_withdraw_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "to",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["to"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "sats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["sats"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "maxFeeSats",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxFeeSats"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "comment",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["comment"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg5
 	return args, nil
 }
 
@@ -4843,6 +5383,94 @@ func (ec *executionContext) fieldContext_Mutation_buyCredits(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_receive(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_receive(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Receive(ctx, fc.Args["user"].(int64), fc.Args["msat"].(paidaction.Msat), fc.Args["comment"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReceiveAction) graphql.Marshaler {
+			return ec.marshalNReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐReceiveAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_receive(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReceiveAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_receive_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_withdraw(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_withdraw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Withdraw(ctx, fc.Args["to"].(string), fc.Args["sats"].(*int64), fc.Args["maxFeeSats"].(int64), fc.Args["comment"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *WithdrawAction) graphql.Marshaler {
+			return ec.marshalNWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_withdraw(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WithdrawAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_withdraw_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_retryPaidAction(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5590,6 +6218,424 @@ func (ec *executionContext) fieldContext_Query___schema(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _ReceiveAction_id(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_kind(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_state(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_costSats(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_invoice(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReceiveAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReceiveAction_failure(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReceiveAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReceiveAction_deadline(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_attempt(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_successorId(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_secret(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ReceiveAction_result(ctx context.Context, field graphql.CollectedField, obj *ReceiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.ReceiveResult) graphql.Marshaler {
+			return ec.marshalOReceiveResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐReceiveResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReceiveAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReceiveResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReceiveResult_msat(ctx context.Context, field graphql.CollectedField, obj *community.ReceiveResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReceiveResult_msat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Msat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReceiveResult_msat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReceiveResult", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
 func (ec *executionContext) _SignUp_user(ctx context.Context, field graphql.CollectedField, obj *SignUp) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5880,6 +6926,447 @@ func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_id(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_kind(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_state(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_costSats(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_invoice(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WithdrawAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WithdrawAction_failure(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WithdrawAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WithdrawAction_deadline(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_attempt(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_successorId(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_secret(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawAction_result(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.WithdrawResult) graphql.Marshaler {
+			return ec.marshalOWithdrawResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐWithdrawResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WithdrawAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WithdrawResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WithdrawResult_msat(ctx context.Context, field graphql.CollectedField, obj *community.WithdrawResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawResult_msat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Msat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawResult_msat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawResult", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawResult_maxFeeMsat(ctx context.Context, field graphql.CollectedField, obj *community.WithdrawResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawResult_maxFeeMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxFeeMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawResult_maxFeeMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawResult", field, false, false, errors.New("field of type Msat does not have child fields"))
 }
 
 func (ec *executionContext) _ZapAction_id(ctx context.Context, field graphql.CollectedField, obj *ZapAction) (ret graphql.Marshaler) {
@@ -7443,6 +8930,20 @@ func (ec *executionContext) _PaidAction(ctx context.Context, sel ast.SelectionSe
 			return graphql.Null
 		}
 		return ec._ZapAction(ctx, sel, obj)
+	case WithdrawAction:
+		return ec._WithdrawAction(ctx, sel, &obj)
+	case *WithdrawAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._WithdrawAction(ctx, sel, obj)
+	case ReceiveAction:
+		return ec._ReceiveAction(ctx, sel, &obj)
+	case *ReceiveAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ReceiveAction(ctx, sel, obj)
 	case ItemCreateAction:
 		return ec._ItemCreateAction(ctx, sel, &obj)
 	case *ItemCreateAction:
@@ -8526,6 +10027,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "receive":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_receive(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "withdraw":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_withdraw(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "retryPaidAction":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_retryPaidAction(ctx, field)
@@ -8971,6 +10486,157 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 	return out
 }
 
+var receiveActionImplementors = []string{"ReceiveAction", "PaidAction"}
+
+func (ec *executionContext) _ReceiveAction(ctx context.Context, sel ast.SelectionSet, obj *ReceiveAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, receiveActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReceiveAction")
+		case "id":
+			out.Values[i] = ec._ReceiveAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._ReceiveAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._ReceiveAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._ReceiveAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._ReceiveAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._ReceiveAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._ReceiveAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._ReceiveAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._ReceiveAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._ReceiveAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._ReceiveAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._ReceiveAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._ReceiveAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._ReceiveAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._ReceiveAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._ReceiveAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var receiveResultImplementors = []string{"ReceiveResult"}
+
+func (ec *executionContext) _ReceiveResult(ctx context.Context, sel ast.SelectionSet, obj *community.ReceiveResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, receiveResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReceiveResult")
+		case "msat":
+			out.Values[i] = ec._ReceiveResult_msat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var signUpImplementors = []string{"SignUp"}
 
 func (ec *executionContext) _SignUp(ctx context.Context, sel ast.SelectionSet, obj *SignUp) graphql.Marshaler {
@@ -9149,6 +10815,162 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "createdAt":
 			out.Values[i] = ec._User_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var withdrawActionImplementors = []string{"WithdrawAction", "PaidAction"}
+
+func (ec *executionContext) _WithdrawAction(ctx context.Context, sel ast.SelectionSet, obj *WithdrawAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, withdrawActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WithdrawAction")
+		case "id":
+			out.Values[i] = ec._WithdrawAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._WithdrawAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._WithdrawAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._WithdrawAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._WithdrawAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._WithdrawAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._WithdrawAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._WithdrawAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._WithdrawAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._WithdrawAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._WithdrawAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._WithdrawAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._WithdrawAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._WithdrawAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._WithdrawAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._WithdrawAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var withdrawResultImplementors = []string{"WithdrawResult"}
+
+func (ec *executionContext) _WithdrawResult(ctx context.Context, sel ast.SelectionSet, obj *community.WithdrawResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, withdrawResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WithdrawResult")
+		case "msat":
+			out.Values[i] = ec._WithdrawResult_msat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "maxFeeMsat":
+			out.Values[i] = ec._WithdrawResult_maxFeeMsat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -10051,6 +11873,16 @@ func (ec *executionContext) marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7ae
 	return res
 }
 
+func (ec *executionContext) marshalNReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐReceiveAction(ctx context.Context, sel ast.SelectionSet, v *ReceiveAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ReceiveAction(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNSats2int64(ctx context.Context, v any) (int64, error) {
 	res, err := UnmarshalSats(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -10117,6 +11949,16 @@ func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 		return graphql.Null
 	}
 	return ec._User(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawAction(ctx context.Context, sel ast.SelectionSet, v *WithdrawAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._WithdrawAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐZapAction(ctx context.Context, sel ast.SelectionSet, v *ZapAction) graphql.Marshaler {
@@ -10419,6 +12261,31 @@ func (ec *executionContext) marshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa
 	return res
 }
 
+func (ec *executionContext) marshalOReceiveResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐReceiveResult(ctx context.Context, sel ast.SelectionSet, v *community.ReceiveResult) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ReceiveResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOSats2ᚖint64(ctx context.Context, v any) (*int64, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := UnmarshalSats(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOSats2ᚖint64(ctx context.Context, sel ast.SelectionSet, v *int64) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := MarshalSats(*v)
+	return res
+}
+
 func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
@@ -10467,6 +12334,13 @@ func (ec *executionContext) marshalOUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 		return graphql.Null
 	}
 	return ec._User(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOWithdrawResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐWithdrawResult(ctx context.Context, sel ast.SelectionSet, v *community.WithdrawResult) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WithdrawResult(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOZapResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐZapResult(ctx context.Context, sel ast.SelectionSet, v *community.ZapResult) graphql.Marshaler {

@@ -129,6 +129,14 @@ type PaidActionPage struct {
 type Query struct {
 }
 
+type ReceiveAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.ReceiveResult `json:"result,omitempty"`
+}
+
+func (ReceiveAction) IsPaidAction() {}
+
 type SignUp struct {
 	User *db.Usr `json:"user"`
 	// To be sent as: Authorization: Bearer <key>
@@ -137,6 +145,14 @@ type SignUp struct {
 
 type Subscription struct {
 }
+
+type WithdrawAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.WithdrawResult `json:"result,omitempty"`
+}
+
+func (WithdrawAction) IsPaidAction() {}
 
 type ZapAction struct {
 	BasePaidAction

@@ -1,0 +1,98 @@
+package community
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Receive is somebody outside paying a user's lightning address (LUD-16): directly to the user's own wallet if they have one, else
+// to their balance of sats.
+type Receive struct {
+	paidaction.Base[ReceiveArgs, ReceiveResult]
+	Settings Settings
+}
+
+// ReceiveArgs say who gets how much, in msat.
+type ReceiveArgs struct {
+	User    int64  `json:"user"`
+	Msat    int64  `json:"msat"`
+	Comment string `json:"comment,omitempty"`
+}
+
+// ReceiveResult is what was received, in msat.
+type ReceiveResult struct {
+	Msat int64 `json:"msat"`
+}
+
+// KindReceive names the action.
+const KindReceive = "RECEIVE"
+
+const maxReceiveComment = 280
+
+// Spec follows the table of spec 02 §2.3.
+func (Receive) Spec() paidaction.Spec {
+	return paidaction.Spec{Kind: KindReceive, Anonable: true, Methods: []paidaction.Method{paidaction.P2P, paidaction.Pessimistic}}
+}
+
+// Check refuses amounts that are no whole sat, and comments that are too long.
+func (Receive) Check(a ReceiveArgs) error {
+	if a.Msat <= 0 || a.Msat%1000 != 0 || paidaction.Msat(a.Msat) > paidaction.MaxMsat {
+		return paidaction.Errorf(paidaction.CodeInvalidAmount, "The amount must be a whole number of sats above zero.")
+	}
+	return checkText("comment", a.Comment, 0, maxReceiveComment)
+}
+
+// Cost is what is sent. A user who does not exist can receive nothing.
+func (Receive) Cost(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs) (paidaction.Msat, error) {
+	if _, err := tx.DB.Trust(ctx, a.User); errors.Is(err, pgx.ErrNoRows) {
+		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is nobody with this address.")
+	} else if err != nil {
+		return 0, fmt.Errorf("look for the receiver: %w", err)
+	}
+	return paidaction.Msat(a.Msat), nil
+}
+
+// Peers is the one whose address it is.
+func (r Receive) Peers(_ context.Context, tx *paidaction.Tx, a ReceiveArgs) ([]paidaction.Peer, error) {
+	return []paidaction.Peer{{Receiver: a.User, Share: tx.Cost.Percent(r.Settings.ReceivedPct)}}, nil
+}
+
+// Perform has nothing to show yet.
+func (Receive) Perform(_ context.Context, tx *paidaction.Tx, _ ReceiveArgs) (ReceiveResult, error) {
+	return ReceiveResult{Msat: int64(tx.Cost)}, nil
+}
+
+// OnPaid hands the money out: what the receiver was not paid directly goes to their sats; the fee, and what is not needed for
+// routing, to the rewards.
+func (r Receive) OnPaid(_ context.Context, tx *paidaction.Tx, a ReceiveArgs, _ ReceiveResult) error {
+	rest := tx.Cost
+	if tx.Forward != nil {
+		rest -= tx.Forward.Amount + tx.Forward.Budget
+	} else {
+		share := tx.Cost.Percent(r.Settings.ReceivedPct)
+		if err := tx.Pay(ledger.UserSats(a.User), share, "received"); err != nil {
+			return err
+		}
+		rest -= share
+	}
+	return tx.Pay(ledger.RewardSats, rest, "fee of a received payment")
+}
+
+// Describe is shown by the payer's wallet.
+func (Receive) Describe(a ReceiveArgs) string {
+	if a.Comment != "" {
+		return a.Comment
+	}
+	return fmt.Sprintf("send %d sats", a.Msat/1000)
+}
+
+// AfterPaid tells the receiver.
+func (Receive) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs, _ ReceiveResult) error {
+	return notify(ctx, tx, "RECEIVED", nil, []int64{a.User})
+}

@@ -1,0 +1,90 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// A withdrawal to a plain invoice of our own pays the action that the invoice belongs to without any payment. The invoice is still
+// open at the node, and somebody outside could pay it at this very moment. So the node is told to cancel it first, and money is
+// booked only once the node says CANCELED (spec 02 §2.4); if it says SETTLED instead, the other payment counts and the withdrawal fails.
+
+// debitAndPayInside takes the price of the other action from the balance, and has its invoice cancelled.
+func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
+	other, err := q.LockAction(ctx, tx.Payout.Inside)
+	if err != nil {
+		return fmt.Errorf("lock the action to pay for: %w", err)
+	}
+	step, ok := FindStep(Flow(other.Flow), State(other.State), PaidInside)
+	if !ok || State(other.State) != Pending || Msat(other.CostMsat) != tx.Payout.Amount {
+		return Errorf(CodeDuplicate, "This invoice can no longer be paid.")
+	}
+	inv, err := q.GetInvoice(ctx, other.ID)
+	if err != nil {
+		return fmt.Errorf("read the invoice to pay: %w", err)
+	}
+	n, err := q.AcceptInside(ctx, db.AcceptInsideParams{ActionID: tx.Action, InsideID: &other.ID, Node: &inv.Node,
+		PaymentHash: inv.PaymentHash, Bolt11: tx.Payout.Bolt11, AmountMsat: other.CostMsat, ExpiresAt: tx.Payout.Expires, At: tx.Now})
+	if err != nil {
+		return fmt.Errorf("note who pays: %w", err)
+	}
+	if n == 0 {
+		return Errorf(CodeDuplicate, "This invoice is being paid, or was paid already.")
+	}
+	n, err = q.MoveAction(ctx, db.MoveActionParams{ID: other.ID, FromState: other.State, ToState: string(step.To), At: tx.Now,
+		Deadline: e.deadlineAfter(step.To, tx.Now)})
+	if err != nil || n == 0 {
+		return fmt.Errorf("move the action to pay for (%d rows): %w", n, err)
+	}
+	if err := q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: other.ID, FromState: &other.State, ToState: string(step.To),
+		Fact: string(step.When), At: tx.Now}); err != nil {
+		return fmt.Errorf("write its history: %w", err)
+	}
+	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: other.ID}); err != nil {
+		return fmt.Errorf("store its job: %w", err)
+	}
+	return e.debit(ctx, q, pg, tx)
+}
+
+// paidInside is the withdrawal that pays for an action whose invoice is cancelled, if there is one.
+func (e *Engine) paidInside(ctx context.Context, pa *PaidAction) (*db.PayerInsideRow, error) {
+	if pa.Flow != FlowOptimistic || pa.State != Canceling {
+		return nil, nil
+	}
+	by, err := db.New(e.Pool).PayerInside(ctx, &pa.ID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a withdrawal that pays: %w", err)
+	}
+	return &by, nil
+}
+
+// bookInside makes the action count, with the money that the withdrawal has set aside, and lets the withdrawal go on: it gets
+// the preimage, as every payment does.
+func (e *Engine) bookInside(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction) error {
+	by, err := q.PayerInside(ctx, &row.ID)
+	if err != nil {
+		return fmt.Errorf("read the withdrawal that pays: %w", err)
+	}
+	inv, err := q.GetInvoice(ctx, row.ID)
+	if err != nil {
+		return fmt.Errorf("read the invoice: %w", err)
+	}
+	tx.source = ledger.RoutingSats
+	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, Msat(by.AmountMsat)); err != nil {
+		return err
+	}
+	n, err := q.RelayPaid(ctx, db.RelayPaidParams{ActionID: by.ActionID, Preimage: inv.Preimage, At: tx.Now})
+	if err != nil || n == 0 {
+		return fmt.Errorf("hand over the preimage (%d rows): %w", n, err)
+	}
+	return e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: by.ActionID})
+}

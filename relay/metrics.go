@@ -1,0 +1,60 @@
+package relay
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Metrics are what a Relay counts.
+type Metrics struct {
+	stages    *prometheus.GaugeVec
+	oldest    *prometheus.GaugeVec
+	sent      *prometheus.CounterVec
+	succeeded *prometheus.CounterVec
+	failures  *prometheus.CounterVec
+	refused   *prometheus.CounterVec
+	already   prometheus.Counter
+	lost      *prometheus.CounterVec
+	took      prometheus.Histogram
+}
+
+// NewMetrics makes the metrics and registers them, unless registry is nil.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	in := promauto.With(registry)
+	gauge := func(name, help, label string) *prometheus.GaugeVec {
+		return in.NewGaugeVec(prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "relay", Name: name, Help: help}, []string{label})
+	}
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return in.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "relay", Name: name, Help: help}, []string{label})
+	}
+	return &Metrics{
+		stages:    gauge("payments", "Outgoing payments that are not at their end, by stage.", "stage"),
+		oldest:    gauge("oldest_seconds", "Age of the oldest outgoing payment, by stage.", "stage"),
+		sent:      counter("sent_total", "Payments given to a node.", "node"),
+		succeeded: counter("succeeded_total", "Payments whose preimage came back, by node.", "node"),
+		failures:  counter("failed_total", "Payments given up for good, by reason.", "reason"),
+		refused:   counter("refused_total", "Invoices that were not accepted for payment, by rule.", "rule"),
+		already: in.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "relay", Name: "already_given_total",
+			Help: "Payments that a node had already when they were to be sent."}),
+		lost: counter("lost_by_node_total", "Times that a node did not know a payment it was given. Alarm: it was wiped or restored.", "node"),
+		took: in.NewHistogram(prometheus.HistogramOpts{Namespace: "holdfast", Subsystem: "relay", Name: "seconds",
+			Help: "From entering the pipeline until the preimage came back.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 16)}),
+	}
+}
+
+func (m *Metrics) failed(reason paidaction.Code) { m.failures.WithLabelValues(string(reason)).Inc() }
+
+// show sets the gauges to what the database says. Stages that are empty are shown as such.
+func (m *Metrics) show(rows []db.RelayStagesRow, age func(db.RelayStagesRow) float64) {
+	for _, stage := range []string{incoming, inWork, pendingConfirmation} {
+		m.stages.WithLabelValues(stage).Set(0)
+		m.oldest.WithLabelValues(stage).Set(0)
+	}
+	for _, row := range rows {
+		m.stages.WithLabelValues(row.Stage).Set(float64(row.Payments))
+		m.oldest.WithLabelValues(row.Stage).Set(age(row))
+	}
+}

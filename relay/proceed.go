@@ -1,0 +1,348 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Stages of a payment, as PostgreSQL names them.
+const (
+	incoming            = "incoming"             // waits for a node
+	inWork              = "in_work"              // claimed: sent, or about to be
+	pendingConfirmation = "pending_confirmation" // the preimage is known
+	completed           = "completed"            // booked
+	failed              = "failed"               // given up for good
+)
+
+// How a claim ended.
+const (
+	endedFailed  = "FAILED"   // the node says so
+	endedNotSent = "NOT_SENT" // nothing was sent under it
+)
+
+// Proceed implements paidaction.Relay.
+func (r *Relay) Proceed(ctx context.Context, action int64) (paidaction.Outcome, error) {
+	row, err := db.New(r.Pool).GetRelay(ctx, action)
+	if err != nil {
+		return paidaction.Outcome{}, fmt.Errorf("read the outgoing payment of action %d: %w", action, err)
+	}
+	switch row.Stage {
+	case incoming:
+		return r.waiting(ctx, row)
+	case inWork:
+		return r.look(ctx, row)
+	case pendingConfirmation:
+		return r.confirm(ctx, row)
+	case completed:
+		return paidaction.Outcome{Preimage: preimageOf(row), Final: true, Fee: paidaction.Msat(*row.FeeMsat)}, nil
+	default:
+		return failureOf(row), nil
+	}
+}
+
+func preimageOf(row db.RelayPayment) *paidaction.Preimage {
+	var p paidaction.Preimage
+	copy(p[:], row.Preimage)
+	return &p
+}
+
+func failureOf(row db.RelayPayment) paidaction.Outcome {
+	return paidaction.Outcome{Failure: paidaction.Errorf(paidaction.Code(*row.FailureCode), "%s", *row.FailureMessage)}
+}
+
+func hashOf(row db.RelayPayment) (h paidaction.Hash) {
+	copy(h[:], row.PaymentHash)
+	return h
+}
+
+// waiting looks after a payment that no node has taken yet: it is given up when it can no longer be sent.
+func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
+	late := r.now().Sub(row.ExpiresAt)
+	if row.Node != nil && late < r.Settings.ExpirySlack {
+		// One node may have been given it under a claim that nobody saw the end of. It alone is asked again, and until the invoice
+		// has surely expired there, the payment cannot be given up.
+		r.wake()
+		return paidaction.Outcome{}, nil
+	}
+	refusal := paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's invoice expired before it could be paid.")
+	if late < 0 {
+		var err error
+		if refusal, err = r.unwanted(ctx, row); err != nil {
+			return paidaction.Outcome{}, err
+		}
+	}
+	if refusal == nil {
+		r.wake()
+		return paidaction.Outcome{}, nil
+	}
+	return r.giveUp(ctx, row, incoming, refusal)
+}
+
+// unwanted says why a payment must not be sent any more, or nil. A forward is wanted only as long as its payer's payment is held.
+func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.Error, error) {
+	if row.ReceiverID == nil {
+		return nil, nil
+	}
+	outer, err := r.outer(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if outer.State != paidaction.InvoiceAccepted {
+		return paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long and went back to you."), nil
+	}
+	return nil, nil
+}
+
+// outer is the payer's payment of a forward, as the node shows it now.
+func (r *Relay) outer(ctx context.Context, row db.RelayPayment) (paidaction.NodeInvoice, error) {
+	node, err := r.issuer(ctx, row)
+	if err != nil {
+		return paidaction.NodeInvoice{}, err
+	}
+	inv, err := node.LookupInvoice(ctx, hashOf(row))
+	if err != nil {
+		return inv, fmt.Errorf("look up the payer's payment: %w", err)
+	}
+	return inv, nil
+}
+
+func (r *Relay) issuer(ctx context.Context, row db.RelayPayment) (paidaction.Node, error) {
+	inv, err := db.New(r.Pool).GetInvoice(ctx, row.ActionID)
+	if err != nil {
+		return nil, fmt.Errorf("read the payer's invoice: %w", err)
+	}
+	return r.Issuers.Node(inv.Node)
+}
+
+// giveUp ends a payment for good, unless somebody was faster.
+func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from string, refusal *paidaction.Error) (paidaction.Outcome, error) {
+	n, err := db.New(r.Pool).FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: from, FailureCode: new(string(refusal.Code)),
+		FailureMessage: &refusal.Message, At: r.now()})
+	if err != nil {
+		return paidaction.Outcome{}, fmt.Errorf("give the payment up: %w", err)
+	}
+	if n == 0 {
+		return paidaction.Outcome{}, nil
+	}
+	r.Metrics.failed(refusal.Code)
+	return paidaction.Outcome{Failure: refusal}, nil
+}
+
+var errSeen = errors.New("seen")
+
+// present is what a node says of a payment at this moment.
+func present(ctx context.Context, node paidaction.SendingNode, h paidaction.Hash) (now paidaction.PaymentUpdate, err error) {
+	err = node.TrackPayment(ctx, h, func(u paidaction.PaymentUpdate) error { now = u; return errSeen })
+	if errors.Is(err, errSeen) {
+		err = nil
+	}
+	return now, err
+}
+
+// look asks the node of a claim what has become of it.
+func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
+	if row.InsideID != nil {
+		return r.lookInside(ctx, row)
+	}
+	attempt, err := db.New(r.Pool).OpenAttempt(ctx, row.ID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return paidaction.Outcome{}, nil // it has just ended
+	}
+	if err != nil {
+		return paidaction.Outcome{}, fmt.Errorf("read the claim: %w", err)
+	}
+	node, err := r.Nodes.Sender(attempt.Node)
+	if err != nil {
+		return paidaction.Outcome{}, err
+	}
+	now, err := present(ctx, node, hashOf(row))
+	if errors.Is(err, paidaction.ErrPaymentNotFound) {
+		return r.notFound(ctx, node, row, attempt)
+	}
+	if err != nil {
+		return paidaction.Outcome{}, fmt.Errorf("ask node %s: %w", attempt.Node, err)
+	}
+	if !attempt.Seen {
+		if err := db.New(r.Pool).SeeAttempt(ctx, attempt.ID); err != nil {
+			return paidaction.Outcome{}, fmt.Errorf("note that the node has it: %w", err)
+		}
+	}
+	switch {
+	case now.Preimage != nil:
+		return paidaction.Outcome{Preimage: now.Preimage, Final: now.State == paidaction.PaymentSucceeded, Fee: now.Fee}, nil
+	case now.State == paidaction.PaymentSucceeded:
+		return paidaction.Outcome{}, fmt.Errorf("node %s says SUCCEEDED and shows no preimage", attempt.Node)
+	case now.State == paidaction.PaymentFailed && r.sendOver(attempt):
+		return r.ended(ctx, row, attempt, endedFailed, now.Failure)
+	}
+	return paidaction.Outcome{}, nil
+}
+
+// sendOver says whether nothing can be sent under a claim any more: a worker that was stopped between its claim and its send may wake
+// up, and it obeys the send's deadline alone (spec 05.16d).
+func (r *Relay) sendOver(attempt db.RelayAttempt) bool {
+	return r.now().After(attempt.SendUntil.Add(r.Settings.Grace))
+}
+
+// notFound is what it means that the node of a claim does not know the payment: nothing, unless it cannot have been sent any more.
+// Then the same node may be given it again, which refuses what it has; and once the invoice has expired, by which the node
+// refuses it in any case, it was never sent. A node that has shown the payment, or that has another key now, has lost its data,
+// and its word counts for nothing, ever.
+func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt) (paidaction.Outcome, error) {
+	if !r.sendOver(attempt) {
+		return paidaction.Outcome{}, nil
+	}
+	key, err := node.PublicKey(ctx)
+	if err != nil {
+		return paidaction.Outcome{}, fmt.Errorf("ask node %s for its key: %w", attempt.Node, err)
+	}
+	if attempt.Seen || key != attempt.NodeKey {
+		r.Metrics.lost.WithLabelValues(attempt.Node).Inc()
+		return paidaction.Outcome{}, fmt.Errorf("%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
+	}
+	if r.now().After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
+		return r.ended(ctx, row, attempt, endedNotSent, "the invoice has expired")
+	}
+	if int(row.Attempts) >= r.Settings.MaxAttempts {
+		return paidaction.Outcome{}, nil
+	}
+	return paidaction.Outcome{}, r.sendAgain(ctx, row, attempt, &attempt.Node, "the node does not know it", 0)
+}
+
+// sendAgain ends a claim and puts its payment back: for the one node, or for any if that is nil.
+func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, only *string, reason string, pause time.Duration) error {
+	now := r.now()
+	outcome := endedNotSent
+	err := r.inTx(ctx, func(q *db.Queries) error {
+		if _, err := q.LockRelay(ctx, row.ActionID); err != nil {
+			return err
+		}
+		n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Outcome: &outcome, Reason: &reason, At: &now})
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, Node: only, NotBefore: new(now.Add(pause)), At: now})
+		return err
+	})
+	if err == nil {
+		r.wake()
+	}
+	return err
+}
+
+// ended ends a claim whose payment the node gave up, or never sent. Another node may try where the fault was the first one's and time
+// is left; else the payment is given up for good.
+func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, outcome, reason string) (paidaction.Outcome, error) {
+	now := r.now()
+	var out paidaction.Outcome
+	refusal := refusalOf(reason)
+	err := r.inTx(ctx, func(q *db.Queries) error {
+		out = paidaction.Outcome{}
+		if _, err := q.LockRelay(ctx, row.ActionID); err != nil {
+			return err
+		}
+		n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Outcome: &outcome, Reason: &reason, At: &now})
+		if err != nil || n == 0 {
+			return err // somebody else has seen to it
+		}
+		another, err := r.anotherNode(ctx, q, row, outcome, reason)
+		if err != nil {
+			return err
+		}
+		if another {
+			_, err = q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, NotBefore: &now, At: now})
+			return err
+		}
+		n, err = q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: inWork, FailureCode: new(string(refusal.Code)),
+			FailureMessage: &refusal.Message, At: now})
+		if n == 1 {
+			out.Failure = refusal
+		}
+		return err
+	})
+	if err != nil {
+		return paidaction.Outcome{}, err
+	}
+	if out.Failure == nil {
+		r.wake()
+		return out, nil
+	}
+	r.Metrics.failed(paidaction.Code(reason))
+	r.tellReceiver(ctx, row, reason)
+	return out, nil
+}
+
+// anotherNode says whether one that has not refused the payment is left to try.
+func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, outcome, reason string) (bool, error) {
+	if outcome != endedFailed || reasonsOfReceiver[reason] || int(row.Attempts) >= r.Settings.MaxAttempts || !r.now().Before(row.ExpiresAt) {
+		return false, nil
+	}
+	refusing, err := q.RefusingNodes(ctx, row.ID)
+	return len(refusing) < len(r.Nodes.Names()), err
+}
+
+// reasonsOfReceiver are those for which another node would hear the same.
+var reasonsOfReceiver = map[string]bool{"INCORRECT_PAYMENT_DETAILS": true}
+
+// refusalOf is what a payer is told.
+func refusalOf(reason string) *paidaction.Error {
+	if reasonsOfReceiver[reason] {
+		return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's wallet refused the payment. The money is back.")
+	}
+	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. The money is back.")
+}
+
+// tellReceiver notes a failure for the owner of the wallet: it is theirs to mend, and the next attempt may leave the wallet out.
+func (r *Relay) tellReceiver(ctx context.Context, row db.RelayPayment, reason string) {
+	if row.WalletID == nil || r.Wallets == nil {
+		return
+	}
+	genesis := row.ActionID
+	if a, err := db.New(r.Pool).GetAction(ctx, row.ActionID); err == nil && a.PaidAction.GenesisID != nil {
+		genesis = *a.PaidAction.GenesisID
+	}
+	if err := r.Wallets.Failed(ctx, *row.WalletID, genesis, reason); err != nil {
+		r.Log.WarnContext(ctx, "a wallet's failure could not be noted", "wallet", *row.WalletID, "error", err)
+	}
+}
+
+// confirm asks whether all parts of a payment are final, and what they cost.
+func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
+	out := paidaction.Outcome{Preimage: preimageOf(row)}
+	if row.InsideID != nil {
+		out.Final = true
+		return out, nil
+	}
+	node, err := r.Nodes.Sender(*row.Node)
+	if err != nil {
+		return out, err
+	}
+	now, err := present(ctx, node, hashOf(row))
+	if err != nil {
+		return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
+	}
+	if now.State == paidaction.PaymentSucceeded {
+		out.Final, out.Fee = true, now.Fee
+	}
+	return out, nil
+}
+
+// lookInside looks after a withdrawal that pays one of our own invoices. That action ends in the same transaction in which the
+// preimage comes here; if it has ended without, it was paid from outside meanwhile.
+func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
+	other, err := db.New(r.Pool).GetAction(ctx, *row.InsideID)
+	if err != nil {
+		return paidaction.Outcome{}, fmt.Errorf("read the action to pay for: %w", err)
+	}
+	if !paidaction.State(other.PaidAction.State).Terminal() {
+		return paidaction.Outcome{}, nil
+	}
+	return r.giveUp(ctx, row, inWork, paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. The money is back."))
+}

@@ -1,0 +1,164 @@
+// Package relay is the pipeline of payments that leave: forwards to receivers whose invoices ours wrap, and withdrawals (spec 04
+// §4.3). One row is one payment, and its stage says how far it has come. The relay sends and tracks; what a payment means for an
+// action, and where money is booked, the engine decides.
+//
+// What is dangerous here is a payment that is made twice, or given up while it may still arrive. A claim is therefore committed before
+// anything is sent, names the node and ends at a fixed moment; a payment has failed only when the node of every claim says so (spec 01
+// §1.6).
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Nodes are the nodes that payments leave through, by name.
+type Nodes interface {
+	// Names are all of them, in a fixed order.
+	Names() []string
+	// Sender is the node with this name; an error if none is configured under it.
+	Sender(name string) (paidaction.SendingNode, error)
+}
+
+// Lease is the right to use one node for one payment.
+type Lease interface {
+	// Fence grows with every lease of the same place at the node.
+	Fence() int64
+	// Release gives the place back. blame says whose fault it was if the payment failed.
+	Release(ctx context.Context, blame Blame)
+}
+
+// Blame is whose fault a failed payment was.
+type Blame int
+
+// Who can be at fault.
+const (
+	Nobody     Blame = iota
+	TheNode          // no route from there, no balance, down: it rests for a while
+	ThePayment       // the receiver, or the terms: another payment may well work
+)
+
+// Leases hands out places at nodes.
+type Leases interface {
+	// Lease waits for a place at this node, for as long as the pool's settings say. An error that wraps ErrNoNode where there is none.
+	Lease(ctx context.Context, node string) (Lease, error)
+}
+
+// ErrNoNode: no place at the node can be had now.
+var ErrNoNode = errors.New("the node takes no payment now")
+
+// Wallets are the receivers' wallets.
+type Wallets interface {
+	// Each calls try with an invoice of every usable wallet of the receiver in turn, until try returns nil. What try returns is logged
+	// for the wallet's owner. paidaction.ErrNoReceiver if no wallet is left.
+	Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error
+	// Failed notes that a payment to a wallet's invoice failed.
+	Failed(ctx context.Context, wallet, genesis int64, reason string) error
+	// Address gets an invoice of a lightning address or an LNURL.
+	Address(ctx context.Context, address string, amount paidaction.Msat, comment string) (bolt11 string, err error)
+}
+
+// Settings bound what the relay does. The zero value of each field stands for its default.
+type Settings struct {
+	MaxAttempts   int             // claims of one payment; default 3
+	SendWindow    time.Duration   // from the claim until which the send may begin; default 10 s
+	Grace         time.Duration   // after it, for a node that is slow to say what it was given; default 10 s
+	SendTimeout   time.Duration   // how long a node tries routes; default 30 s
+	ExpirySlack   time.Duration   // after a bolt11's expiry, for clocks that differ; default 2 min
+	Audit         time.Duration   // between comparisons with the nodes; default 5 s
+	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s
+	Poll          time.Duration   // between looks for new payments that nobody was woken for; default 1 s
+	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
+	MaxParts      uint32          // of one payment; default the node's
+	WithdrawLimit paidaction.Msat // one withdrawal at most; default 1,000,000 sats
+}
+
+func (s Settings) withDefaults() Settings {
+	s.MaxAttempts = cmp.Or(s.MaxAttempts, 3)
+	s.SendWindow = cmp.Or(s.SendWindow, 10*time.Second)
+	s.Grace = cmp.Or(s.Grace, 10*time.Second)
+	s.SendTimeout = cmp.Or(s.SendTimeout, 30*time.Second)
+	s.ExpirySlack = cmp.Or(s.ExpirySlack, 2*time.Minute)
+	s.Audit = cmp.Or(s.Audit, 5*time.Second)
+	s.Pause = cmp.Or(s.Pause, 2*time.Second)
+	s.Poll = cmp.Or(s.Poll, time.Second)
+	s.WithdrawLimit = cmp.Or(s.WithdrawLimit, 1_000_000_000)
+	return s
+}
+
+// Config is what a Relay is made of.
+type Config struct {
+	Pool     *pgxpool.Pool
+	Nodes    Nodes
+	Issuers  paidaction.Nodes // of the outer invoices
+	Leases   Leases           // needed to send
+	Wallets  Wallets          // nil: nobody is paid directly
+	Rules    wrap.Settings
+	Settings Settings
+	Now      func() time.Time // default time.Now
+	Log      *slog.Logger     // default slog.Default()
+	Metrics  *Metrics         // default: not registered anywhere
+}
+
+// Relay is safe for concurrent use, and any number of them may work on one database.
+type Relay struct {
+	Config
+	wakes map[string]chan struct{} // by node: there may be something to send
+}
+
+var _ paidaction.Relay = (*Relay)(nil)
+
+// New makes a relay. It does nothing by itself until Run.
+func New(c Config) (*Relay, error) {
+	if c.Pool == nil || c.Nodes == nil || c.Issuers == nil {
+		return nil, errors.New("relay: a database pool and nodes are needed")
+	}
+	c.Settings = c.Settings.withDefaults()
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics(nil)
+	}
+	r := &Relay{Config: c, wakes: map[string]chan struct{}{}}
+	for _, name := range c.Nodes.Names() {
+		r.wakes[name] = make(chan struct{}, 1)
+	}
+	return r, nil
+}
+
+// now is the injected time in the precision of the database.
+func (r *Relay) now() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }
+
+// wake tells the workers of this process to look.
+func (r *Relay) wake() {
+	for _, w := range r.wakes {
+		select {
+		case w <- struct{}{}:
+		default: // it has been told
+		}
+	}
+}
+
+// inTx runs do in one transaction. The relay's transactions lock one payment, and nothing after it.
+func (r *Relay) inTx(ctx context.Context, do func(q *db.Queries) error) error {
+	err := pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error { return do(db.New(tx)) })
+	if err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	return nil
+}

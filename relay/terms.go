@@ -1,0 +1,266 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Both entrances of the pipeline, and the dispatch itself, ask the same here: may this invoice be paid, and on what terms? The node's own
+// decoder is the only authority on what a bolt11 says (spec 03 §3.2).
+
+// Wrap implements paidaction.Relay.
+func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.Forward, error) {
+	if r.Wallets == nil || r.Leases == nil {
+		return paidaction.Forward{}, paidaction.ErrNoReceiver
+	}
+	issuer, err := r.Issuers.Node(q.Node)
+	if err != nil {
+		return paidaction.Forward{}, err
+	}
+	chain, err := issuer.Chain(ctx)
+	if err != nil {
+		return paidaction.Forward{}, fmt.Errorf("ask node %s for the chain: %w", q.Node, err)
+	}
+	var f paidaction.Forward
+	err = r.Wallets.Each(ctx, q.Receiver, q.Genesis, q.Share, q.Memo, func(wallet int64, bolt11 string) error {
+		var err error
+		f, err = r.wrapped(ctx, q, bolt11, chain)
+		f.Receiver, f.Wallet = q.Receiver, wallet
+		return r.counted(err)
+	})
+	return f, err
+}
+
+// counted counts what was refused by a rule.
+func (r *Relay) counted(err error) error {
+	if rule, ok := ruleOf(err); ok {
+		r.Metrics.refused.WithLabelValues(rule).Inc()
+	}
+	return err
+}
+
+// ruleOf is the rule that an invoice breaks, if that is what err says.
+func ruleOf(err error) (string, bool) {
+	var v *wrap.Violation
+	if errors.As(err, &v) {
+		return string(v.Rule), true
+	}
+	return "", false
+}
+
+// wrapped is what one of our invoices around this one has to be like.
+func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 string, chain paidaction.Chain) (f paidaction.Forward, err error) {
+	inner, err := r.decode(ctx, bolt11)
+	if err != nil {
+		return f, err
+	}
+	own, err := r.own(ctx, inner)
+	if err != nil {
+		return f, err
+	}
+	facts := wrap.Facts{Inner: inner, Requested: q.Share, Outer: q.Outer, Own: own, Now: r.now()}
+	if err := r.Rules.CheckInner(facts); err != nil {
+		return f, err
+	}
+	f = paidaction.Forward{Bolt11: bolt11, Hash: inner.Hash, Amount: inner.Amount, FinalCLTV: inner.CLTVDelta, Expires: inner.Expires}
+	if f.Budget, err = r.Rules.Budget(q.Outer, q.Outer-q.Promised, inner.Amount); err != nil {
+		return f, err
+	}
+	if f.Expiry, err = r.Rules.OuterExpiry(inner.Expires, r.now()); err != nil {
+		return f, err
+	}
+	route, err := r.route(ctx, bolt11, f.Budget)
+	if err != nil {
+		return f, err
+	}
+	f.CLTVDelta, err = r.Rules.OuterCLTV(route, chain.Height)
+	return f, err
+}
+
+// decode has a node that may pay an invoice read it.
+func (r *Relay) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+	var said []error
+	for _, name := range r.Nodes.Names() {
+		node, err := r.Nodes.Sender(name)
+		if err == nil {
+			var inv paidaction.Bolt11
+			if inv, err = node.DecodeInvoice(ctx, bolt11); err == nil {
+				return inv, nil
+			}
+		}
+		said = append(said, err)
+	}
+	return paidaction.Bolt11{}, fmt.Errorf("no node can read the invoice: %w", errors.Join(said...))
+}
+
+// own says whether one of our nodes issued an invoice. One whose receiver is hidden shows no key: then each node is asked for the hash.
+func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
+	if _, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:]); !errors.Is(err, pgx.ErrNoRows) {
+		return true, err
+	}
+	for _, name := range r.Nodes.Names() {
+		node, err := r.Nodes.Sender(name)
+		if err != nil {
+			return false, err
+		}
+		key, err := node.PublicKey(ctx)
+		if err != nil {
+			return false, fmt.Errorf("ask node %s for its key: %w", name, err)
+		}
+		if key == inv.Destination {
+			return true, nil
+		}
+		if !inv.Blinded {
+			continue
+		}
+		if _, err := node.LookupInvoice(ctx, inv.Hash); !errors.Is(err, paidaction.ErrInvoiceNotFound) {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// route is the first way to the receiver that a node finds within the budget. The node that sends looks again, under the same
+// limits.
+func (r *Relay) route(ctx context.Context, bolt11 string, budget paidaction.Msat) (paidaction.Route, error) {
+	var said []error
+	for _, name := range r.Nodes.Names() {
+		node, err := r.Nodes.Sender(name)
+		if err == nil {
+			var route paidaction.Route
+			if route, err = node.EstimateRoute(ctx, bolt11); err == nil {
+				err = r.Rules.CheckRoute(route, budget)
+			}
+			if err == nil {
+				return route, nil
+			}
+		}
+		said = append(said, err)
+	}
+	return paidaction.Route{}, errors.Join(said...)
+}
+
+// Resolve implements paidaction.Relay.
+func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Payout, error) {
+	if p.FeeLimit < r.Settings.MinFee {
+		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Allow a routing fee of at least %d sats.", r.Settings.MinFee.CeilSats())
+	}
+	bolt11 := strings.TrimPrefix(strings.ToLower(p.To), "lightning:")
+	if strings.Contains(p.To, "@") || strings.HasPrefix(bolt11, "lnurl1") || strings.HasPrefix(bolt11, "https://") {
+		var err error
+		if bolt11, err = r.address(ctx, p); err != nil {
+			return paidaction.Payout{}, err
+		}
+	}
+	inv, err := r.decode(ctx, bolt11)
+	if err != nil {
+		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeInvalidInput, "This is no invoice or address that can be paid from here.").Because(err)
+	}
+	out := paidaction.Payout{Bolt11: bolt11, Hash: inv.Hash, Amount: inv.Amount, Budget: p.FeeLimit, FinalCLTV: inv.CLTVDelta, Expires: inv.Expires}
+	return r.payable(ctx, p, inv, out)
+}
+
+func (r *Relay) address(ctx context.Context, p paidaction.Payee) (string, error) {
+	if r.Wallets == nil {
+		return "", paidaction.Errorf(paidaction.CodeInvalidInput, "Addresses cannot be paid here. Use an invoice.")
+	}
+	if p.Amount <= 0 {
+		return "", paidaction.Errorf(paidaction.CodeInvalidAmount, "Say how many sats the address is to get.")
+	}
+	bolt11, err := r.Wallets.Address(ctx, p.To, p.Amount, p.Comment)
+	if _, refusal := paidaction.AsRefusal(err); err != nil && !refusal {
+		err = paidaction.Errorf(paidaction.CodeInvalidInput, "The address gives no invoice. Check it, or try again later.").Because(err)
+	}
+	return bolt11, err
+}
+
+// payable refuses what a withdrawal may not pay. Our own plain invoice is paid inside; any other of ours would come back to us, or is
+// wrapped around somebody else's.
+func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.Bolt11, out paidaction.Payout) (paidaction.Payout, error) {
+	switch {
+	case inv.Amount <= 0:
+		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice names no amount. Use one that does.")
+	case p.Amount != 0 && p.Amount != inv.Amount:
+		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice is for %d sats, not for %d.", inv.Amount.CeilSats(), p.Amount.CeilSats())
+	case inv.Amount > r.Settings.WithdrawLimit:
+		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "At most %d sats can be withdrawn at a time.", r.Settings.WithdrawLimit.Sats())
+	case !r.now().Before(inv.Expires):
+		return out, paidaction.Errorf(paidaction.CodeInvalidInput, "The invoice has expired. Use a new one.")
+	}
+	ours, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:])
+	switch {
+	case err == nil && paidaction.Flow(ours.Flow) == paidaction.FlowOptimistic:
+		out.Inside, out.Budget = ours.ActionID, 0
+		return out, nil
+	case err == nil:
+		return out, paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
+	case !errors.Is(err, pgx.ErrNoRows):
+		return out, fmt.Errorf("look for the invoice among ours: %w", err)
+	}
+	own, err := r.own(ctx, inv)
+	if err == nil && own {
+		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
+	}
+	if err != nil {
+		return out, err
+	}
+	return out, r.notPaid(ctx, inv.Hash)
+}
+
+// notPaid asks every node whether it has paid, or is paying, a hash already: our own records could have been lost.
+func (r *Relay) notPaid(ctx context.Context, h paidaction.Hash) error {
+	for _, name := range r.Nodes.Names() {
+		node, err := r.Nodes.Sender(name)
+		if err != nil {
+			return err
+		}
+		now, err := present(ctx, node, h)
+		switch {
+		case errors.Is(err, paidaction.ErrPaymentNotFound), err == nil && now.State == paidaction.PaymentFailed:
+		case err != nil:
+			return paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be asked now. Try again in a minute.").Because(err)
+		default:
+			r.Metrics.already.Inc()
+			return paidaction.Errorf(paidaction.CodeDuplicate, "This invoice is being paid, or was paid already.")
+		}
+	}
+	return nil
+}
+
+var errBehind = errors.New("the node is behind the chain")
+
+// prepare looks at everything again, right before a payment is sent: what was true when the invoice was accepted need not be true
+// any more (spec 03 §3.2, spec 05.2).
+func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentRequest, error) {
+	request := paidaction.PaymentRequest{Bolt11: c.row.Bolt11, FeeLimit: paidaction.Msat(c.row.BudgetMsat), Timeout: r.Settings.SendTimeout,
+		MaxParts: r.Settings.MaxParts}
+	inner, err := c.node.DecodeInvoice(ctx, c.row.Bolt11)
+	if err != nil {
+		return request, fmt.Errorf("read the invoice again: %w", err)
+	}
+	chain, err := c.node.Chain(ctx)
+	if err != nil {
+		return request, fmt.Errorf("ask for the chain: %w", err)
+	}
+	if !chain.Synced {
+		return request, errBehind
+	}
+	terms := wrap.Dispatch{Inner: inner, Hash: hashOf(c.row), Amount: paidaction.Msat(c.row.AmountMsat), Chain: chain, Now: r.now()}
+	if c.row.ReceiverID != nil {
+		outer, err := r.outer(ctx, c.row)
+		if err != nil {
+			return request, err
+		}
+		terms.Outer = &outer
+	}
+	request.CLTVLimit, err = r.Rules.CheckDispatch(terms)
+	return request, r.counted(err)
+}

@@ -1,0 +1,326 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Advance brings an action on: Engine.Advance. It is handed to Run since the engine is made of the relay.
+type Advance func(ctx context.Context, action int64) (paidaction.Progress, error)
+
+// Run sends and tracks until ctx ends: one worker for each node, and an auditor. It returns when all that it has begun is over;
+// payments that are under way go on at their nodes, and whoever comes next tracks them.
+func (r *Relay) Run(ctx context.Context, advance Advance) error {
+	if r.Leases == nil {
+		return errors.New("relay: leases on nodes are needed to send")
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for node, wake := range r.wakes {
+		group.Go(func() error { return r.work(ctx, node, wake, advance) })
+		group.Go(func() error { return r.audit(ctx, node, advance) })
+	}
+	group.Go(func() error { return r.measure(ctx) })
+	return group.Wait()
+}
+
+// work gives one node payments, as many side by side as there are places at it.
+func (r *Relay) work(ctx context.Context, node string, wake <-chan struct{}, advance Advance) error {
+	var under sync.WaitGroup
+	defer under.Wait()
+	for {
+		claimed, err := r.take(ctx, node)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrNoNode) {
+			r.Log.WarnContext(ctx, "no payment could be taken", "node", node, "error", err)
+		}
+		if claimed != nil {
+			under.Go(func() { r.carry(ctx, claimed, advance) })
+			continue
+		}
+		if !wait(ctx, r.Settings.Poll, wake) {
+			return nil
+		}
+	}
+}
+
+// wait returns false when ctx is over, else after the time or when woken.
+func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-wake:
+	}
+	return true
+}
+
+// claim is a payment that this process has promised to send once, and the place at the node it does it from.
+type claim struct {
+	row     db.RelayPayment
+	attempt db.RelayAttempt
+	node    paidaction.SendingNode
+	lease   Lease
+	// pinned: an earlier claim on this node may have been sent and forgotten. The payment cannot be given up before its invoice
+	// has expired.
+	pinned bool
+}
+
+// take claims the next payment for a node, if there is one that it can pay. A lease is taken only if there is: they cost more than a
+// look.
+func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
+	some, err := r.any(ctx, name, math.MaxInt64)
+	if err != nil || !some {
+		return nil, err
+	}
+	node, err := r.Nodes.Sender(name)
+	if err != nil {
+		return nil, err
+	}
+	sendable, err := node.Sendable(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask node %s what it can send: %w", name, err)
+	}
+	if some, err = r.any(ctx, name, sendable); err != nil || !some {
+		return nil, err
+	}
+	key, err := node.PublicKey(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask node %s for its key: %w", name, err)
+	}
+	lease, err := r.Leases.Lease(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	c := &claim{node: node, lease: lease, attempt: db.RelayAttempt{Node: name, NodeKey: key, Fence: lease.Fence()}}
+	if err = r.claim(ctx, c, sendable); err != nil {
+		lease.Release(ctx, Nobody)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, nil // others were faster
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+func (r *Relay) any(ctx context.Context, node string, sendable paidaction.Msat) (bool, error) {
+	some, err := db.New(r.Pool).AnyClaimable(ctx, db.AnyClaimableParams{Node: &node, Sendable: int64(sendable), At: new(r.now())})
+	if err != nil {
+		return false, fmt.Errorf("look for payments to send: %w", err)
+	}
+	return some, nil
+}
+
+// claim commits the promise to send, before anything is sent. pgx.ErrNoRows where nothing is left to claim.
+func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) error {
+	now := r.now()
+	return r.inTx(ctx, func(q *db.Queries) (err error) {
+		a := &c.attempt
+		if c.row, err = q.ClaimableRelay(ctx, db.ClaimableRelayParams{Node: &a.Node, Sendable: int64(sendable), At: &now}); err != nil {
+			return err
+		}
+		c.pinned = c.row.Node != nil
+		a.PaymentID, a.ClaimedAt, a.SendUntil = c.row.ID, now, now.Add(r.Settings.SendWindow)
+		a.ID, err = q.InsertAttempt(ctx, db.InsertAttemptParams{PaymentID: a.PaymentID, Node: a.Node, NodeKey: a.NodeKey, Fence: a.Fence,
+			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil})
+		if err != nil {
+			return err
+		}
+		_, err = q.BeginRelay(ctx, db.BeginRelayParams{ID: c.row.ID, Node: &a.Node, At: now})
+		c.row.Attempts++
+		return err
+	})
+}
+
+// carry sends a claimed payment and follows it to its end, or until ctx ends.
+func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
+	blame := r.send(ctx, c, advance)
+	c.lease.Release(ctx, blame)
+	r.bringOn(ctx, c.row.ActionID, advance)
+	r.wake()
+}
+
+// bringOn takes the steps of an action that are possible now.
+func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) {
+	for ctx.Err() == nil {
+		progress, err := advance(ctx, action)
+		if err != nil {
+			r.Log.WarnContext(ctx, "an action with an outgoing payment could not be advanced", "action", action, "error", err)
+		}
+		if progress != paidaction.Moved {
+			return
+		}
+	}
+}
+
+// send makes the one call that the claim allows, and tells whose fault it was if nothing came of it.
+func (r *Relay) send(ctx context.Context, c *claim, advance Advance) Blame {
+	request, err := r.prepare(ctx, c)
+	if err != nil {
+		return r.notSent(ctx, c, err)
+	}
+	before, err := present(ctx, c.node, hashOf(c.row))
+	switch {
+	case errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && before.State == paidaction.PaymentFailed):
+		window := c.attempt.SendUntil.Sub(r.now())
+		if window <= 0 {
+			return r.notSent(ctx, c, errTooLate)
+		}
+		// The call ends with the claim, also for a process that is stopped here and goes on an hour later. The payment does not end
+		// with the call: it is tracked.
+		limited, cancel := context.WithTimeout(ctx, window)
+		r.Metrics.sent.WithLabelValues(c.attempt.Node).Inc()
+		last := paidaction.PaymentUpdate{}
+		err = c.node.Pay(limited, request, r.follow(ctx, c, advance, &last))
+		cancel()
+		if err == nil {
+			return r.finished(ctx, c, last)
+		}
+		if !errors.Is(err, paidaction.ErrPaymentExists) && ctx.Err() == nil {
+			r.Log.InfoContext(ctx, "the call of a payment ended before the payment did: it is tracked", "action", c.row.ActionID, "error", err)
+		}
+	case err != nil:
+		return r.notSent(ctx, c, err)
+	default:
+		r.Metrics.already.Inc()
+	}
+	return r.track(ctx, c, advance)
+}
+
+// follow brings the action on as soon as a part is settled, though others may hang.
+func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
+	known := false
+	return func(u paidaction.PaymentUpdate) error {
+		*last = u
+		if u.Preimage != nil && !known {
+			known = true
+			r.Metrics.succeeded.WithLabelValues(c.attempt.Node).Inc()
+			r.Metrics.took.Observe(r.now().Sub(c.row.CreatedAt).Seconds())
+			r.bringOn(ctx, c.row.ActionID, advance)
+		}
+		return nil
+	}
+}
+
+// track follows a payment that the node has. Where the node does not know it, or cannot be asked, the auditor finds out.
+func (r *Relay) track(ctx context.Context, c *claim, advance Advance) Blame {
+	last := paidaction.PaymentUpdate{}
+	follow := r.follow(ctx, c, advance, &last)
+	for {
+		err := c.node.TrackPayment(ctx, hashOf(c.row), follow)
+		switch {
+		case err == nil:
+			// Not ended here: whether this claim's call went out is not known, and it may still.
+			return blameOf(last)
+		case errors.Is(err, paidaction.ErrPaymentNotFound):
+			return TheNode
+		}
+		if !wait(ctx, r.Settings.Pause, nil) {
+			return Nobody
+		}
+	}
+}
+
+// finished ends the claim whose own call brought the payment's end. The call can be made no second time, so a failure counts at once.
+func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentUpdate) Blame {
+	if last.State == paidaction.PaymentFailed && last.Preimage == nil {
+		if _, err := r.ended(ctx, c.row, c.attempt, endedFailed, last.Failure); err != nil {
+			r.Log.WarnContext(ctx, "the end of a payment could not be stored", "action", c.row.ActionID, "error", err)
+		}
+	}
+	return blameOf(last)
+}
+
+func blameOf(last paidaction.PaymentUpdate) Blame {
+	switch {
+	case last.State != paidaction.PaymentFailed:
+		return Nobody
+	case reasonsOfReceiver[last.Failure]:
+		return ThePayment
+	default:
+		return TheNode
+	}
+}
+
+var errTooLate = errors.New("the claim ended before the payment was sent")
+
+// notSent ends a claim under which nothing was sent, by the one who knows it. A refusal of the payment itself ends it for good; for
+// anything else it is tried again after a pause, during which others go first.
+func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
+	if ctx.Err() != nil {
+		// The process is stopping. The claim runs out by itself.
+		ctx = context.WithoutCancel(ctx)
+	}
+	only := (*string)(nil)
+	if c.pinned {
+		only = &c.attempt.Node
+	}
+	rule, refused := ruleOf(cause)
+	var err error
+	if refused && !c.pinned {
+		_, err = r.ended(ctx, c.row, c.attempt, endedNotSent, rule)
+	} else {
+		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause)
+	}
+	r.Log.WarnContext(ctx, "a payment was not sent", "action", c.row.ActionID, "node", c.attempt.Node, "error", errors.Join(cause, err))
+	if refused {
+		return ThePayment
+	}
+	return TheNode
+}
+
+// audit compares what is in work at a node with what the node says: at the start, for what another process left behind, and from
+// time to time, for what nobody is told of.
+func (r *Relay) audit(ctx context.Context, node string, advance Advance) error {
+	for {
+		if err := r.Audit(ctx, node, advance); err != nil && ctx.Err() == nil {
+			r.Log.WarnContext(ctx, "the outgoing payments of a node could not be compared", "node", node, "error", err)
+		}
+		if !wait(ctx, r.Settings.Audit, nil) {
+			return nil
+		}
+	}
+}
+
+const auditPage = 200
+
+// Audit looks at every payment of a node that is not at its end, once.
+func (r *Relay) Audit(ctx context.Context, node string, advance Advance) error {
+	for after := int64(0); ctx.Err() == nil; {
+		page, err := db.New(r.Pool).RelayOfNode(ctx, db.RelayOfNodeParams{Node: &node, After: after, Page: auditPage})
+		if err != nil {
+			return fmt.Errorf("read what is in work: %w", err)
+		}
+		for _, row := range page {
+			r.bringOn(ctx, row.ActionID, advance)
+			after = row.ID
+		}
+		if len(page) < auditPage {
+			return nil
+		}
+	}
+	return nil
+}
+
+// measure keeps the gauges.
+func (r *Relay) measure(ctx context.Context) error {
+	for {
+		rows, err := db.New(r.Pool).RelayStages(ctx)
+		if err == nil {
+			r.Metrics.show(rows, func(row db.RelayStagesRow) float64 { return r.now().Sub(row.Oldest).Seconds() })
+		}
+		if !wait(ctx, r.Settings.Audit, nil) {
+			return nil
+		}
+	}
+}
