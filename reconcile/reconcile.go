@@ -72,7 +72,7 @@ var checks = []check{
 	{2, "every paid action has one payment source and ended once", "Show the action with its history; an action that was paid without a posting has to be booked by hand.", payment},
 	{3, "what an action did counts exactly if it was paid", "Show the action; mark its rows as its state says.", effects},
 	{4, "one payment hash is paid once", "A second invoice with the same hash must be cancelled at its node at once.", hashes},
-	{5, "a known outgoing preimage means a settled incoming payment", "", outgoing},
+	{5, "a known outgoing preimage means a settled incoming payment, or a booked loss", "Show the action and the payment at its node: holdfast relay show ID.", outgoing},
 	{6, "the history holds only steps of the machine and ends in the state", "Somebody changed rows past the service: compare with a backup.", history},
 	{7, "every open action has a job and is not past its deadline", "Requeue it: holdfast actions requeue ID. If it does not move, its node is away or does not know the invoice: the log says which.", deadlines},
 	{8, "one idempotency key is one action", "A unique index is missing: run holdfast migrate up, and refund the second action.", keys},
@@ -184,9 +184,25 @@ func effects(ctx context.Context, s *snapshot, found *Invariant) (err error) {
 	return err
 }
 
-// outgoing has nothing to look at as long as no action sends payments: FORWARDING cannot be reached.
-func outgoing(context.Context, *snapshot, *Invariant) error {
-	return nil
+// outgoing looks at both outgoing invariants at once: they are about the same rows.
+func outgoing(ctx context.Context, s *snapshot, found *Invariant) (err error) {
+	if found.Checked, err = s.CountRelay(ctx); err != nil {
+		return err
+	}
+	rows, err := s.BreaksOfRelay(ctx)
+	for _, r := range rows {
+		switch {
+		case r.Twice:
+			found.broke("the hash of action %d is paid by another action too", r.ActionID)
+		case r.ForeignInvoice:
+			found.broke("action %d pays the hash of an invoice of ours that is another action's", r.ActionID)
+		case r.Disagrees:
+			found.broke("the outgoing payment of action %d is %s, the action is %s", r.ActionID, r.Stage, r.State)
+		default:
+			found.broke("of action %d, which is %s, %d msat are still set aside", r.ActionID, r.State, r.HeldMsat)
+		}
+	}
+	return err
 }
 
 func hashes(ctx context.Context, s *snapshot, found *Invariant) (err error) {

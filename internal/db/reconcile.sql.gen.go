@@ -286,16 +286,20 @@ SELECT paid_action.id, paid_action.method, paid_action.cost_msat, coalesce(p.msa
     coalesce(h.ends, 0)::bigint AS ends
 FROM paid_action
 LEFT JOIN (
-    -- The source is the payer's own account or the node's; what passes through the system's accounts is not a source.
+    -- The source is the payer's own account or the node's; the loss account where the payer's payment was lost; what a withdrawal
+    -- here has set aside, where it pays another action's invoice. What else passes through the system's accounts is none.
     SELECT action_id, sum(msat) AS msat, count(DISTINCT from_account) AS sources FROM posting
-    WHERE (from_account >= 16 OR from_account = 0) AND action_id IS NOT NULL GROUP BY action_id
+    WHERE action_id IS NOT NULL AND (from_account >= 16 OR from_account = 0 OR (from_account = 8 AND to_account <> 0)
+        OR (from_account = 6 AND EXISTS (SELECT FROM relay_payment WHERE inside_id = posting.action_id AND preimage IS NOT NULL)))
+    GROUP BY action_id
 ) AS p ON p.action_id = paid_action.id
 LEFT JOIN invoice ON invoice.action_id = paid_action.id
 LEFT JOIN (
     SELECT action_id, count(*) AS ends FROM action_history WHERE to_state IN ('PAID', 'FAILED') GROUP BY action_id
 ) AS h ON h.action_id = paid_action.id
 WHERE CASE
-    WHEN paid_action.flow = 'OUTGOING' THEN false
+    WHEN paid_action.flow = 'OUTGOING' THEN coalesce(p.msat, 0) <> paid_action.cost_msat OR coalesce(p.sources, 0) <> 1
+        OR coalesce(h.ends, 0) <> (paid_action.state IN ('PAID', 'FAILED', 'RETRYING'))::int
     WHEN paid_action.state <> 'PAID' THEN p.action_id IS NOT NULL OR coalesce(h.ends, 0) <> (paid_action.state IN ('FAILED', 'RETRYING'))::int
     ELSE coalesce(h.ends, 0) <> 1 OR coalesce(p.sources, 0) <> (paid_action.cost_msat > 0)::int
         OR coalesce(p.msat, 0) <> CASE WHEN paid_action.flow = 'BALANCE' THEN paid_action.cost_msat ELSE invoice.received_msat END
@@ -329,6 +333,70 @@ func (q *Queries) BreaksOfPayment(ctx context.Context) ([]BreaksOfPaymentRow, er
 			&i.Posted,
 			&i.Sources,
 			&i.Ends,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const breaksOfRelay = `-- name: BreaksOfRelay :many
+SELECT r.action_id, r.stage, paid_action.state,
+    (EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed'))::boolean AS twice,
+    (EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id))::boolean AS foreign_invoice,
+    ((r.preimage IS NOT NULL AND paid_action.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL)
+        OR (r.stage = 'failed' AND paid_action.state IN ('FORWARDED', 'PAID'))
+        OR (r.stage <> 'failed' AND paid_action.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')))::boolean AS disagrees,
+    coalesce(held.msat, 0)::bigint AS held_msat
+FROM relay_payment r JOIN paid_action ON paid_action.id = r.action_id
+LEFT JOIN (
+    SELECT p.action_id, sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) AS msat FROM posting p
+    WHERE p.from_account = 6 OR p.to_account = 6 GROUP BY p.action_id
+) AS held ON held.action_id = r.action_id
+WHERE EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed')
+    OR EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id)
+    OR (r.preimage IS NOT NULL AND paid_action.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL)
+    OR (r.stage = 'failed' AND paid_action.state IN ('FORWARDED', 'PAID'))
+    OR (r.stage <> 'failed' AND paid_action.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD'))
+    OR (coalesce(held.msat, 0) <> 0 AND r.inside_id IS NULL
+        AND (r.stage = 'completed' OR paid_action.state IN ('FAILED', 'RETRYING')))
+ORDER BY r.action_id
+`
+
+type BreaksOfRelayRow struct {
+	ActionID       int64
+	Stage          string
+	State          string
+	Twice          bool
+	ForeignInvoice bool
+	Disagrees      bool
+	HeldMsat       int64
+}
+
+// Invariants 4 and 5: an outgoing payment that shares its hash with another that was or may be made, or with an invoice of ours that
+// it does not belong to; one that was made while its action does not say so; one that was given up while its action goes on as if
+// it were not; and money set aside for it that is neither spent nor back though it is at its end.
+func (q *Queries) BreaksOfRelay(ctx context.Context) ([]BreaksOfRelayRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfRelay)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfRelayRow
+	for rows.Next() {
+		var i BreaksOfRelayRow
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.Stage,
+			&i.State,
+			&i.Twice,
+			&i.ForeignInvoice,
+			&i.Disagrees,
+			&i.HeldMsat,
 		); err != nil {
 			return nil, err
 		}
@@ -446,6 +514,17 @@ func (q *Queries) CountOpen(ctx context.Context) (int64, error) {
 	return count, err
 }
 
+const countRelay = `-- name: CountRelay :one
+SELECT count(*) FROM relay_payment
+`
+
+func (q *Queries) CountRelay(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, countRelay)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const invoicesToCompare = `-- name: InvoicesToCompare :many
 SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL)::boolean AS issued
 FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
@@ -481,6 +560,84 @@ func (q *Queries) InvoicesToCompare(ctx context.Context, arg InvoicesToComparePa
 			&i.Node,
 			&i.PaymentHash,
 			&i.Issued,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lossOf = `-- name: LossOf :one
+SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = $1 AND from_account = 8))::boolean AS booked,
+    (EXISTS (SELECT FROM relay_payment WHERE inside_id = $1 AND preimage IS NOT NULL))::boolean AS paid_inside
+`
+
+type LossOfRow struct {
+	Booked     bool
+	PaidInside bool
+}
+
+// Whether an action's payment was lost, and the loss booked; and whether it was paid by a withdrawal here.
+func (q *Queries) LossOf(ctx context.Context, actionID *int64) (LossOfRow, error) {
+	row := q.db.QueryRow(ctx, lossOf, actionID)
+	var i LossOfRow
+	err := row.Scan(&i.Booked, &i.PaidInside)
+	return i, err
+}
+
+const paymentsToCompare = `-- name: PaymentsToCompare :many
+SELECT relay_attempt.id, relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
+    relay_payment.amount_msat, coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at
+FROM relay_attempt JOIN relay_payment ON relay_payment.id = relay_attempt.payment_id
+WHERE relay_attempt.id > $1 AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= $2)
+    AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
+        SELECT FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
+        WHERE p.payment_hash = relay_payment.payment_hash AND a.node = relay_attempt.node AND a.id > relay_attempt.id)
+ORDER BY relay_attempt.id LIMIT $3
+`
+
+type PaymentsToCompareParams struct {
+	After int64
+	Since time.Time
+	Page  int32
+}
+
+type PaymentsToCompareRow struct {
+	ID          int64
+	Node        string
+	Outcome     *string
+	ActionID    int64
+	PaymentHash []byte
+	Stage       string
+	AmountMsat  int64
+	FeeMsat     int64
+	ChangedAt   time.Time
+}
+
+// Every claim on a node that may have been paid, of what is open and of what ended since.
+func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToCompareParams) ([]PaymentsToCompareRow, error) {
+	rows, err := q.db.Query(ctx, paymentsToCompare, arg.After, arg.Since, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentsToCompareRow
+	for rows.Next() {
+		var i PaymentsToCompareRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Node,
+			&i.Outcome,
+			&i.ActionID,
+			&i.PaymentHash,
+			&i.Stage,
+			&i.AmountMsat,
+			&i.FeeMsat,
+			&i.ChangedAt,
 		); err != nil {
 			return nil, err
 		}

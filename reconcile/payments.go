@@ -1,0 +1,71 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// comparePayments holds what left against the nodes it left through (invariant 9): paid out ⇔ booked, fees equal to the
+// millisatoshi.
+func comparePayments(ctx context.Context, c Config, found *Invariant) error {
+	next := db.PaymentsToCompareParams{Since: c.Now().Add(-c.Since), Page: page}
+	for {
+		rows, err := db.New(c.Pool).PaymentsToCompare(ctx, next)
+		if err != nil {
+			return fmt.Errorf("read outgoing payments: %w", err)
+		}
+		for _, r := range rows {
+			found.Checked++
+			if err := comparePayment(ctx, c, r, found); err != nil {
+				return err
+			}
+			next.After = r.ID
+		}
+		if len(rows) < page {
+			return nil
+		}
+	}
+}
+
+var errSeen = errors.New("seen")
+
+// comparePayment asks the node for one claim's payment. What moved within the grace is under way.
+func comparePayment(ctx context.Context, c Config, r db.PaymentsToCompareRow, found *Invariant) error {
+	node, err := c.Nodes.Node(r.Node)
+	if err != nil {
+		found.broke("action %d: node %s, which was to pay for it, is not configured", r.ActionID, r.Node)
+		return nil
+	}
+	sender, ok := node.(paidaction.SendingNode)
+	if !ok {
+		found.broke("action %d: node %s, which was to pay for it, does not send", r.ActionID, r.Node)
+		return nil
+	}
+	var there paidaction.PaymentUpdate
+	err = sender.TrackPayment(ctx, paidaction.Hash(r.PaymentHash), func(u paidaction.PaymentUpdate) error { there = u; return errSeen })
+	absent := errors.Is(err, paidaction.ErrPaymentNotFound)
+	if err != nil && !absent && !errors.Is(err, errSeen) {
+		return fmt.Errorf("ask node %s: %w", r.Node, err)
+	}
+	if c.Now().Before(r.ChangedAt.Add(c.Grace)) && r.Stage != "completed" {
+		return nil
+	}
+	paid := r.Outcome != nil && *r.Outcome == "PAID"
+	switch {
+	case paid && absent:
+		found.broke("action %d: node %s does not know the payment it made", r.ActionID, r.Node)
+	case absent:
+	case there.State == paidaction.PaymentSucceeded && !paid:
+		found.broke("action %d: node %s has paid %d msat, and the payment counts as %s since %s", r.ActionID, r.Node, there.Amount, r.Stage, r.ChangedAt.Format(time.RFC3339))
+	case there.State == paidaction.PaymentInFlight && r.Stage == "failed":
+		found.broke("action %d: node %s may still pay, and the payment was given up", r.ActionID, r.Node)
+	case r.Stage == "completed" && paid && (int64(there.Amount) != r.AmountMsat || int64(there.Fee) != r.FeeMsat):
+		found.broke("action %d: node %s paid %d msat and a fee of %d, booked are %d and %d", r.ActionID, r.Node, there.Amount, there.Fee, r.AmountMsat, r.FeeMsat)
+	}
+	return nil
+}
