@@ -27,9 +27,6 @@ func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(p
 	if r.CLTVLimit > math.MaxInt32 {
 		return fmt.Errorf("a limit of %d blocks", r.CLTVLimit) // LND would read a negative number
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("lightning node %s: nothing was sent: %w", c.cfg.Name, context.Cause(ctx))
-	}
 	ctx, cancel := context.WithCancel(withinDeadline(ctx))
 	defer cancel()
 	stream, err := c.router.SendPaymentV2(ctx, &routerrpc.SendPaymentRequest{
