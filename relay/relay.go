@@ -74,13 +74,12 @@ type Settings struct {
 	MaxAttempts   int             // claims of one payment; default 3
 	SendWindow    time.Duration   // from the claim until which the send may begin; default 10 s
 	Grace         time.Duration   // after it, for a node that is slow to say what it was given; default 10 s
-	SendTimeout   time.Duration   // how long a node tries routes; default 30 s
+	SendTimeout   time.Duration   // how long a node tries routes of a withdrawal; default 30 s
 	ExpirySlack   time.Duration   // after a bolt11's expiry, for clocks that differ; default 2 min
 	Audit         time.Duration   // between comparisons with the nodes; default 5 s
 	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s
 	Poll          time.Duration   // between looks for new payments that nobody was woken for; default 1 s
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
-	MaxParts      uint32          // of one payment; default the node's
 	WithdrawLimit paidaction.Msat // one withdrawal at most; default 1,000,000 sats
 }
 

@@ -51,38 +51,42 @@ func (r *Relay) counted(err error) error {
 func ruleOf(err error) (string, bool) {
 	var v *wrap.Violation
 	if errors.As(err, &v) {
-		return string(v.Rule), true
+		return string(v.Code), true
 	}
 	return "", false
 }
 
 // wrapped is what one of our invoices around this one has to be like.
-func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 string, chain paidaction.Chain) (f paidaction.Forward, err error) {
+func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 string, chain paidaction.Chain) (paidaction.Forward, error) {
 	inner, err := r.decode(ctx, bolt11)
 	if err != nil {
-		return f, err
+		return paidaction.Forward{}, err
 	}
-	own, err := r.own(ctx, inner)
-	if err != nil {
-		return f, err
+	facts := wrap.Facts{Inner: inner, Requested: q.Share, Outer: q.Outer, Now: r.now(), Chain: chain}
+	if facts.Own, err = r.own(ctx, inner); err != nil {
+		return paidaction.Forward{}, err
 	}
-	facts := wrap.Facts{Inner: inner, Requested: q.Share, Outer: q.Outer, Own: own, Now: r.now()}
+	if facts.HashUsed, err = r.used(ctx, inner.Hash); err != nil {
+		return paidaction.Forward{}, err
+	}
 	if err := r.Rules.CheckInner(facts); err != nil {
-		return f, err
+		return paidaction.Forward{}, err
 	}
-	f = paidaction.Forward{Bolt11: bolt11, Hash: inner.Hash, Amount: inner.Amount, FinalCLTV: inner.CLTVDelta, Expires: inner.Expires}
-	if f.Budget, err = r.Rules.Budget(q.Outer, q.Outer-q.Promised, inner.Amount); err != nil {
-		return f, err
-	}
-	if f.Expiry, err = r.Rules.OuterExpiry(inner.Expires, r.now()); err != nil {
-		return f, err
-	}
-	route, err := r.route(ctx, bolt11, f.Budget)
+	terms, err := r.route(ctx, bolt11, facts, q.Outer-q.Promised-inner.Amount)
 	if err != nil {
-		return f, err
+		return paidaction.Forward{}, err
 	}
-	f.CLTVDelta, err = r.Rules.OuterCLTV(route, chain.Height)
-	return f, err
+	return paidaction.Forward{Bolt11: bolt11, Hash: inner.Hash, Amount: inner.Amount, Budget: terms.Budget, FinalCLTV: inner.CLTVDelta,
+		Expires: inner.Expires, Expiry: terms.Expiry, CLTVDelta: terms.CLTVDelta}, nil
+}
+
+// used says whether a hash was wrapped or withdrawn before.
+func (r *Relay) used(ctx context.Context, h paidaction.Hash) (bool, error) {
+	_, err := db.New(r.Pool).ForeignHashUse(ctx, h[:])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // decode has a node that may pay an invoice read it.
@@ -128,24 +132,29 @@ func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
 	return false, nil
 }
 
-// route is the first way to the receiver that a node finds within the budget. The node that sends looks again, under the same
-// limits.
-func (r *Relay) route(ctx context.Context, bolt11 string, budget paidaction.Msat) (paidaction.Route, error) {
+// route is the first way to the receiver that a node finds within the budget, and the terms of an outer invoice for it. spare is what
+// the outer has above the inner and what others are promised: no budget is larger. The node that sends looks for a way again, under the
+// same limits.
+func (r *Relay) route(ctx context.Context, bolt11 string, facts wrap.Facts, spare paidaction.Msat) (wrap.Terms, error) {
 	var said []error
 	for _, name := range r.Nodes.Names() {
 		node, err := r.Nodes.Sender(name)
 		if err == nil {
-			var route paidaction.Route
-			if route, err = node.EstimateRoute(ctx, bolt11); err == nil {
-				err = r.Rules.CheckRoute(route, budget)
-			}
-			if err == nil {
-				return route, nil
-			}
+			facts.Route, err = node.EstimateRoute(ctx, bolt11)
+		}
+		var terms wrap.Terms
+		if err == nil {
+			terms, err = r.Rules.Wrap(facts)
+		}
+		if terms.Budget = min(terms.Budget, spare); err == nil && facts.Route.Fee > terms.Budget {
+			err = fmt.Errorf("a route for %d msat, and %d are left for it", facts.Route.Fee, terms.Budget)
+		}
+		if err == nil {
+			return terms, nil
 		}
 		said = append(said, err)
 	}
-	return paidaction.Route{}, errors.Join(said...)
+	return wrap.Terms{}, errors.Join(said...)
 }
 
 // Resolve implements paidaction.Relay.
@@ -240,11 +249,14 @@ var errBehind = errors.New("the node is behind the chain")
 // prepare looks at everything again, right before a payment is sent: what was true when the invoice was accepted need not be true
 // any more (spec 03 §3.2, spec 05.2).
 func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentRequest, error) {
-	request := paidaction.PaymentRequest{Bolt11: c.row.Bolt11, FeeLimit: paidaction.Msat(c.row.BudgetMsat), Timeout: r.Settings.SendTimeout,
-		MaxParts: r.Settings.MaxParts}
+	request := paidaction.PaymentRequest{Bolt11: c.row.Bolt11, FeeLimit: paidaction.Msat(c.row.BudgetMsat), Timeout: r.Settings.SendTimeout}
 	inner, err := c.node.DecodeInvoice(ctx, c.row.Bolt11)
 	if err != nil {
 		return request, fmt.Errorf("read the invoice again: %w", err)
+	}
+	if inner.Hash != hashOf(c.row) || inner.Amount != paidaction.Msat(c.row.AmountMsat) {
+		// Another version of the node's software, or another network: whatever it is, it is not what was agreed to.
+		return request, &wrap.Violation{Code: "DIFFERS", Why: "the node reads another hash or amount in the invoice than when it was accepted"}
 	}
 	chain, err := c.node.Chain(ctx)
 	if err != nil {
@@ -253,14 +265,18 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	if !chain.Synced {
 		return request, errBehind
 	}
-	terms := wrap.Dispatch{Inner: inner, Hash: hashOf(c.row), Amount: paidaction.Msat(c.row.AmountMsat), Chain: chain, Now: r.now()}
-	if c.row.ReceiverID != nil {
-		outer, err := r.outer(ctx, c.row)
-		if err != nil {
-			return request, err
-		}
-		terms.Outer = &outer
+	if c.row.ReceiverID == nil {
+		return request, nil
 	}
-	request.CLTVLimit, err = r.Rules.CheckDispatch(terms)
+	action, err := db.New(r.Pool).GetAction(ctx, c.row.ActionID)
+	if err != nil {
+		return request, fmt.Errorf("read the action: %w", err)
+	}
+	held, err := r.outer(ctx, c.row)
+	if err != nil {
+		return request, err
+	}
+	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: paidaction.Msat(action.PaidAction.CostMsat),
+		Now: r.now(), Chain: chain, Held: held, Budget: request.FeeLimit})
 	return request, r.counted(err)
 }

@@ -35,6 +35,7 @@ type cli struct {
 	Actions  actionsCommand `cmd:"" help:"Look at paid actions, and nudge them."`
 	Locks    locksCommand   `cmd:"" help:"List who holds a lock in the database, who waits for it, and for how long."`
 	Users    usersCommand   `cmd:"" help:"Make users, and revoke their API keys."`
+	Relay    relayCommand   `cmd:"" help:"Look at outgoing payments, and requeue what failed."`
 	Settings configCommand  `cmd:"" name:"config" help:"Look at the settings."`
 
 	Reconcile reconcileCommand `cmd:"" help:"Hold every invariant against the database and the nodes. Exit code 0 only if none is broken."`

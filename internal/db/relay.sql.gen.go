@@ -471,7 +471,7 @@ ORDER BY id DESC LIMIT $3
 `
 
 type ListRelayParams struct {
-	Stage  *RelayStage
+	Stage  *string
 	Before int64
 	Page   int32
 }

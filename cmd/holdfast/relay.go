@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+type relayCommand struct {
+	List    relayList    `cmd:"" help:"List outgoing payments, newest first."`
+	Show    relayShow    `cmd:"" help:"Show the outgoing payment of an action with every claim that a node was given."`
+	Requeue relayRequeue `cmd:"" help:"Put a failed payment back, as long as its payer does not have the money back."`
+}
+
+// payment is a row of a list. The invoice is the receiver's business: it is not shown.
+type payment struct {
+	Action     int64     `json:"action"`
+	Stage      string    `json:"stage"`
+	Hash       string    `json:"payment_hash"`
+	Receiver   *int64    `json:"receiver"` // null: a withdrawal
+	AmountMsat int64     `json:"amount_msat"`
+	BudgetMsat int64     `json:"budget_msat"`
+	FeeMsat    *int64    `json:"fee_msat"`
+	Node       *string   `json:"node"`
+	Attempts   int32     `json:"attempts"`
+	ExpiresAt  time.Time `json:"expires_at"`
+	ChangedAt  time.Time `json:"changed_at"`
+	Failure    *string   `json:"failure"`
+}
+
+func paymentOf(row db.RelayPayment) payment {
+	return payment{Action: row.ActionID, Stage: row.Stage, Hash: hex.EncodeToString(row.PaymentHash), Receiver: row.ReceiverID,
+		AmountMsat: row.AmountMsat, BudgetMsat: row.BudgetMsat, FeeMsat: row.FeeMsat, Node: row.Node, Attempts: row.Attempts,
+		ExpiresAt: row.ExpiresAt, ChangedAt: row.ChangedAt, Failure: row.FailureMessage}
+}
+
+var stages = []string{"incoming", "in_work", "pending_confirmation", "completed", "failed"}
+
+type relayList struct {
+	Stage  string `help:"Only those in this stage, such as in_work."`
+	Before int64  `help:"Only those with a smaller number: the next page." default:"0"`
+	Limit  int32  `help:"How many at most." default:"50"`
+}
+
+func (c relayList) Run(ctx context.Context, e *environment) error {
+	arg := db.ListRelayParams{Before: c.Before, Page: c.Limit}
+	if c.Before == 0 {
+		arg.Before = math.MaxInt64
+	}
+	if c.Stage != "" {
+		if !slices.Contains(stages, c.Stage) {
+			return fmt.Errorf("%w: there is no stage %q; the stages are %s", errSettings, c.Stage, strings.Join(stages, " "))
+		}
+		arg.Stage = &c.Stage
+	}
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		rows, err := q.ListRelay(ctx, arg)
+		if err != nil {
+			return err
+		}
+		list := make([]payment, len(rows))
+		for i, row := range rows {
+			list[i] = paymentOf(row)
+		}
+		return e.print(list, func(t *table) {
+			t.row("ACTION", "STAGE", "AMOUNT (msat)", "BUDGET", "FEE", "NODE", "ATTEMPTS", "EXPIRES", "CHANGED", "FAILURE")
+			for _, p := range list {
+				t.row(p.Action, p.Stage, p.AmountMsat, p.BudgetMsat, p.FeeMsat, p.Node, p.Attempts, p.ExpiresAt, p.ChangedAt, p.Failure)
+			}
+		})
+	})
+}
+
+type relayShow struct {
+	Action int64 `arg:"" help:"The action."`
+}
+
+// paymentClaim is one promise to send.
+type paymentClaim struct {
+	Node      string     `json:"node"`
+	Fence     int64      `json:"fence"`
+	ClaimedAt time.Time  `json:"claimed_at"`
+	SendUntil time.Time  `json:"send_until"`
+	Seen      bool       `json:"seen"` // the node has shown the payment
+	Outcome   *string    `json:"outcome"`
+	Reason    *string    `json:"reason"`
+	EndedAt   *time.Time `json:"ended_at"`
+}
+
+type wholePayment struct {
+	payment
+	Claims []paymentClaim `json:"claims"`
+}
+
+func (c relayShow) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		row, err := q.GetRelay(ctx, c.Action)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("action %d has no outgoing payment", c.Action)
+		}
+		if err != nil {
+			return err
+		}
+		attempts, err := q.Attempts(ctx, row.ID)
+		if err != nil {
+			return err
+		}
+		whole := wholePayment{payment: paymentOf(row), Claims: make([]paymentClaim, len(attempts))}
+		for i, a := range attempts {
+			whole.Claims[i] = paymentClaim{Node: a.Node, Fence: a.Fence, ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Seen: a.Seen,
+				Outcome: a.Outcome, Reason: a.Reason, EndedAt: a.EndedAt}
+		}
+		return e.print(whole, func(t *table) {
+			t.row("ACTION", "STAGE", "AMOUNT (msat)", "BUDGET", "FEE", "HASH")
+			t.row(whole.Action, whole.Stage, whole.AmountMsat, whole.BudgetMsat, whole.FeeMsat, whole.Hash)
+			t.row("NODE", "CLAIMED", "SEND UNTIL", "SEEN", "OUTCOME", "REASON")
+			for _, a := range whole.Claims {
+				t.row(a.Node, a.ClaimedAt, a.SendUntil, a.Seen, a.Outcome, a.Reason)
+			}
+		})
+	})
+}
+
+type relayRequeue struct {
+	Action int64 `arg:"" help:"The action."`
+}
+
+func (c relayRequeue) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+		if err := relay.Requeue(ctx, pool, c.Action, time.Now()); err != nil {
+			return err
+		}
+		return e.print(map[string]int64{"requeued": c.Action}, func(t *table) { t.row("The payment of action", c.Action, "will be sent again.") })
+	})
+}
