@@ -103,6 +103,7 @@ type Config struct {
 	Pool     *pgxpool.Pool
 	Nodes    Nodes
 	Jobs     Jobs
+	Turns    Turns // nil: nobody waits for anybody
 	Actions  []Definition
 	Secret   []byte           // at least 32 bytes; the secrets of anonymous payers are derived from it
 	Now      func() time.Time // default time.Now

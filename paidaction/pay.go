@@ -40,8 +40,11 @@ var (
 // balance the action is PAID when Pay returns; else it waits for the payment of the invoice that comes with it.
 //
 // Errors: INVALID_INPUT, INVALID_AMOUNT and the action's own refusals; UNAUTHENTICATED, METHOD_UNAVAILABLE,
-// INSUFFICIENT_FUNDS, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE. After any of them nothing is charged.
+// INSUFFICIENT_FUNDS, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE, TRY_AGAIN. After any of them nothing is
+// charged.
 func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
+	turn := e.queue(r.Caller.User) // before anything that takes time
+	defer turn.Leave()
 	def, ok := e.actions[r.Kind]
 	if !ok {
 		return nil, Errorf(CodeInvalidInput, "There is no such action.")
@@ -49,7 +52,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if r.Caller.User == nil && !def.Spec().Anonable {
 		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
 	}
-	a := &attempt{def: def, payer: r.Caller.User, client: r.Caller.Client, number: 1}
+	a := &attempt{def: def, payer: r.Caller.User, client: r.Caller.Client, number: 1, turn: turn}
 	var err error
 	if a.args, err = normalize(def, r.Args); err != nil {
 		return nil, err
@@ -130,6 +133,7 @@ type attempt struct {
 	number   int16
 	previous int64  // the failed attempt, 0 in the first
 	genesis  *int64 // the first attempt, nil in itself
+	turn     Turn
 }
 
 // walk tries the methods in order until one works.
@@ -143,6 +147,13 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 	}
 	insufficient := false
 	for _, m := range methods {
+		if m.Flow() != FlowBalance && open(m, a.payer) {
+			// From here to the node's answer requests of one payer follow each other. Those from a balance are ordered by its row.
+			// Only what can be repeated under its key may go on without order; a retry has none.
+			if err := a.turn.Wait(ctx, a.key != nil); err != nil {
+				return nil, err
+			}
+		}
 		id, err := e.begin(ctx, a, m)
 		switch {
 		case err == nil:

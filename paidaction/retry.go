@@ -15,6 +15,8 @@ import (
 // Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or was
 // tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
 func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+	turn := e.queue(c.User)
+	defer turn.Leave()
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err
@@ -24,7 +26,7 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, er
 		return nil, Errorf(CodeNotRetryable, "This kind of action no longer exists.")
 	}
 	genesis := pa.Genesis
-	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: c.Client, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis}
+	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: c.Client, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn}
 	again, err := e.walk(ctx, a, "")
 	return again, told(err)
 }
@@ -68,7 +70,7 @@ func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAc
 }
 
 // Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID: a
-// plain invoice can be paid before the node hears of the cancel.
+// plain invoice can be paid before the node hears of the cancel. It waits for no turn: money may have to go back.
 //
 // Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
