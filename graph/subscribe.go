@@ -60,8 +60,8 @@ func (s subscriptions) follow(ctx context.Context, pa *paidaction.PaidAction, c 
 				return nil
 			}
 		}
-		if pa.State.Terminal() {
-			return nil
+		if pa.State.Terminal() && !s.Engine.WillRetry(pa) {
+			return nil // else the next attempt is about to be named
 		}
 		select {
 		case _, open := <-woken:

@@ -18,3 +18,10 @@ func (m *Memory) Keys() map[string]*memoryKey {
 	defer m.mu.Unlock()
 	return maps.Clone(m.keys)
 }
+
+// Lines is for how many keys somebody has a place.
+func (l *Locker) Lines() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.lines)
+}

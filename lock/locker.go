@@ -13,6 +13,7 @@
 package lock
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,6 +31,7 @@ type Locker struct {
 	process  Process
 
 	stop       context.CancelFunc
+	stopped    <-chan struct{}
 	loops      sync.WaitGroup
 	listening  atomic.Bool
 	beaten     atomic.Pointer[time.Time] // when the last heartbeat that arrived was sent
@@ -39,11 +41,11 @@ type Locker struct {
 	mu       sync.Mutex
 	closed   bool
 	drained  bool
-	waiters  map[string]*waiter // by ticket
-	lines    map[string]*line
-	urgent   []Ticket      // woken, to be looked at now
-	kick     chan struct{} // holds a token when the watch has something new to do
-	fallback *Locker       // of this process alone, for those who may go on without the store
+	waiters  map[string]*waiter    // by ticket
+	lines    map[string]*list.List // of places, by key
+	urgent   []Ticket              // woken, to be looked at now
+	kick     chan struct{}         // holds a token when the watch has something new to do
+	fallback *Locker               // of this process alone, for those who may go on without the store
 }
 
 // New makes a Locker on the store, which it closes when it is closed.
@@ -55,8 +57,8 @@ func New(store Store, settings Settings) (*Locker, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Locker{
 		store: store, settings: settings, metrics: settings.Metrics,
-		process: Process{ID: rand.Text(), Name: settings.Name}, stop: stop,
-		waiters: map[string]*waiter{}, lines: map[string]*line{}, kick: make(chan struct{}, 1),
+		process: Process{ID: rand.Text(), Name: settings.Name}, stop: stop, stopped: ctx.Done(),
+		waiters: map[string]*waiter{}, lines: map[string]*list.List{}, kick: make(chan struct{}, 1),
 	}
 	l.keeper = newKeeper(l)
 	l.loops.Go(func() { l.watch(ctx) })
@@ -70,12 +72,13 @@ func New(store Store, settings Settings) (*Locker, error) {
 // the call. The lease's context ends with ctx. Errors: what ctx ended with, [ErrTimeout], [ErrQueueFull], [ErrTooManyKeys],
 // [ErrUnavailable], [ErrBadKey], [ErrBadOptions], [ErrClosed]. After an error the caller holds nothing and waits for nothing.
 func (l *Locker) Acquire(ctx context.Context, key string, options Options) (*Lease, error) {
-	return l.acquire(ctx, key, options, true)
+	return l.Queue(key).Acquire(ctx, options)
 }
 
-// TryAcquire is Acquire without a wait: [ErrBusy] if the lock is held.
+// TryAcquire is Acquire without a wait: [ErrBusy] if the lock is held, or an earlier place of this process is neither used nor
+// left.
 func (l *Locker) TryAcquire(ctx context.Context, key string, options Options) (*Lease, error) {
-	return l.acquire(ctx, key, options, false)
+	return l.acquire(ctx, l.claim(key), options, false)
 }
 
 // Do calls work while it holds the lock. The context that work gets ends when the lease is lost, and that is the error then.
@@ -94,18 +97,19 @@ func (l *Locker) Do(ctx context.Context, key string, options Options, work func(
 // Listening says whether wakes from other processes get through; while they do not, waiters poll.
 func (l *Locker) Listening() bool { return l.listening.Load() }
 
-func (l *Locker) acquire(ctx context.Context, key string, options Options, wait bool) (*Lease, error) {
-	key, err := Normalise(key)
-	if err != nil {
-		return nil, err
+// acquire uses the place, which is at its end no longer in line.
+func (l *Locker) acquire(ctx context.Context, p *Place, options Options, wait bool) (*Lease, error) {
+	if p.bad != nil {
+		return nil, p.bad
 	}
 	options = options.or(l.settings.Options)
 	if err := options.check(); err != nil {
+		p.depart()
 		return nil, err
 	}
 	begun := time.Now()
 	l.metrics.waiting.Inc()
-	lease, err := l.obtain(ctx, key, options, wait)
+	lease, err := l.obtain(ctx, p, options, wait)
 	l.metrics.waiting.Dec()
 	l.metrics.acquisitions.WithLabelValues(status(err)).Inc()
 	switch {
@@ -115,8 +119,8 @@ func (l *Locker) acquire(ctx context.Context, key string, options Options, wait 
 	case errors.Is(err, ErrTimeout):
 		l.metrics.timeouts.Inc()
 	case errors.Is(err, ErrUnavailable) && options.FailOpen && ctx.Err() == nil:
-		l.settings.Log.ErrorContext(ctx, "the lock's store is away: going on with a lock of this process alone", "key", key, "error", err)
-		return l.goOn(ctx, key, options, wait)
+		l.settings.Log.ErrorContext(ctx, "the lock's store is away: going on with a lock of this process alone", "key", p.key, "error", err)
+		return l.goOn(ctx, p.key, options, wait)
 	}
 	return nil, err
 }
@@ -140,7 +144,7 @@ func (l *Locker) goOn(ctx context.Context, key string, options Options, wait boo
 	fallback := l.fallback
 	l.mu.Unlock()
 	options.FailOpen = false
-	lease, err := fallback.acquire(ctx, key, options, wait)
+	lease, err := fallback.acquire(ctx, fallback.claim(key), options, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +174,7 @@ func status(err error) string {
 }
 
 // obtain waits, as often as a place in the queue is lost.
-func (l *Locker) obtain(ctx context.Context, key string, options Options, wait bool) (*Lease, error) {
+func (l *Locker) obtain(ctx context.Context, p *Place, options Options, wait bool) (*Lease, error) {
 	waiting := ctx
 	if options.MaxWait != Unlimited {
 		var cancel context.CancelFunc
@@ -178,13 +182,14 @@ func (l *Locker) obtain(ctx context.Context, key string, options Options, wait b
 		defer cancel()
 	}
 	for {
-		ticket := Ticket{Key: key, ID: rand.Text(), Process: l.process.ID}
-		got := l.attempt(waiting, Entry{
+		ticket := Ticket{Key: p.key, ID: rand.Text(), Process: l.process.ID}
+		got := l.attempt(waiting, p, Entry{
 			Ticket: ticket, Name: l.process.Name, Live: l.settings.live(), Wait: wait,
 			TTL: options.TTL, MaxHold: bound(options.MaxHold), MaxQueue: options.MaxQueue,
 		})
 		if got.gone {
-			continue // the store has forgotten the place: there is one at the end
+			p = l.claim(p.key) // the store has forgotten the place: there is one at the end
+			continue
 		}
 		if got.err != nil {
 			return nil, got.err
@@ -194,6 +199,7 @@ func (l *Locker) obtain(ctx context.Context, key string, options Options, wait b
 			// A lease that was handed over is short until its first touch, and nobody else will touch this one.
 			switch err := lease.Touch(waiting, options.TTL); {
 			case errors.Is(err, ErrLost):
+				p = l.claim(p.key)
 				continue
 			case err != nil:
 				return nil, errors.Join(err, lease.Release(ctx))

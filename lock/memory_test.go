@@ -49,3 +49,28 @@ func TestAHeldKeyIsNeverEvicted(t *testing.T) {
 	locktest.Release(t, locktest.Acquire(t, l, "c", lock.Options{}))
 	locktest.Release(t, b)
 }
+
+// TestLinesGoWithTheirPlaces: whatever became of a place, nothing is kept of it.
+func TestLinesGoWithTheirPlaces(t *testing.T) {
+	t.Parallel()
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return lock.NewMemory(0), nil }}, lock.Settings{})
+	ctx, cancel := context.WithCancel(t.Context())
+	first, behind := l.Queue("k"), l.Queue("k")
+	done := make(chan error, 1)
+	go func() { _, err := behind.Acquire(ctx, lock.Options{}); done <- err }()
+	cancel()
+	if err := locktest.Wait(t, "the end of the wait", done); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if n := l.Lines(); n != 1 {
+		t.Errorf("%d lines beside a place", n)
+	}
+	first.Leave()
+	l.Queue("used").Leave()
+	lease := locktest.Acquire(t, l, "k", lock.Options{})
+	if _, err := l.TryAcquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrBusy) {
+		t.Error(err)
+	}
+	locktest.Release(t, lease)
+	locktest.Eventually(t, "no line is left", func() bool { return l.Lines() == 0 })
+}

@@ -25,37 +25,25 @@ type news struct {
 	gone  bool
 }
 
-// line is the order in which this process enters one key. The queue in the store orders processes; calls of one process could
-// overtake each other on their way there. It also keeps a hot key from occupying every connection.
-type line []chan struct{}
-
-// attempt enters and waits for what becomes of it.
-func (l *Locker) attempt(ctx context.Context, e Entry) news {
-	if ctx.Err() != nil {
-		return news{err: context.Cause(ctx)}
+// attempt enters and waits for what becomes of it. Calls of one process enter a key one after the other, in the order of their
+// places: the queue in the store orders processes, and calls of one could overtake each other on their way there. It also keeps
+// a hot key from occupying every connection.
+func (l *Locker) attempt(ctx context.Context, p *Place, e Entry) news {
+	if err := p.reach(ctx, e.Wait); err != nil {
+		p.depart()
+		return news{err: err}
 	}
 	w := &waiter{Ticket: e.Ticket, news: make(chan news, 1), unlimited: min(e.TTL, e.MaxHold) > e.Live}
-	turn := make(chan struct{})
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
+		p.depart()
 		return news{err: ErrClosed}
 	}
 	l.waiters[w.ID] = w
-	before := l.lines[e.Key]
-	if before == nil {
-		before = &line{}
-		l.lines[e.Key] = before
-	}
-	if *before = append(*before, turn); len(*before) == 1 {
-		close(turn)
-	}
 	l.background.Go(func() {
-		<-turn
-		if ctx.Err() == nil {
-			l.enter(w, e)
-		}
-		l.nextInLine(e.Key)
+		l.enter(w, e)
+		p.depart()
 	})
 	l.mu.Unlock()
 
@@ -75,17 +63,6 @@ func (l *Locker) attempt(ctx context.Context, e Entry) news {
 		l.leave(w.Ticket)
 	} // else enter finds it gone
 	return news{err: context.Cause(ctx)}
-}
-
-func (l *Locker) nextInLine(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	after := l.lines[key]
-	if *after = (*after)[1:]; len(*after) == 0 {
-		delete(l.lines, key)
-		return
-	}
-	close((*after)[0])
 }
 
 // enter asks the store for the lock or a place.

@@ -55,6 +55,9 @@ type Spec struct {
 	Methods  []Method // in the order in which they are tried (spec 02 §2.1)
 	Anonable bool     // may be done without signing in
 	Free     bool     // may cost nothing
+	// Again: where its receiver could not be paid, the next attempt is prepared without being asked for, and its payer's client pays
+	// it (spec 01 §1.7).
+	Again bool
 }
 
 // Base is embedded by actions that have no use for some of the methods.

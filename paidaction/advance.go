@@ -308,6 +308,9 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 				return fmt.Errorf("store the follow-up job: %w", err)
 			}
 		}
+		if err := e.thenAgain(ctx, pg, row, step); err != nil {
+			return err
+		}
 		moved = true
 		return nil
 	})
@@ -316,6 +319,21 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		e.changed(id)
 	}
 	return moved && err == nil, err
+}
+
+// thenAgain stores the job that prepares the next attempt, with the step to FAILED.
+func (e *Engine) thenAgain(ctx context.Context, pg pgx.Tx, row db.PaidAction, step Step) error {
+	if step.To != Failed {
+		return nil
+	}
+	row.State, row.ChangedAt = string(Failed), e.now()
+	if !e.WillRetry(view(db.GetActionRow{PaidAction: row})) {
+		return nil
+	}
+	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAgain, Action: row.ID}); err != nil {
+		return fmt.Errorf("store the job of the next attempt: %w", err)
+	}
+	return nil
 }
 
 // stillTrue looks again, under the row's lock, at what a step depends on in the database itself.

@@ -33,6 +33,7 @@ type JobKind string
 const (
 	JobAdvance   JobKind = "advance"    // Engine.Advance
 	JobAfterPaid JobKind = "after_paid" // Engine.AfterPaid
+	JobAgain     JobKind = "again"      // Engine.Again
 )
 
 // Jobs stores jobs in the transaction that decides them, so that a crash loses neither or both (spec 05.26).
@@ -59,6 +60,7 @@ type Settings struct {
 	AlarmBlocks     uint32        // how long before the safety height the alarm is raised; default 24
 	RetryWindow     time.Duration // how long a failed action may be retried; default 1 hour
 	MaxAttempts     int           // per genesis; default 5
+	MaxPrepared     int           // of these, prepared without being asked for; default 3
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
 
 	MaxWalletPending int64 // open invoices around those of one receiver's wallet; default 25
@@ -91,6 +93,7 @@ func (s *Settings) defaults() error {
 	if s.MaxPending == 0 {
 		s.MaxPending = 100
 	}
+	s.MaxPrepared = cmp.Or(s.MaxPrepared, 3)
 	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
 	s.MaxForwards = cmp.Or(s.MaxForwards, 10)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
@@ -112,7 +115,8 @@ type Config struct {
 	Pool     *pgxpool.Pool
 	Nodes    Nodes
 	Jobs     Jobs
-	Relay    Relay            // without one nothing leaves: neither P2P nor withdrawals
+	Relay    Relay // without one nothing leaves: neither P2P nor withdrawals
+	Turns    Turns // nil: nobody waits for anybody
 	Actions  []Definition
 	Secret   []byte           // at least 32 bytes; the secrets of anonymous payers are derived from it
 	Now      func() time.Time // default time.Now

@@ -28,6 +28,7 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 		return p, errNotOpen
 	}
 	if m == Outgoing {
+		a.turn.Leave() // nobody waits for a stranger's server
 		payee, err := a.def.payee(a.args)
 		if err != nil {
 			return p, err
@@ -49,21 +50,14 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	return p, err
 }
 
-// quote computes the price and the peers of an attempt before it begins. A payer whose balance suffices pays from it, unless they
-// asked for P2P: that is then not open.
+// quote computes the price and the peers of an attempt before it begins. errNotOpen where there is nobody to pay directly.
 func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer, err error) {
 	err = e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
 		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: P2P, Now: e.now(), source: ledger.Lightning}
-		if cost, err = a.def.cost(ctx, tx, a.args); err != nil {
+		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
 			return err
 		}
-		if !a.forced && a.payer != nil {
-			covered, err := covered(ctx, q, a, cost)
-			if err != nil || covered {
-				return errors.Join(err, errNotOpen)
-			}
-		}
-		tx.Cost = cost
+		cost = tx.Cost
 		peers, err = a.def.peers(ctx, tx, a.args)
 		return err
 	})
@@ -71,20 +65,6 @@ func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer
 		err = errNotOpen
 	}
 	return cost, peers, err
-}
-
-// covered says whether one of the payer's balances suffices.
-func covered(ctx context.Context, q *db.Queries, a *attempt, cost Msat) (bool, error) {
-	for _, m := range a.def.Spec().Methods {
-		if m != FeeCredit && m != RewardSats {
-			continue
-		}
-		balance, err := ledger.Balance(ctx, q, source(m, a.payer))
-		if err != nil || Msat(balance) >= cost {
-			return err == nil, err
-		}
-	}
-	return false, nil
 }
 
 // wrap gets an invoice of the first peer who has a wallet that gives one. errNotOpen where none has.
@@ -109,7 +89,7 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 			continue
 		}
 		forward, err := e.Relay.Wrap(ctx, WrapRequest{Receiver: peer.Receiver, Genesis: genesis, Node: p.node, Outer: p.quoted, Share: peer.Share,
-			Promised: shares - peer.Share, Memo: memo})
+			Promised: shares - peer.Share, Memo: memo, Calling: a.turn.Leave})
 		switch {
 		case err == nil:
 			return &forward, nil
@@ -123,7 +103,7 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 // wrappedInvoice is the outer invoice of an attempt; its preimage is the receiver's. It stores what is inside. The hash must never
 // have been used before: a second outer invoice with it could be settled with the preimage of the first, and a withdrawal with it
 // would be paid with our money.
-func (e *Engine) wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
+func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
 	f := tx.Forward
 	memo, err := a.def.describe(a.args)
 	if err != nil {
@@ -141,7 +121,7 @@ func (e *Engine) wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, 
 		CltvDelta: int32(f.CLTVDelta), ExpiresAt: tx.Now.Add(f.Expiry),
 	}
 	if a.payer == nil {
-		inv.ClientHash = e.clientHash(a.client)
+		inv.ClientHash = a.client
 	}
 	return inv, nil
 }

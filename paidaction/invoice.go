@@ -14,7 +14,7 @@ import (
 // opening it at the node can be repeated: the same hash is the same invoice (spec 01 §1.3).
 func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
 	if tx.Forward != nil {
-		return e.wrappedInvoice(ctx, q, a, tx, node)
+		return wrappedInvoice(ctx, q, a, tx, node)
 	}
 	var preimage Preimage
 	if _, err := io.ReadFull(e.Random, preimage[:]); err != nil {
@@ -30,7 +30,7 @@ func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *
 		AmountMsat: int64(tx.Cost), Memo: memo, CltvDelta: int32(e.Settings.CLTVDelta), ExpiresAt: tx.Now.Add(e.Settings.InvoiceExpiry),
 	}
 	if a.payer == nil {
-		inv.ClientHash = e.clientHash(a.client)
+		inv.ClientHash = a.client
 	}
 	return inv, nil
 }

@@ -40,8 +40,11 @@ var (
 // balance the action is PAID when Pay returns; else it waits for the payment of the invoice that comes with it.
 //
 // Errors: INVALID_INPUT, INVALID_AMOUNT and the action's own refusals; UNAUTHENTICATED, METHOD_UNAVAILABLE,
-// INSUFFICIENT_FUNDS, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE. After any of them nothing is charged.
+// INSUFFICIENT_FUNDS, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE, TRY_AGAIN. After any of them nothing is
+// charged.
 func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
+	turn := e.queue(r.Caller.User) // before anything that takes time
+	defer turn.Leave()
 	def, ok := e.actions[r.Kind]
 	if !ok {
 		return nil, Errorf(CodeInvalidInput, "There is no such action.")
@@ -49,7 +52,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if r.Caller.User == nil && !def.Spec().Anonable {
 		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
 	}
-	a := &attempt{def: def, payer: r.Caller.User, client: r.Caller.Client, number: 1}
+	a := &attempt{def: def, payer: r.Caller.User, client: e.clientHash(r.Caller.Client), number: 1, turn: turn}
 	var err error
 	if a.args, err = normalize(def, r.Args); err != nil {
 		return nil, err
@@ -124,13 +127,13 @@ type attempt struct {
 	def      Definition
 	args     json.RawMessage
 	payer    *int64
-	client   string
+	client   []byte // hash of the address; bounds the open invoices of the anonymous
 	key      *string
 	argsHash []byte
 	number   int16
-	forced   bool   // the payer chose the method
 	previous int64  // the failed attempt, 0 in the first
 	genesis  *int64 // the first attempt, nil in itself
+	turn     Turn
 }
 
 // walk tries the methods in order until one works.
@@ -140,11 +143,15 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 		if forced != ZeroCost && !slices.Contains(methods, forced) {
 			return nil, Errorf(CodeMethodUnavailable, "This cannot be paid that way.")
 		}
-		methods, a.forced = []Method{forced}, true
+		methods = []Method{forced}
+	}
+	if forced == "" && a.payer != nil {
+		// P2P is for those who cannot pay from a balance, or will not and say so.
+		methods = balanceFirst(methods)
 	}
 	insufficient := false
 	for _, m := range methods {
-		id, err := e.begin(ctx, a, m)
+		id, err := e.try(ctx, a, m)
 		switch {
 		case err == nil:
 			e.changed(id)
@@ -163,6 +170,38 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 		return nil, Errorf(CodeInsufficientFunds, "Your balance does not cover this. Add to it, or pay by invoice.")
 	}
 	return nil, Errorf(CodeMethodUnavailable, "There is no way for you to pay for this. Sign in, or choose another method.")
+}
+
+func balanceFirst(methods []Method) []Method {
+	var balance, others []Method
+	for _, m := range methods {
+		if m.Flow() == FlowBalance {
+			balance = append(balance, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	return append(balance, others...)
+}
+
+// try begins an attempt with one method. It returns ledger.ErrInsufficient or errNotOpen where another method may work, errKeyUsed
+// where the key was used before.
+func (e *Engine) try(ctx context.Context, a *attempt, m Method) (id int64, err error) {
+	if !open(m, a.payer) {
+		return 0, errNotOpen
+	}
+	p, err := e.plan(ctx, a, m)
+	if err != nil {
+		return 0, err
+	}
+	if m.Flow() != FlowBalance && m != Outgoing {
+		// From here to the node's answer requests of one payer follow each other. Those from a balance are ordered by its row.
+		// Only what can be repeated under its key may go on without order; a retry has none.
+		if err := a.turn.Wait(ctx, a.key != nil); err != nil {
+			return 0, err
+		}
+	}
+	return e.begin(ctx, a, m, p)
 }
 
 // open says whether a method can be tried for this payer at all. Whether the balance suffices is found by the debit.
@@ -187,16 +226,8 @@ func source(m Method, payer *int64) ledger.Account {
 	}
 }
 
-// begin makes the row of an attempt, and does in the same transaction what its method does at once. It returns
-// ledger.ErrInsufficient or errNotOpen where another method may work, errKeyUsed where the key was used before.
-func (e *Engine) begin(ctx context.Context, a *attempt, m Method) (id int64, err error) {
-	if !open(m, a.payer) {
-		return 0, errNotOpen
-	}
-	p, err := e.plan(ctx, a, m)
-	if err != nil {
-		return 0, err
-	}
+// begin makes the row of an attempt, and does in the same transaction what its method does at once.
+func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (id int64, err error) {
 	var first Step
 	var begun time.Time
 	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
@@ -333,11 +364,10 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 		}
 		pending, err = q.CountPendingOfPayer(ctx, a.payer)
 	} else {
-		hash := e.clientHash(a.client)
-		if err := q.LockClient(ctx, hash); err != nil {
+		if err := q.LockClient(ctx, a.client); err != nil {
 			return fmt.Errorf("lock the client: %w", err)
 		}
-		pending, err = q.CountPendingOfClient(ctx, hash)
+		pending, err = q.CountPendingOfClient(ctx, a.client)
 	}
 	if err != nil {
 		return fmt.Errorf("count open invoices: %w", err)

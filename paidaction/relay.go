@@ -31,6 +31,7 @@ type WrapRequest struct {
 	Share    Msat // what the receiver is to get
 	Promised Msat // what others are to get of the rest: no routing fee is paid from it
 	Memo     string
+	Calling  func() // is called right before a wallet is: whoever waits for the payer's turn must not wait for that
 }
 
 // Forward is a receiver's invoice (the inner one), and what ours around it (the outer one) has to be like.

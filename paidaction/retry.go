@@ -15,6 +15,8 @@ import (
 // Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or was
 // tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
 func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+	turn := e.queue(c.User)
+	defer turn.Leave()
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err
@@ -24,9 +26,38 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, er
 		return nil, Errorf(CodeNotRetryable, "This kind of action no longer exists.")
 	}
 	genesis := pa.Genesis
-	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: c.Client, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis}
+	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: e.clientHash(c.Client), number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn}
 	again, err := e.walk(ctx, a, "")
 	return again, told(err)
+}
+
+// WillRetry says whether the next attempt of a failed action is prepared without being asked for.
+func (e *Engine) WillRetry(pa *PaidAction) bool {
+	def, ok := e.actions[pa.Kind]
+	return ok && def.Spec().Again && pa.State == Failed && pa.Flow == FlowWrapped && pa.Failure != nil && pa.Failure.Code == CodePaymentFailed &&
+		pa.Attempt < e.Settings.MaxPrepared && e.now().Sub(pa.ChangedAt) < e.Settings.RetryWindow
+}
+
+// Again prepares the next attempt of an action whose receiver could not be paid: through their next wallet, or, where none is left,
+// by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices. It is a job,
+// and may be repeated; ErrNoAction is wrapped where there is no such action.
+func (e *Engine) Again(ctx context.Context, id int64) error {
+	pa, err := e.get(ctx, id)
+	if err != nil || !e.WillRetry(pa) {
+		return err
+	}
+	inv, err := db.New(e.Pool).GetInvoice(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read the invoice of action %d: %w", id, err)
+	}
+	a := &attempt{def: e.actions[pa.Kind], args: pa.Args, payer: pa.Payer, client: inv.ClientHash, number: int16(pa.Attempt) + 1,
+		previous: id, genesis: &pa.Genesis, turn: unordered{}}
+	_, err = e.walk(ctx, a, "")
+	if refusal, ok := AsRefusal(err); ok {
+		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
+		return nil
+	}
+	return err
 }
 
 // lockRetryable locks the attempt that is to be retried, and refuses what may not be.
@@ -68,7 +99,7 @@ func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAc
 }
 
 // Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID: a
-// plain invoice can be paid before the node hears of the cancel.
+// plain invoice can be paid before the node hears of the cancel. It waits for no turn: money may have to go back.
 //
 // Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {

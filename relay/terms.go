@@ -21,6 +21,13 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	if r.Wallets == nil || r.Leases == nil {
 		return paidaction.Forward{}, paidaction.ErrNoReceiver
 	}
+	has, err := r.Wallets.Has(ctx, q.Receiver)
+	if err != nil {
+		return paidaction.Forward{}, fmt.Errorf("look for the receiver's wallets: %w", err)
+	}
+	if !has {
+		return paidaction.Forward{}, paidaction.ErrNoReceiver
+	}
 	issuer, err := r.Issuers.Node(q.Node)
 	if err != nil {
 		return paidaction.Forward{}, err
@@ -29,6 +36,7 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	if err != nil {
 		return paidaction.Forward{}, fmt.Errorf("ask node %s for the chain: %w", q.Node, err)
 	}
+	q.Calling()
 	var f paidaction.Forward
 	err = r.Wallets.Each(ctx, q.Receiver, q.Genesis, q.Share, q.Memo, func(wallet int64, bolt11 string) error {
 		var err error

@@ -51,6 +51,8 @@ func (w *Worker) try(ctx context.Context, job paidaction.Job) error {
 		return err
 	case paidaction.JobAfterPaid:
 		return w.Engine.AfterPaid(ctx, job.Action)
+	case paidaction.JobAgain:
+		return w.Engine.Again(ctx, job.Action)
 	}
 	return fmt.Errorf("unknown kind of job %q", job.Kind)
 }
@@ -84,6 +86,9 @@ func (w *Worker) workers() *river.Workers {
 	}))
 	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[afterPaidArgs]) error {
 		return w.work(ctx, job.JobRow, paidaction.JobAfterPaid, job.Args.jobArgs)
+	}))
+	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[againArgs]) error {
+		return w.work(ctx, job.JobRow, paidaction.JobAgain, job.Args.jobArgs)
 	}))
 	return all
 }

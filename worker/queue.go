@@ -45,6 +45,10 @@ type afterPaidArgs struct{ jobArgs }
 
 func (afterPaidArgs) Kind() string { return string(paidaction.JobAfterPaid) }
 
+type againArgs struct{ jobArgs }
+
+func (againArgs) Kind() string { return string(paidaction.JobAgain) }
+
 // Queue stores jobs in River's tables. It works none, and so serves processes that run no workers too. It is safe for
 // concurrent use.
 type Queue struct {
@@ -83,6 +87,9 @@ func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) e
 		case paidaction.JobAfterPaid:
 			opts.Queue = effectQueue
 			effects = append(effects, river.InsertManyParams{Args: afterPaidArgs{args}, InsertOpts: opts})
+		case paidaction.JobAgain: // it may have to wait for a receiver's wallet
+			opts.Queue = effectQueue
+			effects = append(effects, river.InsertManyParams{Args: againArgs{args}, InsertOpts: opts})
 		default:
 			return fmt.Errorf("unknown kind of job %q", job.Kind)
 		}

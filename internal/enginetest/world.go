@@ -142,9 +142,12 @@ func (w *World) Work() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if kind == paidaction.JobAdvance {
+	switch kind {
+	case paidaction.JobAdvance:
 		_, err = w.Engine.Advance(w.Ctx, action)
-	} else {
+	case paidaction.JobAgain:
+		err = w.Engine.Again(w.Ctx, action)
+	default:
 		err = w.Engine.AfterPaid(w.Ctx, action)
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ func Run(t *testing.T, s Strategy) {
 		{"Order", order}, {"OtherKeys", otherKeys}, {"Exclusive", exclusive}, {"WrongReleases", wrongReleases},
 		{"TouchAndLoss", touchAndLoss}, {"ManualTouch", manualTouch}, {"MaxHold", maxHold}, {"Limits", limits}, {"Keys", keys},
 		{"CancelRacesWithGrant", cancelRace}, {"ManyHeldKeys", manyHeld}, {"ManyWaiters", manyWaiters}, {"Closing", closing},
-		{"LateAnswers", lateAnswers},
+		{"LateAnswers", lateAnswers}, {"Places", places}, {"PlacesAtClose", placesAtClose}, {"PlacesRace", placesRace},
 	}
 	if s.Child != nil {
 		tests = append(tests, []struct {

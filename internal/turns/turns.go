@@ -1,0 +1,61 @@
+// Package turns gives the engine's requests their turns by a lock for each payer.
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// New makes turns of locks.
+func New(locker *lock.Locker) paidaction.Turns { return turns{locker} }
+
+type turns struct{ locker *lock.Locker }
+
+// Key is the key of a payer's lock.
+func Key(payer int64) string { return fmt.Sprintf("payer:%d", payer) }
+
+// Queue implements [paidaction.Turns].
+func (t turns) Queue(payer int64) paidaction.Turn {
+	return &turn{place: t.locker.Queue(Key(payer))}
+}
+
+// turn is one request's; it is for one goroutine.
+type turn struct {
+	place *lock.Place
+	lease *lock.Lease // nil while it waits
+}
+
+// Wait implements [paidaction.Turn]. A lease that was lost counts as the turn: taking it again would be out of order.
+func (t *turn) Wait(ctx context.Context, open bool) (err error) {
+	if t.lease == nil {
+		t.lease, err = t.place.Acquire(ctx, lock.Options{FailOpen: open})
+	}
+	return refusal(err)
+}
+
+// Leave implements [paidaction.Turn]. A lease that cannot be given back ends by itself, and the Locker has counted the error.
+func (t *turn) Leave() {
+	if t.lease == nil {
+		t.place.Leave()
+		return
+	}
+	_ = t.lease.Release(context.Background())
+	t.lease = nil
+}
+
+// refusal is what people are told of an error of the lock; operators find it in the cause.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, lock.ErrQueueFull), errors.Is(err, lock.ErrTooManyKeys):
+		return paidaction.Errorf(paidaction.CodeTryAgain, "Too many requests wait for their turn. Let some of them finish, then try again.").Because(err)
+	case errors.Is(err, lock.ErrTimeout):
+		return paidaction.Errorf(paidaction.CodeTryAgain, "Your earlier requests are still at work. Try again when they are done.").Because(err)
+	case errors.Is(err, lock.ErrUnavailable), errors.Is(err, lock.ErrClosed):
+		return paidaction.Errorf(paidaction.CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.").Because(err)
+	}
+	return err
+}
