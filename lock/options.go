@@ -51,12 +51,21 @@ type Settings struct {
 	Log     *slog.Logger
 }
 
+// DefaultSettings are the durations and numbers that stand where there is a zero.
+func DefaultSettings() Settings {
+	return Settings{
+		Options:   Options{TTL: 10 * time.Second, MaxWait: 30 * time.Second, MaxHold: 30 * time.Second, MaxQueue: 1000},
+		Heartbeat: 400 * time.Millisecond, Missed: 3, Poll: 50 * time.Millisecond, Patience: 5 * time.Second,
+	}
+}
+
 func (s Settings) withDefaults() (Settings, error) {
-	s.Options = s.Options.or(Options{TTL: 10 * time.Second, MaxWait: 30 * time.Second, MaxHold: 30 * time.Second, MaxQueue: 1000})
-	s.Heartbeat = cmp.Or(s.Heartbeat, 400*time.Millisecond)
-	s.Missed = cmp.Or(s.Missed, 3)
-	s.Poll = cmp.Or(s.Poll, 50*time.Millisecond)
-	s.Patience = cmp.Or(s.Patience, 5*time.Second)
+	defaults := DefaultSettings()
+	s.Options = s.Options.or(defaults.Options)
+	s.Heartbeat = cmp.Or(s.Heartbeat, defaults.Heartbeat)
+	s.Missed = cmp.Or(s.Missed, defaults.Missed)
+	s.Poll = cmp.Or(s.Poll, defaults.Poll)
+	s.Patience = cmp.Or(s.Patience, defaults.Patience)
 	if s.Name == "" {
 		host, err := os.Hostname()
 		if err != nil {

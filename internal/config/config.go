@@ -39,6 +39,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix `help:"Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, several with commas." placeholder:"NETWORK"`
 
 	Prices Prices `embed:""`
+	Lock   Lock   `embed:"" prefix:"lock-"`
 
 	LogLevel  slog.Level `help:"debug, info, warn or error." default:"info"`
 	LogFormat string     `help:"text or json." enum:"text,json" default:"text"`
@@ -84,6 +85,7 @@ func (c *Config) Check() error {
 	unfit := c.Prices.Community().Check()
 	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
+	c.Lock.check(refuse)
 	return errors.Join(problems...)
 }
 

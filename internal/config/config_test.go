@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
 var secret = strings.Repeat("5a", 32)
@@ -94,6 +96,9 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"no file":           {"--config=" + filepath.Join(t.TempDir(), "none")},
 		"no JSON":           {"--config=" + file(t, "max-pending: 3")},
 		"misspelt key":      {"--config=" + file(t, `{"max_pendin": 3}`)},
+		"strategy":          {"--lock-strategy=hope"},
+		"Redis":             {"--lock-redis-url=topsecret@localhost:6379"},
+		"Redis password":    {"--lock-redis-url=redis://:topsecret%zz@localhost:6379"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,6 +125,16 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"HOLDFAST_SAFETY_BLOCKS=50", "HOLDFAST_CLTV_DELTA to 92"},
 		{"HOLDFAST_INVOICE_EXPIRY=1ms", "HOLDFAST_INVOICE_EXPIRY"},
 		{"HOLDFAST_MAX_PENDING=0", "HOLDFAST_MAX_PENDING"},
+		{"HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL"},
+		{"HOLDFAST_LOCK_REDIS_URL=redis://localhost", "HOLDFAST_LOCK_STRATEGY to redis"},
+		{"HOLDFAST_LOCK_MAX_HOLD=0s", "HOLDFAST_LOCK_MAX_HOLD"},
+		{"HOLDFAST_LOCK_TTL=1ms", "HOLDFAST_LOCK_TTL"},
+		{"HOLDFAST_LOCK_MAX_WAIT=0s", "HOLDFAST_LOCK_MAX_WAIT"},
+		{"HOLDFAST_LOCK_MAX_QUEUE=0", "HOLDFAST_LOCK_MAX_QUEUE"},
+		{"HOLDFAST_LOCK_MAX_KEYS=0", "HOLDFAST_LOCK_MAX_KEYS"},
+		{"HOLDFAST_LOCK_HEARTBEAT=6s", "HOLDFAST_LOCK_HEARTBEAT"},
+		{"HOLDFAST_LOCK_MISSED=0", "HOLDFAST_LOCK_MISSED"},
+		{"HOLDFAST_LOCK_POLL_INTERVAL=0s", "HOLDFAST_LOCK_POLL_INTERVAL"},
 	} {
 		parsed, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, c.env}, nil)
 		if err != nil {
@@ -129,17 +144,23 @@ func TestImpossibleCombinations(t *testing.T) {
 		if err := parsed.Check(); err == nil || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", c.env, err)
 		}
+		parsed.Lock.Enabled = false
+		if err := parsed.Check(); (err == nil) != strings.Contains(c.env, "_LOCK_") {
+			t.Errorf("%s without the lock: %v", c.env, err)
+		}
 	}
 }
 
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
-	c, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, "HOLDFAST_DATABASE_URL=postgres://u:topsecret@h/d?password=topsecret&sslmode=disable"}, nil)
+	c, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, "HOLDFAST_DATABASE_URL=postgres://u:topsecret@h/d?password=topsecret&sslmode=disable",
+		"HOLDFAST_LOCK_REDIS_URL=rediss://:topsecret@h:1/2", "HOLDFAST_LOCK_DIRECT_URL=postgres://u:topsecret@direct/d"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := fmt.Sprint(c.Secret, c.DatabaseURL)
-	if strings.Contains(shown, "topsecret") || strings.Contains(shown, secret) || !strings.Contains(shown, "sslmode=disable") {
+	shown := fmt.Sprint(c.Secret, c.DatabaseURL, c.Lock.RedisURL, c.Lock.DirectURL)
+	if strings.Contains(shown, "topsecret") || strings.Contains(shown, secret) || !strings.Contains(shown, "sslmode=disable") ||
+		!strings.Contains(shown, "h:1/2") || !strings.Contains(shown, "direct/d") {
 		t.Error(shown)
 	}
 }
@@ -160,5 +181,31 @@ func TestNodes(t *testing.T) {
 	}
 	if err := spaced.UnmarshalText([]byte(" " + strings.ReplaceAll(text, ",", ",\n") + " ")); err != nil || !slices.Equal(spaced, want) {
 		t.Errorf("with spaces: %+v, %v", spaced, err)
+	}
+}
+
+func TestTheLockCanBeTurnedOff(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--no-lock-enabled"}, {"--lock-enabled=false"}, {"--config=" + file(t, `{"lock-enabled": false}`)}} {
+		if c, err := parse(t, nil, args); err != nil || c.Lock.Enabled {
+			t.Errorf("%v: %+v, %v", args, c.Lock, err)
+		}
+	}
+	if c, err := parse(t, []string{"HOLDFAST_LOCK_ENABLED=false"}, nil); err != nil || c.Lock.Enabled {
+		t.Errorf("%+v, %v", c.Lock, err)
+	}
+}
+
+// The defaults stand in two places, since flags want theirs as text: they are the same.
+func TestDefaultsOfTheLockAreItsOwn(t *testing.T) {
+	t.Parallel()
+	c, err := parse(t, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := lock.DefaultSettings()
+	got := c.Lock.Settings()
+	if got.Options != own.Options || got.Heartbeat != own.Heartbeat || got.Missed != own.Missed || got.Poll != own.Poll {
+		t.Errorf("%+v, the lock's own are %+v", got, own)
 	}
 }

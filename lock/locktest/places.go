@@ -110,7 +110,7 @@ func placesRace(t *testing.T, s *suite) {
 	for k := range keys {
 		all.Go(func() {
 			key := fmt.Sprint(s.key, k)
-			for range s.Cancels / keys / 4 {
+			for range s.Cancels / keys / 40 {
 				places := []*lock.Place{l.Queue(key), l.Queue(key), l.Queue(key), l.Queue(key)}
 				var each sync.WaitGroup
 				for i, p := range places {
