@@ -20,6 +20,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
@@ -56,6 +57,7 @@ type service struct {
 	clients   []*lightning.Client
 	nodes     *lightning.Nodes
 	feed      *changefeed.Feed
+	locker    *lock.Locker // nil where nobody waits for a turn
 	engine    *paidaction.Engine
 	api       http.Handler   // nil unless the process has the role
 	worker    *worker.Worker // nil unless the process has the role
@@ -78,11 +80,16 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if err != nil {
 		return nil, err
 	}
+	inTurn, err := s.openTurns(ctx)
+	if err != nil {
+		return nil, err
+	}
 	metrics := worker.NewMetrics(s.registry)
 	hooks := metrics.Hooks()
 	hooks.Changed = s.feed.Changed
 	s.engine, err = paidaction.New(paidaction.Config{
-		Pool: pool, Nodes: s.nodes, Jobs: jobs, Actions: community.Actions(e.config.Prices.Community()), Secret: e.config.Key(), Log: e.log, Hooks: hooks,
+		Pool: pool, Nodes: s.nodes, Jobs: jobs, Turns: inTurn, Actions: community.Actions(e.config.Prices.Community()),
+		Secret: e.config.Key(), Log: e.log, Hooks: hooks,
 		Settings: paidaction.Settings{
 			InvoiceExpiry: e.config.InvoiceExpiry, CLTVDelta: e.config.CLTVDelta, HoldExpiryDelta: e.config.HoldExpiryDelta,
 			SafetyBlocks: e.config.SafetyBlocks, MaxPending: e.config.MaxPending,
@@ -139,6 +146,11 @@ func (s *service) dial(ctx context.Context) error {
 }
 
 func (s *service) close() {
+	if s.locker != nil {
+		if err := s.locker.Close(); err != nil {
+			s.log.Warn("the lock was not closed cleanly", "error", err)
+		}
+	}
 	for _, client := range s.clients {
 		_ = client.Close() // nobody uses it any more
 	}

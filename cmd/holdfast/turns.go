@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/config"
+	"github.com/a-seed-a7aed72f/holdfast/internal/turns"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+	"github.com/a-seed-a7aed72f/holdfast/lock/redis"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// openTurns opens the lock that orders the requests of each payer, where it is wanted. Requests come to a process with the role
+// api alone; with locks in memory no other one could run beside it. A database or a Redis that is away is no error: it is met
+// when a lock is asked for.
+func (s *service) openTurns(ctx context.Context) (paidaction.Turns, error) {
+	if !s.config.Lock.Enabled || !s.config.Has("api") {
+		return nil, nil
+	}
+	store, err := openLockStore(ctx, s.config)
+	if err != nil {
+		return nil, err
+	}
+	settings := s.config.Lock.Settings()
+	settings.Metrics, settings.Log = lock.NewMetrics(s.registry), s.log
+	if s.locker, err = lock.New(store, settings); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return turns.New(s.locker), nil
+}
+
+func openLockStore(ctx context.Context, c *config.Config) (lock.Store, error) {
+	direct := c.Lock.DirectURL
+	if direct == "" {
+		direct = c.DatabaseURL
+	}
+	switch c.Lock.Strategy {
+	case "memory":
+		store, err := postgres.OpenMemory(ctx, string(direct), c.Lock.MaxKeys)
+		if err != nil {
+			return nil, fmt.Errorf("%w (HOLDFAST_LOCK_STRATEGY)", err)
+		}
+		return store, nil
+	case "redis":
+		return redis.Open(string(c.Lock.RedisURL))
+	default:
+		return postgres.Open(ctx, postgres.Options{DSN: string(c.DatabaseURL), Direct: string(direct)})
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/redisserver"
+)
+
+// ask sends an operation as a user who is made for it, and returns the answer.
+func (s *server) ask(env []string, operation string) string {
+	s.t.Helper()
+	var made struct{ Key string }
+	code, out, said := command(s.t, env, "users", "add", "alice")
+	if err := json.Unmarshal([]byte(out), &made); err != nil || code != exitOK {
+		s.t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/graphql", strings.NewReader(fmt.Sprintf(`{"query": %q}`, operation)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+made.Key)
+	response, err := client.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(content)
+}
+
+func startRedis(t *testing.T) *redisserver.Server {
+	t.Helper()
+	scratch, err := child.NewScratch("holdfast-test-serve-redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := redisserver.Start(t.Context(), scratch.Dir)
+	if err != nil {
+		t.Fatal(errors.Join(err, scratch.Remove()))
+	}
+	t.Cleanup(func() {
+		s.Stop()
+		if err := scratch.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Each strategy gives a request for an invoice its turn, and /metrics tells of it.
+func TestServeGivesTurns(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env   func(t *testing.T, pool *pgxpool.Pool) []string
+		turns int
+	}{
+		"default": {func(*testing.T, *pgxpool.Pool) []string { return nil }, 1},
+		"postgres": {func(_ *testing.T, pool *pgxpool.Pool) []string {
+			return []string{"HOLDFAST_LOCK_DIRECT_URL=" + pool.Config().ConnString()}
+		}, 1},
+		"redis": {func(t *testing.T, _ *pgxpool.Pool) []string {
+			return []string{"HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL=" + startRedis(t).URL()}
+		}, 1},
+		"memory": {func(*testing.T, *pgxpool.Pool) []string { return []string{"HOLDFAST_LOCK_STRATEGY=memory"} }, 1},
+		"off":    {func(*testing.T, *pgxpool.Pool) []string { return []string{"HOLDFAST_LOCK_ENABLED=false"} }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			_, node := newNode(t)
+			env := settings(pool, append(c.env(t, pool), node)...)
+			s := serve(t, env)
+			s.awaitReady(http.StatusOK)
+			if answer := s.ask(env, "mutation { donate(sats: 5) { state invoice { bolt11 } } }"); !strings.Contains(answer, `"bolt11":"ln`) {
+				t.Errorf("no invoice: %s", answer)
+			}
+			_, metrics := s.get("/metrics")
+			if n := strings.Count(metrics, `holdfast_lock_acquisitions_total{status="acquired"} 1`); n != c.turns {
+				t.Errorf("%d turns are counted, want %d", n, c.turns)
+			}
+			if code := s.stop(); code != exitOK {
+				t.Errorf("exit code %d:\n%s", code, s.said())
+			}
+		})
+	}
+}
+
+// Locks in memory are for one instance; processes without requests take none.
+func TestServeWithLocksInMemoryIsAlone(t *testing.T) {
+	t.Parallel()
+	env := settings(pgtest.New(t), "HOLDFAST_LOCK_STRATEGY=memory")
+	first := serve(t, env)
+	code, _, said := command(t, env, "serve")
+	if code != exitFailed || !strings.Contains(said, "another instance works on this database") || !strings.Contains(said, "HOLDFAST_LOCK_STRATEGY") {
+		t.Errorf("a second instance: exit code %d:\n%s", code, said)
+	}
+	serve(t, append(env, "HOLDFAST_ROLES=worker"))
+	first.stop()
+	serve(t, env)
+}

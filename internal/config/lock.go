@@ -1,0 +1,72 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+)
+
+// Lock says whether the requests of one payer that end in an invoice follow each other, and how the lock that orders them works
+// (docs/locks.md). Its defaults are those of package lock.
+type Lock struct {
+	Enabled   bool     `help:"Make the invoices of one payer in the order of the requests." default:"true" negatable:""`
+	Strategy  string   `help:"Where queues are kept: memory (one instance alone), postgres or redis." enum:"memory,postgres,redis" default:"postgres"`
+	RedisURL  Redis    `name:"redis-url" help:"Redis to use, as a URL; for the strategy redis." placeholder:"URL"`
+	DirectURL Database `name:"direct-url" help:"The database past any pooler, for LISTEN and for the guard of the strategy memory. Default: the database." placeholder:"URL"`
+
+	MaxHold  time.Duration `help:"Longest hold: then the next one goes on." default:"30s"`
+	TTL      time.Duration `name:"ttl" help:"How long the lock of a process that died stays taken." default:"10s"`
+	MaxWait  time.Duration `help:"Longest wait of a request for its turn." default:"30s"`
+	MaxQueue int           `help:"Requests of one payer that wait at most." default:"1000"`
+	MaxKeys  int           `help:"Payers at most whose requests are at work at once; for the strategy memory." default:"100000"`
+
+	Heartbeat    time.Duration `help:"How often a process whose requests wait says that it lives." default:"400ms"`
+	Missed       int           `help:"Heartbeats left out after which it counts as dead." default:"3"`
+	PollInterval time.Duration `help:"How often waiting requests look for themselves where they cannot be woken." default:"50ms"`
+}
+
+// Settings are the lock's.
+func (l Lock) Settings() lock.Settings {
+	return lock.Settings{
+		Options:   lock.Options{TTL: l.TTL, MaxWait: l.MaxWait, MaxHold: l.MaxHold, MaxQueue: l.MaxQueue},
+		Heartbeat: l.Heartbeat, Missed: l.Missed, Poll: l.PollInterval,
+	}
+}
+
+// check refuses what the lock cannot work with.
+func (l Lock) check(refuse func(when bool, format string, args ...any)) {
+	if !l.Enabled {
+		return
+	}
+	refuse(l.Strategy == "redis" && l.RedisURL == "",
+		"Locks in Redis need a server: set HOLDFAST_LOCK_REDIS_URL, or HOLDFAST_LOCK_STRATEGY to postgres.")
+	refuse(l.Strategy != "redis" && l.RedisURL != "",
+		"There is a Redis, and locks are kept elsewhere: set HOLDFAST_LOCK_STRATEGY to redis, or unset HOLDFAST_LOCK_REDIS_URL.")
+	refuse(l.MaxHold < time.Second, "Nobody could hold a lock until the node answers: set HOLDFAST_LOCK_MAX_HOLD to 1s or more.")
+	refuse(l.TTL < 50*time.Millisecond, "A lock would end before it could be prolonged: set HOLDFAST_LOCK_TTL to 50ms or more.")
+	refuse(l.MaxWait <= 0, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_WAIT above 0, or HOLDFAST_LOCK_ENABLED to false.")
+	refuse(l.MaxQueue < 1, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_QUEUE to 1 or more, or HOLDFAST_LOCK_ENABLED to false.")
+	refuse(l.MaxKeys < 1, "No lock could be kept: set HOLDFAST_LOCK_MAX_KEYS to 1 or more.")
+	refuse(l.Heartbeat < 10*time.Millisecond || l.Heartbeat > 5*time.Second, "Set HOLDFAST_LOCK_HEARTBEAT to between 10ms and 5s.")
+	refuse(l.Missed < 1, "Every process would count as dead: set HOLDFAST_LOCK_MISSED to 1 or more.")
+	refuse(l.PollInterval < time.Millisecond, "Set HOLDFAST_LOCK_POLL_INTERVAL to 1ms or more.")
+}
+
+// Redis is the address of a Redis server; its password is not shown.
+type Redis string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *Redis) UnmarshalText(text []byte) error {
+	u, err := url.Parse(string(text))
+	if err != nil || (u.Scheme != "redis" && u.Scheme != "rediss") || u.Host == "" {
+		// Without quoting it: it may hold a password.
+		return errors.New("the Redis must be given as a URL, redis://USER:PASSWORD@HOST:PORT or rediss://… with TLS; characters such as @ / : in the password must be %-encoded")
+	}
+	*r = Redis(text)
+	return nil
+}
+
+// String is the address without the password.
+func (r Redis) String() string { return Database(r).String() }
