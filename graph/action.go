@@ -48,7 +48,8 @@ type action[T any] interface {
 }
 
 // pay asks the engine for an action. Its arguments are those of the field that is being resolved, by their names in the
-// schema; two of them are about the paying.
+// schema; two of them are about the paying. Nothing that takes time may come before Engine.Pay, which takes the request's place
+// among the payer's: only who asks is looked up before, outside of the resolvers.
 func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T, error) {
 	args := maps.Clone(graphql.GetFieldContext(ctx).Args)
 	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, nil)}

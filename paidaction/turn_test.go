@@ -149,6 +149,32 @@ func TestInvoicesOfOnePayerComeInTheOrderOfTheRequests(t *testing.T) {
 	w.WantBalance(ledger.UserCredits(user), 3*sat)
 }
 
+// spec 05.32: what a request does before it is known that it needs an invoice does not cost it its place.
+func TestThePlaceIsTakenBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	e, taken := ordered(w, inMemory, lock.Settings{})
+	user := w.User("payer", 5*sat, 0)
+	busy, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = busy.Rollback(context.Background()) }()
+	if _, err := busy.Exec(w.Ctx, `SELECT id FROM account WHERE id = $1 FOR NO KEY UPDATE`, ledger.UserCredits(user)); err != nil {
+		t.Fatal(err)
+	}
+	first := start(w, e, donation(user, 10, "")) // it looks for the balance first, and has to wait for the account
+	locktest.Wait(t, "the first one's place", taken)
+	byInvoice := donation(user, 10, "")
+	byInvoice.Method = paidaction.Pessimistic
+	second := start(w, e, byInvoice)
+	locktest.Wait(t, "the second one's place", taken)
+	if err := busy.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantInOrder(w, []<-chan answer{first, second})
+}
+
 // The same where the requests come to two processes.
 func TestTurnsReachOverProcesses(t *testing.T) {
 	t.Parallel()
