@@ -18,7 +18,7 @@ import (
 
 // Wrap implements paidaction.Relay.
 func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.Forward, error) {
-	if r.Wallets == nil || r.Leases == nil {
+	if r.Wallets == nil {
 		return paidaction.Forward{}, paidaction.ErrNoReceiver
 	}
 	has, err := r.Wallets.Has(ctx, q.Receiver)

@@ -14,6 +14,7 @@ var layers = [][]string{
 	{"paidaction"},
 	{"community"},
 	{"lightning", "worker", "graph", "reconcile"},
+	{"relay"},
 	{"cmd"},
 }
 

@@ -51,7 +51,7 @@ WHERE receiver_id = $1 AND stage IN ('incoming', 'in_work');
 SELECT * FROM relay_payment WHERE action_id = $1;
 
 -- name: LockRelay :one
-SELECT * FROM relay_payment WHERE action_id = $1 FOR NO KEY UPDATE;
+SELECT * FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE;
 
 -- name: RelayPaid :execrows
 -- The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.

@@ -520,7 +520,7 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 }
 
 const lockRelay = `-- name: LockRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1 FOR NO KEY UPDATE
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
