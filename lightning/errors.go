@@ -22,14 +22,10 @@ var (
 	ErrStreamEnded = errors.New("the stream ended")
 	// ErrInvoiceExists: there is an invoice with this hash.
 	ErrInvoiceExists = errors.New("the invoice exists")
-	// ErrInvoiceDiffers: there is one, but it is not the one asked for.
-	ErrInvoiceDiffers = errors.New("the invoice with this hash is not the one asked for")
 	// ErrInvoiceOpen: nothing is held that could be settled.
 	ErrInvoiceOpen = errors.New("the invoice is still open")
 	// ErrInvoiceSettled: the payment was taken.
 	ErrInvoiceSettled = errors.New("the invoice is settled")
-	// ErrInvoiceCanceled: the invoice was cancelled, and what was held given back.
-	ErrInvoiceCanceled = errors.New("the invoice is cancelled")
 	// ErrNotPermitted: the macaroon does not allow the call.
 	ErrNotPermitted = errors.New("the macaroon does not allow this")
 )
@@ -68,9 +64,9 @@ var texts = []struct {
 	{invoices.ErrDuplicateInvoice.Error(), ErrInvoiceExists},             // AddInvoice, AddHoldInvoice
 	{invoices.ErrInvoiceNotFound.Error(), paidaction.ErrInvoiceNotFound}, // SettleInvoice, CancelInvoice
 	{invoices.ErrNoInvoicesCreated.Error(), paidaction.ErrInvoiceNotFound},
-	{invoices.ErrInvoiceStillOpen.Error(), ErrInvoiceOpen},           // SettleInvoice
-	{invoices.ErrInvoiceAlreadyCanceled.Error(), ErrInvoiceCanceled}, // SettleInvoice
-	{invoices.ErrInvoiceAlreadySettled.Error(), ErrInvoiceSettled},   // CancelInvoice
+	{invoices.ErrInvoiceStillOpen.Error(), ErrInvoiceOpen},                      // SettleInvoice
+	{invoices.ErrInvoiceAlreadyCanceled.Error(), paidaction.ErrInvoiceCanceled}, // SettleInvoice
+	{invoices.ErrInvoiceAlreadySettled.Error(), ErrInvoiceSettled},              // CancelInvoice
 	{invoices.ErrShuttingDown.Error(), ErrUnreachable},
 	// package rpcperms: LND answers so while it starts, before any of its parts sees the call.
 	{"waiting to start, RPC services not available", ErrUnreachable},

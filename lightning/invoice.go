@@ -12,8 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// OpenInvoice implements paidaction.Node. Where the node has an invoice with this hash it returns that one's bolt11, but
-// ErrInvoiceDiffers if its amount or kind is another, and ErrInvoiceCanceled if nobody can pay it any more.
+// OpenInvoice implements paidaction.Node.
 func (c *Client) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
 	if err := request.Check(r); err != nil {
 		return "", err
@@ -22,23 +21,14 @@ func (c *Client) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (
 	if !errors.Is(err, ErrInvoiceExists) {
 		return bolt11, err
 	}
-	found, err := call(ctx, c, "LookupInvoice", c.main.LookupInvoice, &lnrpc.PaymentHash{RHash: r.Hash[:]})
+	found, err := c.LookupInvoice(ctx, r.Hash)
 	if err != nil {
 		return "", err
 	}
-	// LND shows the preimage of a plain invoice from the start, that of a hold invoice once it is settled. An invoice that
-	// takes the payment at once in place of one that holds it would break the promise of spec 01 §1.5.
-	holds := len(found.RPreimage) == 0 || found.State == lnrpc.Invoice_SETTLED
-	switch {
-	case found.ValueMsat != int64(r.Amount):
-		return "", fmt.Errorf("lightning node %s: invoice %s over %d msat, not %d: %w",
-			c.cfg.Name, r.Hash, found.ValueMsat, r.Amount, ErrInvoiceDiffers)
-	case r.Hold && !holds:
-		return "", fmt.Errorf("lightning node %s: invoice %s does not hold: %w", c.cfg.Name, r.Hash, ErrInvoiceDiffers)
-	case found.State == lnrpc.Invoice_CANCELED:
-		return "", fmt.Errorf("lightning node %s: invoice %s: %w", c.cfg.Name, r.Hash, ErrInvoiceCanceled)
+	if err := found.IsFor(r); err != nil {
+		return "", fmt.Errorf("lightning node %s: invoice %s over %d msat: %w", c.cfg.Name, r.Hash, found.Amount, err)
 	}
-	return found.PaymentRequest, nil
+	return found.Bolt11, nil
 }
 
 func (c *Client) addInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
@@ -61,7 +51,11 @@ func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidacti
 	if err != nil {
 		return paidaction.NodeInvoice{}, err
 	}
-	view := paidaction.NodeInvoice{Hash: h, Bolt11: found.PaymentRequest}
+	view := paidaction.NodeInvoice{
+		Hash: h, Bolt11: found.PaymentRequest, Amount: paidaction.Msat(found.ValueMsat),
+		// LND shows the preimage of a plain invoice from the start, that of a hold invoice once it is settled.
+		Holds: len(found.RPreimage) == 0 || found.State == lnrpc.Invoice_SETTLED,
+	}
 	if view.State, err = invoiceState(found.State); err != nil {
 		return paidaction.NodeInvoice{}, err
 	}
@@ -81,7 +75,8 @@ func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidacti
 	return view, nil
 }
 
-// SettleInvoice implements paidaction.Node. It fails with ErrInvoiceOpen while nothing is held, with ErrInvoiceCanceled once
+// SettleInvoice implements paidaction.Node. It fails with ErrInvoiceOpen while nothing is held, with paidaction.ErrInvoiceCanceled
+// once
 // the held payment was given back, and with paidaction.ErrInvoiceNotFound.
 func (c *Client) SettleInvoice(ctx context.Context, p paidaction.Preimage) error {
 	_, err := call(ctx, c, "SettleInvoice", c.invoices.SettleInvoice, &invoicesrpc.SettleInvoiceMsg{Preimage: p[:]})
@@ -94,7 +89,7 @@ func (c *Client) SettleInvoice(ctx context.Context, p paidaction.Preimage) error
 // CancelInvoice implements paidaction.Node.
 func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 	_, err := call(ctx, c, "CancelInvoice", c.invoices.CancelInvoice, &invoicesrpc.CancelInvoiceMsg{PaymentHash: h[:]})
-	if errors.Is(err, ErrInvoiceSettled) || errors.Is(err, ErrInvoiceCanceled) {
+	if errors.Is(err, ErrInvoiceSettled) || errors.Is(err, paidaction.ErrInvoiceCanceled) {
 		return nil
 	}
 	return err

@@ -3,6 +3,7 @@ package paidaction_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -305,6 +306,48 @@ func TestLostAnswerToOpenInvoice(t *testing.T) {
 	}
 	if n := len(w.Node.Invoices()); n != 1 {
 		t.Errorf("%d invoices at the node", n)
+	}
+}
+
+// What the node has under our hash is handed out only if it is the invoice that was asked for, and can be paid.
+func TestAnotherInvoiceUnderOurHashIsNotHandedOut(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		other func(w *enginetest.World, r paidaction.InvoiceRequest) error
+		code  paidaction.Code
+	}{
+		"another amount": {func(w *enginetest.World, r paidaction.InvoiceRequest) error {
+			r.Amount++
+			_, err := w.Node.OpenInvoice(w.Ctx, r)
+			return err
+		}, paidaction.CodeLightningUnavailable},
+		"cancelled": {func(w *enginetest.World, r paidaction.InvoiceRequest) error {
+			if _, err := w.Node.OpenInvoice(w.Ctx, r); err != nil {
+				return err
+			}
+			return w.Node.CancelInvoice(w.Ctx, r.Hash)
+		}, paidaction.CodeTryAgain},
+	} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, lost %t", name, lost), func(t *testing.T) {
+				t.Parallel()
+				w := enginetest.New(t, paidaction.Settings{})
+				w.Node.Before(simnode.MethodOpen, func(h paidaction.Hash) {
+					r := paidaction.InvoiceRequest{Hold: true, Hash: h, Amount: 10 * sat, Expiry: time.Minute, CLTVDelta: 80}
+					if err := c.other(w, r); err != nil {
+						t.Error(err)
+					}
+					if lost {
+						w.Node.FailBefore(simnode.MethodOpen, 1)
+					}
+				})
+				_, err := w.Try(0, community.KindDonate, community.DonateArgs{Sats: 10}, "", "")
+				w.WantRefusal(err, c.code)
+				if n := w.Count(`SELECT count(*) FROM invoice WHERE bolt11 IS NOT NULL`); n != 0 {
+					t.Error("its bolt11 was stored")
+				}
+			})
+		}
 	}
 }
 

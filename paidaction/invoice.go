@@ -52,18 +52,15 @@ func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
 	if left < time.Second {
 		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 	}
-	bolt11, err := node.OpenInvoice(ctx, InvoiceRequest{
+	bolt11, err := openAt(ctx, node, InvoiceRequest{
 		Hold: pa.Invoice.Hold, Hash: pa.Invoice.Hash, Preimage: pa.Invoice.preimage, Amount: pa.Invoice.Amount,
 		Memo: pa.Invoice.memo, Expiry: left, CLTVDelta: pa.Invoice.cltvDelta,
 	})
-	if err != nil {
-		// The answer may have been lost on the way back: the node knows.
-		found, lookupErr := node.LookupInvoice(ctx, pa.Invoice.Hash)
-		if lookupErr != nil {
-			return nil, Errorf(CodeLightningUnavailable, "No invoice can be made at the moment. Try again in a minute.").
-				Because(errors.Join(err, lookupErr))
-		}
-		bolt11 = found.Bolt11
+	switch {
+	case errors.Is(err, ErrInvoiceCanceled):
+		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.").Because(err)
+	case err != nil:
+		return nil, Errorf(CodeLightningUnavailable, "No invoice can be made at the moment. Try again in a minute.").Because(err)
 	}
 	n, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: id, Bolt11: &bolt11})
 	if err != nil {
@@ -88,6 +85,22 @@ func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
 		return nil, err
 	}
 	return e.withSecret(pa), nil
+}
+
+// openAt opens an invoice at a node. After an error it looks: the answer may have been lost on the way back. It never returns
+// the bolt11 of an invoice other than the one asked for, or of one that nobody can pay.
+func openAt(ctx context.Context, node Node, r InvoiceRequest) (bolt11 string, err error) {
+	if bolt11, err = node.OpenInvoice(ctx, r); err == nil {
+		return bolt11, nil
+	}
+	found, lookupErr := node.LookupInvoice(ctx, r.Hash)
+	if lookupErr != nil {
+		return "", errors.Join(err, lookupErr)
+	}
+	if unfit := found.IsFor(r); unfit != nil {
+		return "", fmt.Errorf("invoice %s over %v msat: %w", r.Hash, found.Amount, unfit)
+	}
+	return found.Bolt11, nil
 }
 
 // withSecret adds the secret of an anonymous payer: only for answers to the one who asked for the action, or proved it.

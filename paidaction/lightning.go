@@ -27,6 +27,14 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // §1.6, "never believe an absence".
 var ErrInvoiceNotFound = errors.New("the node does not know this invoice")
 
+// What is wrong with the invoice that a node has under a hash.
+var (
+	// ErrInvoiceDiffers: it is not the one asked for.
+	ErrInvoiceDiffers = errors.New("the invoice with this hash is not the one asked for")
+	// ErrInvoiceCanceled: it was cancelled, and what was held given back.
+	ErrInvoiceCanceled = errors.New("the invoice is cancelled")
+)
+
 // InvoiceState is what a node says of an invoice.
 type InvoiceState string
 
@@ -54,8 +62,23 @@ type NodeInvoice struct {
 	Hash         Hash
 	State        InvoiceState
 	Bolt11       string
+	Amount       Msat   // that it asks for
+	Holds        bool   // a payment is held until Settle. Once it is SETTLED nobody can tell any more
 	Received     Msat   // what the accepted or settled HTLCs carry together; the node sets no upper limit
 	ExpiryHeight uint32 // lowest expiry height of the HTLCs held now (cancelled parts ignored); 0 if none is
+}
+
+// IsFor tells whether the invoice is the one that was asked for and can still be handed to a payer: ErrInvoiceDiffers if its
+// amount or kind is another, ErrInvoiceCanceled if nobody can pay it any more. An invoice that takes the payment at once in
+// place of one that holds it would break the promise of spec 01 §1.5.
+func (v NodeInvoice) IsFor(r InvoiceRequest) error {
+	switch {
+	case v.Hash != r.Hash || v.Amount != r.Amount, v.Holds != r.Hold && v.State != InvoiceSettled:
+		return ErrInvoiceDiffers
+	case v.State == InvoiceCanceled:
+		return ErrInvoiceCanceled
+	}
+	return nil
 }
 
 // Chain is a node's view of the block chain.
@@ -68,7 +91,7 @@ type Chain struct {
 // "already exists", "already settled" and "already cancelled" are successes here, not errors (spec 01 §1.6).
 type Node interface {
 	// OpenInvoice makes the invoice and returns its bolt11. If the node already has one with this hash, that one's bolt11 is
-	// returned.
+	// returned, or the error of NodeInvoice.IsFor.
 	OpenInvoice(ctx context.Context, r InvoiceRequest) (bolt11 string, err error)
 	// LookupInvoice returns the node's view, or ErrInvoiceNotFound.
 	LookupInvoice(ctx context.Context, h Hash) (NodeInvoice, error)

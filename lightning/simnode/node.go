@@ -25,15 +25,14 @@ const (
 // senderPadding is how many blocks senders add to the final CLTV, so that blocks found on the way do no harm.
 const senderPadding = 3
 
-// What the node answers, besides paidaction.ErrInvoiceNotFound. Only Add, Settle and Cancel return the first five: the
-// methods of paidaction.Node turn those that are answers into answers.
+// What the node answers, besides paidaction.ErrInvoiceNotFound. The methods of
+// paidaction.Node turn those that are answers into answers.
 var (
 	ErrDuplicate       = errors.New("invoice with payment hash already exists")
 	ErrStillOpen       = errors.New("invoice still open")
 	ErrAlreadySettled  = errors.New("invoice already settled")
 	ErrAlreadyCanceled = errors.New("invoice already canceled")
 	ErrNotHold         = errors.New("not a hold invoice")
-	ErrInvoiceDiffers  = errors.New("the invoice with this hash is not the one asked for")
 )
 
 // Node is one simulated node. It is safe for concurrent use.
@@ -78,18 +77,14 @@ func New(name string, clock func() time.Time) *Node {
 // Name is the name the node was given.
 func (n *Node) Name() string { return n.name }
 
-// OpenInvoice implements paidaction.Node. A second invoice with the same hash is answered with the first one's bolt11, unless
-// that one has another amount or kind (ErrInvoiceDiffers) or can no longer be paid (ErrAlreadyCanceled).
+// OpenInvoice implements paidaction.Node.
 func (n *Node) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
 	inv, err := n.Add(ctx, r)
-	switch {
-	case err == nil:
-	case !errors.Is(err, ErrDuplicate):
+	if errors.Is(err, ErrDuplicate) {
+		err = inv.NodeInvoice().IsFor(r)
+	}
+	if err != nil {
 		return "", err
-	case inv.Request.Amount != r.Amount || inv.Request.Hold != r.Hold:
-		return "", ErrInvoiceDiffers
-	case inv.State == paidaction.InvoiceCanceled:
-		return "", ErrAlreadyCanceled
 	}
 	return inv.Bolt11, nil
 }
