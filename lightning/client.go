@@ -18,7 +18,7 @@ import (
 type Client struct {
 	cfg      Config
 	conn     *grpc.ClientConn
-	macaroon []byte
+	macaroon macaroonCredentials
 
 	main     mainRPC
 	invoices invoicesRPC
@@ -27,11 +27,11 @@ type Client struct {
 }
 
 var (
-	_ paidaction.Node       = (*Client)(nil)
-	_ paidaction.NodeEvents = (*Client)(nil)
+	_ paidaction.SendingNode = (*Client)(nil)
+	_ paidaction.NodeEvents  = (*Client)(nil)
 )
 
-func newClient(cfg Config, conn *grpc.ClientConn, macaroon []byte) *Client {
+func newClient(cfg Config, conn *grpc.ClientConn, macaroon macaroonCredentials) *Client {
 	return &Client{
 		cfg:      cfg,
 		conn:     conn,

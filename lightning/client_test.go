@@ -172,10 +172,25 @@ func TestCheck(t *testing.T) {
 	if err := c.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server.Deny("/invoicesrpc.Invoices/SettleInvoice", "/routerrpc.Router/SendPaymentV2")
+	sending := []string{
+		"/lnrpc.Lightning/DecodePayReq", "/lnrpc.Lightning/ChannelBalance", "/routerrpc.Router/EstimateRouteFee",
+		"/routerrpc.Router/SendPaymentV2", "/routerrpc.Router/TrackPaymentV2",
+	}
+	server.Deny(sending...)
 	err := c.Check(t.Context())
-	if !errors.Is(err, lightning.ErrNotPermitted) || !strings.Contains(err.Error(), "uri:/invoicesrpc.Invoices/SettleInvoice") ||
-		!strings.Contains(err.Error(), "uri:/routerrpc.Router/SendPaymentV2") {
+	for _, method := range sending {
+		if !errors.Is(err, lightning.ErrNotPermitted) || !strings.Contains(err.Error(), "uri:"+method) {
+			t.Errorf("%s is not missed: %v", method, err)
+		}
+	}
+	issues := server.Config()
+	issues.Sends = false
+	if err := server.Dial(issues).Check(t.Context()); err != nil {
+		t.Errorf("a node that only issues: %v", err)
+	}
+	server.Deny("/invoicesrpc.Invoices/SettleInvoice")
+	err = c.Check(t.Context())
+	if !errors.Is(err, lightning.ErrNotPermitted) || !strings.Contains(err.Error(), "uri:/invoicesrpc.Invoices/SettleInvoice") {
 		t.Fatal(err)
 	}
 	if err := c.SettleInvoice(t.Context(), paidaction.Preimage{1}); !errors.Is(err, lightning.ErrNotPermitted) {

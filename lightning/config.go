@@ -28,7 +28,7 @@ type Config struct {
 	TLSCertPEM   []byte // its contents
 	MacaroonPath string // a macaroon with the permissions that Check asks for, or
 	MacaroonHex  string // its contents. A secret: never logged
-	Sends        bool   // the node pays too: Check asks for the permissions of Pay and TrackPayment
+	Sends        bool   // the node pays too: Check asks for the permissions of a paidaction.SendingNode
 
 	CallTimeout time.Duration // of every call that is not a stream; 0: 10 s
 
@@ -117,12 +117,3 @@ func (cfg Config) macaroon() (macaroonCredentials, error) {
 	}
 	return raw, nil
 }
-
-// macaroonCredentials shows a macaroon with every call, in hex, as LND expects it.
-type macaroonCredentials []byte
-
-func (m macaroonCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"macaroon": hex.EncodeToString(m)}, nil
-}
-
-func (macaroonCredentials) RequireTransportSecurity() bool { return true }

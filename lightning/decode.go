@@ -1,9 +1,12 @@
 package lightning
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
@@ -11,8 +14,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// DecodeInvoice has the node decode and verify a bolt11: the node that is to pay it is the only authority on what it says. An
-// invoice of another network, or one whose signature is wrong, is an error.
+// DecodeInvoice implements paidaction.SendingNode. Nothing of the bolt11 is read here.
 func (c *Client) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
 	m, err := call(ctx, c, "DecodePayReq", c.main.DecodePayReq, &lnrpc.PayReqString{PayReq: bolt11})
 	if err != nil {
@@ -21,6 +23,10 @@ func (c *Client) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.B
 	hash, err := hex.DecodeString(m.PaymentHash)
 	if err != nil {
 		return paidaction.Bolt11{}, fmt.Errorf("payment hash %q: %w", m.PaymentHash, err)
+	}
+	// LND takes both from unsigned 64 bits that the receiver chose: 2^32 + 40 blocks must not be read as 40.
+	if m.NumMsat < 0 || m.CltvExpiry < 0 || m.CltvExpiry > math.MaxInt32 {
+		return paidaction.Bolt11{}, fmt.Errorf("an invoice over %d msat with a final CLTV of %d blocks", m.NumMsat, m.CltvExpiry)
 	}
 	invoice := paidaction.Bolt11{
 		Destination: m.Destination, Amount: paidaction.Msat(m.NumMsat),
@@ -31,5 +37,9 @@ func (c *Client) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.B
 	if copy(invoice.Hash[:], hash) != len(invoice.Hash) {
 		return paidaction.Bolt11{}, fmt.Errorf("payment hash of %d bytes", len(hash))
 	}
+	for bit, f := range m.Features {
+		invoice.Features = append(invoice.Features, paidaction.Feature{Bit: bit, Required: bit%2 == 0, Known: f.GetIsKnown()})
+	}
+	slices.SortFunc(invoice.Features, func(a, b paidaction.Feature) int { return cmp.Compare(a.Bit, b.Bit) })
 	return invoice, nil
 }

@@ -26,6 +26,8 @@ var (
 	ErrInvoiceOpen = errors.New("the invoice is still open")
 	// ErrInvoiceSettled: the payment was taken.
 	ErrInvoiceSettled = errors.New("the invoice is settled")
+	// ErrMacaroonExpired: the macaroon is void by the node's clock, or the call came after its deadline. It did nothing.
+	ErrMacaroonExpired = errors.New("the macaroon has expired, or the call came too late")
 	// ErrNotPermitted: the macaroon does not allow the call.
 	ErrNotPermitted = errors.New("the macaroon does not allow this")
 )
@@ -73,6 +75,8 @@ var texts = []struct {
 	{"wallet locked, unlock it to enable full RPC access", ErrUnreachable},
 	{"the RPC server is in the process of starting up, but not yet ready to accept calls", ErrUnreachable},
 	{"server is still in the process of starting", ErrUnreachable},
+	{"all LSP probe payments failed", paidaction.ErrNoRoute}, // EstimateRouteFee
+	{"macaroon has expired", ErrMacaroonExpired},
 	// The macaroon bakery under LND, through its interceptor.
 	{"permission denied", ErrNotPermitted},
 	{"verification failed: signature mismatch", ErrNotPermitted},

@@ -48,7 +48,7 @@ func (c *Client) Chain(ctx context.Context) (paidaction.Chain, error) {
 }
 
 // Permissions are the calls Holdfast makes, as LND names them: what a macaroon must allow. Each can be given to
-// `lncli bakemacaroon` as uri:<name>.
+// `lncli bakemacaroon` as uri:<name>. A node that only issues invoices needs none of those that send money.
 func Permissions(sends bool) []string {
 	needed := []string{
 		"/lnrpc.Lightning/GetInfo",
@@ -65,6 +65,8 @@ func Permissions(sends bool) []string {
 	if sends {
 		needed = append(needed,
 			"/lnrpc.Lightning/DecodePayReq",
+			"/lnrpc.Lightning/ChannelBalance",
+			"/routerrpc.Router/EstimateRouteFee",
 			"/routerrpc.Router/SendPaymentV2",
 			"/routerrpc.Router/TrackPaymentV2",
 		)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
-
-	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // What an operator, or the development network, does to a node. The service itself needs none of it, and its macaroon none of
@@ -32,30 +30,10 @@ type ChannelRequest struct {
 	SatPerVByte uint64 // fee of the funding transaction; 0: LND's estimate
 }
 
-// ChannelBalance is what the channels of a node hold together.
-type ChannelBalance struct {
-	Local     paidaction.Msat // can be sent
-	Remote    paidaction.Msat // can be received
-	Unsettled paidaction.Msat // in HTLCs under way, both directions
-}
-
 // WalletBalance is a node's money on chain, in sat.
 type WalletBalance struct {
 	Confirmed   int64
 	Unconfirmed int64
-}
-
-// ChannelBalance sums the node's open channels.
-func (c *Client) ChannelBalance(ctx context.Context) (ChannelBalance, error) {
-	m, err := call(ctx, c, "ChannelBalance", c.main.ChannelBalance, &lnrpc.ChannelBalanceRequest{})
-	if err != nil {
-		return ChannelBalance{}, err
-	}
-	return ChannelBalance{
-		Local:     paidaction.Msat(m.LocalBalance.GetMsat()),
-		Remote:    paidaction.Msat(m.RemoteBalance.GetMsat()),
-		Unsettled: paidaction.Msat(m.UnsettledLocalBalance.GetMsat() + m.UnsettledRemoteBalance.GetMsat()),
-	}, nil
 }
 
 // WalletBalance returns the node's money on chain.

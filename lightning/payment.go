@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
@@ -13,9 +14,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Pay gives a payment to the node and hands every update to on, in order. It returns nil after a final state. Every error but
-// the one of on leaves open what becomes of the payment, even if the context ends: the node goes on by itself, so the caller
-// tracks it. ErrPaymentExists says that the node had it before this call.
+// Pay implements paidaction.SendingNode. A request that reaches the node after the deadline of ctx is refused by the node, with
+// ErrMacaroonExpired: nothing was sent then either.
 func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
 	if r.Timeout < time.Second || r.Timeout%time.Second != 0 {
 		// LND would read 0 as a minute, in which a payment thought dead can still go out.
@@ -24,7 +24,10 @@ func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(p
 	if r.Bolt11 == "" || r.FeeLimit < 0 || r.Amount < 0 {
 		return errors.New("a payment needs an invoice, and no negative amounts")
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	if r.CLTVLimit > math.MaxInt32 {
+		return fmt.Errorf("a limit of %d blocks", r.CLTVLimit) // LND would read a negative number
+	}
+	ctx, cancel := context.WithCancel(withinDeadline(ctx))
 	defer cancel()
 	stream, err := c.router.SendPaymentV2(ctx, &routerrpc.SendPaymentRequest{
 		PaymentRequest: r.Bolt11, AmtMsat: int64(r.Amount), FeeLimitMsat: int64(r.FeeLimit),
@@ -33,8 +36,7 @@ func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(p
 	return receive(ctx, c, "SendPaymentV2", stream, err, paymentUpdates(on))
 }
 
-// TrackPayment hands a payment's present state and every update after it to on, and returns nil after a final state.
-// ErrPaymentNotFound where the node does not know it; every other error but that of on says nothing about the payment.
+// TrackPayment implements paidaction.SendingNode.
 func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -20,8 +20,8 @@ type mainRPC interface {
 	DecodePayReq(context.Context, *lnrpc.PayReqString, ...grpc.CallOption) (*lnrpc.PayReq, error)
 	GetInfo(context.Context, *lnrpc.GetInfoRequest, ...grpc.CallOption) (*lnrpc.GetInfoResponse, error)
 	CheckMacaroonPermissions(context.Context, *lnrpc.CheckMacPermRequest, ...grpc.CallOption) (*lnrpc.CheckMacPermResponse, error)
-
 	ChannelBalance(context.Context, *lnrpc.ChannelBalanceRequest, ...grpc.CallOption) (*lnrpc.ChannelBalanceResponse, error)
+
 	WalletBalance(context.Context, *lnrpc.WalletBalanceRequest, ...grpc.CallOption) (*lnrpc.WalletBalanceResponse, error)
 	NewAddress(context.Context, *lnrpc.NewAddressRequest, ...grpc.CallOption) (*lnrpc.NewAddressResponse, error)
 	ConnectPeer(context.Context, *lnrpc.ConnectPeerRequest, ...grpc.CallOption) (*lnrpc.ConnectPeerResponse, error)
@@ -37,6 +37,7 @@ type invoicesRPC interface {
 }
 
 type routerRPC interface {
+	EstimateRouteFee(context.Context, *routerrpc.RouteFeeRequest, ...grpc.CallOption) (*routerrpc.RouteFeeResponse, error)
 	SendPaymentV2(context.Context, *routerrpc.SendPaymentRequest, ...grpc.CallOption) (routerrpc.Router_SendPaymentV2Client, error)
 	TrackPaymentV2(context.Context, *routerrpc.TrackPaymentRequest, ...grpc.CallOption) (routerrpc.Router_TrackPaymentV2Client, error)
 }

@@ -12,6 +12,8 @@ var (
 	ErrPaymentExists = errors.New("the node was given this payment before")
 	// ErrPaymentNotFound: the node does not know the payment. Never taken for a failure (spec 01 §1.6).
 	ErrPaymentNotFound = errors.New("the node does not know this payment")
+	// ErrNoRoute: the node finds no way to the receiver now.
+	ErrNoRoute = errors.New("the node finds no route")
 )
 
 // Bolt11 is what an invoice says (BOLT 11), as the node reads it that is to pay it.
@@ -87,18 +89,17 @@ type SendingNode interface {
 	EstimateRoute(ctx context.Context, bolt11 string) (Route, error)
 	// Pay gives a payment to the node and hands every update to on, in order. It returns nil after a final state. Every error but
 	// the one of on leaves open what becomes of the payment, even if the context ends: the node goes on by itself, so the caller
-	// tracks it. ErrPaymentExists says that the node had it before this call. A context that is over sends nothing.
+	// tracks it. ErrPaymentExists says that the node had it before this call. A context that is over sends nothing, and the
+	// node refuses what reaches it after the context's deadline.
 	Pay(ctx context.Context, r PaymentRequest, on func(PaymentUpdate) error) error
 	// TrackPayment hands a payment's present state and every update after it to on, and returns nil after a final state.
 	// ErrPaymentNotFound where the node does not know it; every other error but that of on says nothing about the payment.
 	TrackPayment(ctx context.Context, h Hash, on func(PaymentUpdate) error) error
-	// Sendable is what the node's channels can send together.
+	// Sendable is at most what the node's channels can send together.
 	Sendable(ctx context.Context) (Msat, error)
 	// PublicKey is the node's identity, in hex.
 	PublicKey(ctx context.Context) (string, error)
-	// Time is the node's own clock: invoices expire by it.
+	// Time is a moment that the node's own clock has reached, as late as it can be told: invoices expire by that clock, so one
+	// that expired before it is refused by the node.
 	Time(ctx context.Context) (time.Time, error)
 }
-
-// ErrNoRoute: the node finds no way to the receiver now.
-var ErrNoRoute = errors.New("the node finds no route")

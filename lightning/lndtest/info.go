@@ -9,6 +9,7 @@ import (
 
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/verrpc"
 	"github.com/lightningnetwork/lnd/zpay32"
 )
@@ -66,6 +67,7 @@ func (s *mainServer) DecodePayReq(_ context.Context, in *lnrpc.PayReqString) (*l
 		PaymentHash: hex.EncodeToString(decoded.PaymentHash[:]),
 		Timestamp:   decoded.Timestamp.Unix(), Expiry: int64(decoded.Expiry().Seconds()),
 		CltvExpiry: int64(decoded.MinFinalCLTVExpiry()),
+		Features:   invoicesrpc.CreateRPCFeatures(decoded.Features),
 	}
 	if decoded.MilliSat != nil {
 		m.NumMsat, m.NumSatoshis = int64(*decoded.MilliSat), int64(decoded.MilliSat.ToSatoshis())
@@ -73,7 +75,18 @@ func (s *mainServer) DecodePayReq(_ context.Context, in *lnrpc.PayReqString) (*l
 	if decoded.Description != nil {
 		m.Description = *decoded.Description
 	}
+	if decoded.DescriptionHash != nil {
+		m.DescriptionHash = hex.EncodeToString(decoded.DescriptionHash[:])
+	}
 	return m, nil
+}
+
+func (s *mainServer) ChannelBalance(context.Context, *lnrpc.ChannelBalanceRequest) (*lnrpc.ChannelBalanceResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &lnrpc.ChannelBalanceResponse{
+		LocalBalance: &lnrpc.Amount{Sat: uint64(s.local.Sats()), Msat: uint64(s.local)},
+	}, nil
 }
 
 func (s *chainServer) RegisterBlockEpochNtfn(_ *chainrpc.BlockEpoch, out chainrpc.ChainNotifier_RegisterBlockEpochNtfnServer) error {

@@ -1,8 +1,8 @@
 package lndtest
 
 import (
+	"context"
 	"fmt"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -52,12 +52,34 @@ func (s *Server) Sent(h paidaction.Hash) *routerrpc.SendPaymentRequest {
 	return nil
 }
 
+// ScriptRoute says what EstimateRouteFee answers for an invoice with this hash. Unscripted, there is no route: the reason is
+// NO_ROUTE, and all else zero.
+func (s *Server) ScriptRoute(h paidaction.Hash, answer *routerrpc.RouteFeeResponse) {
+	s.set(func() { s.routes[h] = answer })
+}
+
+func (s *routerServer) EstimateRouteFee(_ context.Context, in *routerrpc.RouteFeeRequest) (*routerrpc.RouteFeeResponse, error) {
+	decoded, err := zpay32.Decode(in.PaymentRequest, network)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if answer, ok := s.routes[*decoded.PaymentHash]; ok {
+		return answer, nil
+	}
+	return &routerrpc.RouteFeeResponse{FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE}, nil
+}
+
 func (s *routerServer) SendPaymentV2(in *routerrpc.SendPaymentRequest, out routerrpc.Router_SendPaymentV2Server) error {
 	decoded, err := zpay32.Decode(in.PaymentRequest, network)
 	if err != nil {
 		return err
 	}
-	if validUntil := decoded.Timestamp.Add(decoded.Expiry()); time.Now().After(validUntil) {
+	s.mu.Lock()
+	now := s.clock()
+	s.mu.Unlock()
+	if validUntil := decoded.Timestamp.Add(decoded.Expiry()); now.After(validUntil) {
 		return fmt.Errorf("invoice expired. Valid until %v", validUntil)
 	}
 	updates, err := s.send(*decoded.PaymentHash, in)

@@ -7,8 +7,10 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +50,9 @@ type Server struct {
 	denied   []string
 	starting bool
 	payments map[paidaction.Hash]*payment
+	routes   map[paidaction.Hash]*routerrpc.RouteFeeResponse
+	local    paidaction.Msat // in channels
+	clock    func() time.Time
 }
 
 // New starts a server in front of node, which from then on writes real bolt11 for regtest. The server stops with the test.
@@ -55,7 +60,7 @@ func New(t testing.TB, node *simnode.Node) *Server {
 	t.Helper()
 	s := &Server{
 		Node: node, t: t, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
-		payments: make(map[paidaction.Hash]*payment),
+		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*routerrpc.RouteFeeResponse), clock: time.Now,
 	}
 	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
 	if err != nil {
@@ -147,6 +152,12 @@ func (s *Server) SetVersion(version string) { s.set(func() { s.version = version
 // SetStarting makes every call fail as LND does while it starts.
 func (s *Server) SetStarting(starting bool) { s.set(func() { s.starting = starting }) }
 
+// SetClock changes what the server takes for the time: macaroons and the invoices it is to pay expire by it.
+func (s *Server) SetClock(clock func() time.Time) { s.set(func() { s.clock = clock }) }
+
+// SetLocalBalance is what the node can send.
+func (s *Server) SetLocalBalance(m paidaction.Msat) { s.set(func() { s.local = m }) }
+
 // Deny makes the macaroon lack the permission for these methods ("/lnrpc.Lightning/AddInvoice").
 func (s *Server) Deny(methods ...string) { s.set(func() { s.denied = methods }) }
 
@@ -197,8 +208,19 @@ func (s *Server) permits(raw []byte, method string) error {
 	if err := mac.UnmarshalBinary(raw); err != nil {
 		return err
 	}
-	if err := mac.Verify(s.rootKey, func(string) error { return nil }, nil); err != nil {
+	var void error
+	err := mac.Verify(s.rootKey, func(caveat string) error {
+		end, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(caveat, "time-before "))
+		if err == nil && !s.clock().Before(end) {
+			void = fmt.Errorf("caveat %q not satisfied: macaroon has expired", caveat)
+		}
+		return err
+	}, nil)
+	if err != nil {
 		return errors.New("verification failed: signature mismatch after caveat verification")
+	}
+	if void != nil {
+		return void
 	}
 	if slices.Contains(s.denied, method) {
 		return errPermission
