@@ -1,0 +1,141 @@
+package wrap
+
+import (
+	"slices"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Facts are what is known of a wrapped payment in the moment in which it is checked. All but the amounts and Budget are asked
+// anew each time: what was true when the outer was made may not be when the inner is to be paid (spec 05.2).
+type Facts struct {
+	Inner     paidaction.Bolt11 // as the node decodes it that is to pay it
+	Requested paidaction.Msat   // what the receiver's wallet was asked for
+	Outer     paidaction.Msat   // what the payer owes
+	Own       bool              // a node of ours issued the inner: its key is ours, or one knows its hash other than by this outer
+	HashUsed  bool              // another payment of ours was wrapped with this hash, at any time and on any node
+	Now       time.Time
+
+	Chain paidaction.Chain // of the node that is to pay the inner
+	Route paidaction.Route // to the receiver, by that node
+
+	Held   paidaction.NodeInvoice // the outer
+	Budget paidaction.Msat        // for routing, as it was set when the outer was made
+}
+
+// Stage says when a rule is checked.
+type Stage uint8
+
+// The stages of a wrapped payment.
+const (
+	Asked  Stage = 1 << iota // the receiver's wallet has issued the inner
+	Routed                   // a way to the receiver is known, and the outer can be made
+	Held                     // the outer is held, and the inner is about to be paid
+
+	always = Asked | Routed | Held
+)
+
+// Code names a rule by the way in which it is broken. Codes keep their meaning for ever.
+type Code string
+
+// Rule is something that has to hold before we offer, or pay, an invoice in front of another.
+type Rule struct {
+	Code  Code
+	At    Stage
+	Holds func(Settings, Facts) bool // the settings have their defaults
+	Why   string                     // what is wrong where it is broken
+}
+
+// Rules are all rules of spec 03 §3.2 that can be told from facts, in the order in which they are checked. That the network is
+// the right one and the signature good is the node's to say: it decodes no other invoice.
+var Rules = []Rule{
+	{"NO_AMOUNT", always, func(_ Settings, f Facts) bool { return f.Inner.Amount > 0 },
+		"the receiver's invoice names no amount"},
+	{"AMP", always, func(_ Settings, f Facts) bool { return !asks(f.Inner, ampRequired) && !asks(f.Inner, ampOptional) },
+		"an AMP invoice can be paid many times, each time with another hash"},
+	{"UNKNOWN_FEATURE", always, func(_ Settings, f Facts) bool { return !slices.ContainsFunc(f.Inner.Features, unknown) },
+		"the invoice asks for a feature that our node does not know"},
+	{"TOO_SMALL", always, func(s Settings, f Facts) bool { return f.Inner.Amount == 0 || f.Inner.Amount >= s.MinAmount },
+		"the amount is too small to be worth a route"},
+	{"TOO_LARGE", always, func(s Settings, f Facts) bool { return f.Inner.Amount <= s.MaxAmount },
+		"the amount is larger than what we let one payment bind"},
+	{"ABOVE_REQUEST", always, func(_ Settings, f Facts) bool { return f.Inner.Amount <= f.Requested },
+		"the receiver asks for more than they are to get"},
+	{"BELOW_REQUEST", always, func(_ Settings, f Facts) bool { return f.Requested-f.Inner.Amount < sat },
+		"the invoice is short by more than the part of a sat that a wallet may truncate"},
+	{"ABOVE_OUTER", Asked | Routed, func(_ Settings, f Facts) bool { return f.Inner.Amount <= f.Outer },
+		"we would pay more than we are paid"},
+	{"OURS", always, func(_ Settings, f Facts) bool { return !f.Own },
+		"one of our own nodes issued the invoice: its node has one invoice for a hash, and we would pay ourselves"},
+	{"HASH_USED", always, func(_ Settings, f Facts) bool { return !f.HashUsed },
+		"a payment with this hash exists: its preimage may be known, and would take the outer without paying the receiver"},
+
+	{"EXPIRES_SOON", Asked, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) >= s.MinExpiryLeft },
+		"the invoice expires too soon to find a route, be paid and be forwarded"},
+	{"OUTER_TOO_SHORT", Routed, func(s Settings, f Facts) bool { return s.OuterExpiry(f.Inner.Expires, f.Now) >= s.MinOuterLife },
+		"too little time is left for the payer; and LND reads 0 as a day"},
+
+	{"NODE_BEHIND", Routed | Held, func(_ Settings, f Facts) bool { return f.Chain.Synced },
+		"the node is behind the chain: it counts blocks from the wrong height, and is given nothing new"},
+	{"ROUTE_IMPOSSIBLE", Routed, func(_ Settings, f Facts) bool {
+		return f.Route.Fee >= 0 && above(f.Route.Height, f.Chain.Height) >= f.Inner.CLTVDelta
+	}, "the route ends before the invoice allows it to: a failed probe returns zeros"},
+	{"ROUTE_TOO_DEAR", Routed, func(s Settings, f Facts) bool { return f.Route.Fee <= s.Budget(f.Outer, f.Inner.Amount) },
+		"the route costs more than the budget: a receiver could drain us through a node of theirs"},
+	{"LOCKED_TOO_LONG", Routed, func(s Settings, f Facts) bool { return s.OuterCLTV(f.Route, f.Chain.Height) <= s.MaxOuterCLTV },
+		"the payer's money would be locked for too many blocks"},
+
+	{"NOT_HELD", Held, func(_ Settings, f Facts) bool { return f.Held.State == paidaction.InvoiceAccepted },
+		"the outer is not held now: nobody would pay us back"},
+	{"ANOTHER_HASH", Held, func(_ Settings, f Facts) bool { return f.Held.Hash == f.Inner.Hash },
+		"the preimage that is paid for would not take the outer"},
+	{"UNDERPAID", Held, func(_ Settings, f Facts) bool { return f.Held.Received >= f.Outer },
+		"less is held than the payer owes"},
+	{"BUDGET_TOO_LARGE", Held, func(_ Settings, f Facts) bool { return f.Budget >= 0 && f.Budget <= f.Outer-f.Inner.Amount },
+		"routing could cost more than the outer has above the inner"},
+	{"BLOCKS_SHORT", Held, func(s Settings, f Facts) bool {
+		return above(s.InnerCLTV(f.Held, f.Chain.Height), s.PaddingCLTV) > f.Inner.CLTVDelta
+	}, "too few blocks are left: the receiver could take the inner after we have lost the outer"},
+	{"EXPIRED", Held, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > s.AttemptTimeout },
+		"the invoice expires before the last attempt to pay it"},
+}
+
+// Feature bits (BOLT 9).
+const (
+	ampRequired = 30
+	ampOptional = 31
+)
+
+// offers are optional features that LND does not know, but whose meaning we do: the receiver's node offers its payer to find
+// the route, and can be paid without. Phoenix sets them in every invoice.
+var offers = []uint32{
+	57,  // trampoline_payment
+	149, // the same, as it was before it had its number
+}
+
+// unknown is a feature that nobody here knows the meaning of. BOLT 9 lets a payer ignore an odd one, but we stand between two
+// parties: what we do not understand, we do not wrap.
+func unknown(f paidaction.Feature) bool { return !f.Known && !slices.Contains(offers, f.Bit) }
+
+func asks(inner paidaction.Bolt11, bit uint32) bool {
+	return slices.ContainsFunc(inner.Features, func(f paidaction.Feature) bool { return f.Bit == bit })
+}
+
+// Violation is the error of a broken rule.
+type Violation struct {
+	Code Code
+	Why  string
+}
+
+func (v *Violation) Error() string { return string(v.Code) + ": " + v.Why }
+
+// check finds the first rule of a stage that is broken. s has its defaults.
+func (s Settings) check(stage Stage, f Facts) error {
+	for _, r := range Rules {
+		if r.At&stage != 0 && !r.Holds(s, f) {
+			return &Violation{r.Code, r.Why}
+		}
+	}
+	return nil
+}

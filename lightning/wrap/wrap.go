@@ -1,0 +1,80 @@
+// Package wrap holds the rules of payments that pass through us to a receiver's own wallet (spec 03 §3.2). The receiver's
+// invoice is the inner one. We offer the payer the outer one, with the same hash and for more: it is held until we have paid
+// the inner, whose preimage takes it. The rules keep us from paying without being paid: in amounts, in time and in blocks.
+//
+// Nothing here asks a node or a clock. The caller gathers the facts; the answer is yes with figures, or a *Violation.
+package wrap
+
+import (
+	"math"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Terms are what the outer invoice is made with, for the amount that the payer owes.
+type Terms struct {
+	Expiry    time.Duration   // whole seconds
+	CLTVDelta uint32          // final CLTV in blocks
+	Budget    paidaction.Msat // for routing. What the outer has above inner and budget is to be shared, and never negative
+}
+
+// CheckInner says whether an invoice of the receiver's wallet is fit to be wrapped. Chain, Route, Held and Budget are not
+// needed yet.
+func (s Settings) CheckInner(f Facts) error { return s.withDefaults().check(Asked, f) }
+
+// Wrap gives the terms of the outer. Held and Budget are not needed yet. It is for a route that the node estimated a moment ago.
+func (s Settings) Wrap(f Facts) (Terms, error) {
+	s = s.withDefaults()
+	if err := s.check(Routed, f); err != nil {
+		return Terms{}, err
+	}
+	return Terms{
+		Expiry: s.OuterExpiry(f.Inner.Expires, f.Now), CLTVDelta: s.OuterCLTV(f.Route, f.Chain.Height),
+		Budget: s.Budget(f.Outer, f.Inner.Amount),
+	}, nil
+}
+
+// Forward gives the payment of the inner, whose bolt11 is handed in. It is to be called right before the payment is sent, with
+// the outer looked up after FORWARDING was committed. Route is not needed any more: the limits bind the node.
+func (s Settings) Forward(bolt11 string, f Facts) (paidaction.PaymentRequest, error) {
+	s = s.withDefaults()
+	if err := s.check(Held, f); err != nil {
+		return paidaction.PaymentRequest{}, err
+	}
+	return paidaction.PaymentRequest{
+		Bolt11: bolt11, FeeLimit: f.Budget, Timeout: s.AttemptTimeout, MaxParts: s.MaxParts,
+		CLTVLimit: s.InnerCLTV(f.Held, f.Chain.Height),
+	}, nil
+}
+
+// Budget is what routing may cost: a share of the outer, but at least a sat, and never more than the outer has above the inner.
+func (s Settings) Budget(outer, inner paidaction.Msat) paidaction.Msat {
+	s = s.withDefaults()
+	pct := paidaction.Msat(s.BudgetPct)
+	share := outer/100*pct + outer%100*pct/100
+	return max(min(max(share, s.MinBudget), outer-inner), 0)
+}
+
+// OuterExpiry is how long the payer has, in whole seconds: the inner outlives the outer by ExpiryMargin. Zero or less where the
+// inner expires too soon.
+func (s Settings) OuterExpiry(innerExpires, now time.Time) time.Duration {
+	s = s.withDefaults()
+	return (min(innerExpires.Sub(now), s.MaxOuterLife) - s.ExpiryMargin).Truncate(time.Second)
+}
+
+// OuterCLTV is the final CLTV of the outer: what the route locks our money for, from the present height on, and CLTVMargin.
+func (s Settings) OuterCLTV(r paidaction.Route, height uint32) uint32 {
+	s = s.withDefaults()
+	blocks := min(above(r.Height, height), math.MaxUint32-s.CLTVMargin)
+	return max(blocks+s.CLTVMargin, s.MinOuterCLTV)
+}
+
+// InnerCLTV is how many blocks our money may be locked for while the outer is held: CLTVMargin less than the payer's is.
+func (s Settings) InnerCLTV(held paidaction.NodeInvoice, height uint32) uint32 {
+	s = s.withDefaults()
+	return above(held.ExpiryHeight, height+s.CLTVMargin)
+}
+
+// above is a - b, or 0 where b is the larger.
+func above(a, b uint32) uint32 { return max(a, b) - b }
