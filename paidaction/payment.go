@@ -12,6 +12,8 @@ var (
 	ErrPaymentExists = errors.New("the node was given this payment before")
 	// ErrPaymentNotFound: the node does not know the payment. Never taken for a failure (spec 01 §1.6).
 	ErrPaymentNotFound = errors.New("the node does not know this payment")
+	// ErrNoRoute: the node finds no way to the receiver now.
+	ErrNoRoute = errors.New("the node finds no route")
 )
 
 // Bolt11 is what an invoice says (BOLT 11), as the node reads it that is to pay it.
@@ -101,6 +103,3 @@ type SendingNode interface {
 	// that expired before it is refused by the node.
 	Time(ctx context.Context) (time.Time, error)
 }
-
-// ErrNoRoute: the node finds no way to the receiver now.
-var ErrNoRoute = errors.New("the node finds no route")

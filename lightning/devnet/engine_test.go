@@ -25,9 +25,13 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // client is the adapter on the service's node.
 func client(t *testing.T, network *devnet.Network) *lightning.Client {
 	t.Helper()
-	node := network.Node(devnet.Holdfast)
+	return clientOf(t, network.Node(devnet.Holdfast))
+}
+
+func clientOf(t *testing.T, node *devnet.Node) *lightning.Client {
+	t.Helper()
 	c, err := lightning.Dial(t.Context(), lightning.Config{Name: node.Name(), Address: node.Address(), Network: "simnet",
-		TLSCertPath: node.TLSCert(), MacaroonPath: node.Macaroon()})
+		TLSCertPath: node.TLSCert(), MacaroonPath: node.Macaroon(), Sends: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +75,8 @@ func TestRealNode(t *testing.T) {
 	}
 	t.Run("overpaid", func(t *testing.T) { overpaid(w(t, nodes), network) })
 	t.Run("paid after our cancel", func(t *testing.T) { paidAfterCancel(w(t, racing{c, network}), network) })
+	t.Run("routes, money and clock", func(t *testing.T) { sends(t, c, network) })
+	t.Run("outer held and inner paid by one node", func(t *testing.T) { wrapped(t, c, network) })
 	t.Run("safety height while held", func(t *testing.T) { safetyHeight(w(t, nodes), network) })
 	t.Run("conformance", func(t *testing.T) {
 		nodetest.Run(t, func(*testing.T) nodetest.Env { return realEnv{network, c} })
@@ -78,9 +84,9 @@ func TestRealNode(t *testing.T) {
 }
 
 // awaitState waits until the node says that the invoice is in a state.
-func awaitState(w *enginetest.World, c paidaction.NodeEvents, h paidaction.Hash, want paidaction.InvoiceState) {
-	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Ctx, time.Minute)
+func awaitState(t testing.TB, c paidaction.NodeEvents, h paidaction.Hash, want paidaction.InvoiceState) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	found := errors.New("found")
 	err := c.WatchInvoice(ctx, h, func(e paidaction.InvoiceEvent) error {
@@ -90,7 +96,7 @@ func awaitState(w *enginetest.World, c paidaction.NodeEvents, h paidaction.Hash,
 		return nil
 	})
 	if !errors.Is(err, found) {
-		w.Fatalf("the invoice never was %s: %v", want, err)
+		t.Fatalf("the invoice never was %s: %v", want, err)
 	}
 }
 

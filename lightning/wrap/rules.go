@@ -64,7 +64,7 @@ var Rules = []Rule{
 		"the receiver asks for more than they are to get"},
 	{"BELOW_REQUEST", always, func(_ Settings, f Facts) bool { return f.Requested-f.Inner.Amount < sat },
 		"the invoice is short by more than the part of a sat that a wallet may truncate"},
-	{"ABOVE_OUTER", always, func(_ Settings, f Facts) bool { return f.Inner.Amount <= f.Outer },
+	{"ABOVE_OUTER", Asked | Routed, func(_ Settings, f Facts) bool { return f.Inner.Amount <= f.Outer },
 		"we would pay more than we are paid"},
 	{"OURS", always, func(_ Settings, f Facts) bool { return !f.Own },
 		"one of our own nodes issued the invoice: its node has one invoice for a hash, and we would pay ourselves"},

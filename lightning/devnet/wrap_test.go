@@ -1,0 +1,144 @@
+package devnet_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+const sat paidaction.Msat = 1000
+
+// invoiceOf is an invoice of the receiver's own wallet, and the preimage behind it.
+func invoiceOf(t *testing.T, network *devnet.Network, amount paidaction.Msat) (paidaction.Preimage, string) {
+	t.Helper()
+	var p paidaction.Preimage
+	if _, err := rand.Read(p[:]); err != nil {
+		t.Fatal(err)
+	}
+	bolt11, err := clientOf(t, network.Node(devnet.Receiver)).OpenInvoice(t.Context(), paidaction.InvoiceRequest{
+		Hash: p.Hash(), Preimage: p, Amount: amount, Memo: "inner", Expiry: time.Hour, CLTVDelta: 40,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, bolt11
+}
+
+// sends: what a real LND answers before anything is sent.
+func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
+	ctx := t.Context()
+	if key, err := c.PublicKey(ctx); err != nil || key != network.Node(devnet.Holdfast).Pubkey() {
+		t.Errorf("public key %s, %v", key, err)
+	}
+	sendable, err := c.Sendable(ctx)
+	if err != nil || sendable < 10_000_000*sat || sendable > 64_000_000*sat {
+		t.Errorf("sendable %d, %v", sendable, err)
+	}
+	before := time.Now()
+	if now, err := c.Time(ctx); err != nil || now.After(time.Now()) || now.Before(before.Add(-time.Second)) {
+		t.Errorf("at %v the node's clock is said to be %v: %v", before, now, err)
+	}
+
+	p, inner := invoiceOf(t, network, 900*sat)
+	d, err := c.DecodeInvoice(ctx, inner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Hash != p.Hash() || d.Amount != 900*sat || d.Destination != network.Node(devnet.Receiver).Pubkey() || d.CLTVDelta != 40 || len(d.Features) == 0 {
+		t.Errorf("%+v", d)
+	}
+	for _, f := range d.Features {
+		if !f.Known || f.Required != (f.Bit%2 == 0) {
+			t.Errorf("%+v", f)
+		}
+	}
+	chain, err := c.Chain(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The receiver is our neighbour: no fee, and nothing but its final CLTV with LND's padding.
+	route, err := c.EstimateRoute(ctx, inner)
+	if err != nil || route.Fee != 0 || route.Height != chain.Height+40+3 {
+		t.Errorf("at %d: %+v, %v", chain.Height, route, err)
+	}
+	_, tooMuch := invoiceOf(t, network, 40_000_000*sat)
+	if route, err := c.EstimateRoute(ctx, tooMuch); !errors.Is(err, paidaction.ErrNoRoute) {
+		t.Errorf("more than the channels hold: %+v, %v", route, err)
+	}
+}
+
+// wrapped: one LND holds the outer and pays the inner under the same hash (spec 03 §3.3), and the inner's preimage takes the
+// outer.
+func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
+	ctx := t.Context()
+	p, inner := invoiceOf(t, network, 900*sat)
+	f := wrap.Facts{Requested: 900*sat + 999, Outer: 1_000 * sat, Now: time.Now()}
+	var err error
+	if f.Inner, err = c.DecodeInvoice(ctx, inner); err != nil {
+		t.Fatal(err)
+	}
+	if err := (wrap.Settings{}).CheckInner(f); err != nil {
+		t.Fatal(err)
+	}
+	if f.Chain, err = c.Chain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if f.Route, err = c.EstimateRoute(ctx, inner); err != nil {
+		t.Fatal(err)
+	}
+	terms, err := wrap.Settings{}.Wrap(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer, err := c.OpenInvoice(ctx, paidaction.InvoiceRequest{
+		Hold: true, Hash: f.Inner.Hash, Amount: f.Outer, Memo: "outer", Expiry: terms.Expiry, CLTVDelta: terms.CLTVDelta,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid := make(chan devnet.Payment, 1)
+	go func() {
+		payment, _ := network.Node(devnet.Payer).Pay(ctx, outer)
+		paid <- payment
+	}()
+	awaitState(t, c, f.Inner.Hash, paidaction.InvoiceAccepted)
+
+	if f.Held, err = c.LookupInvoice(ctx, f.Inner.Hash); err != nil {
+		t.Fatal(err)
+	}
+	f.Now, f.Budget = time.Now(), terms.Budget
+	request, err := wrap.Settings{}.Forward(inner, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last paidaction.PaymentUpdate
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := c.Pay(limited, request, func(u paidaction.PaymentUpdate) error { last = u; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if last.State != paidaction.PaymentSucceeded || last.Preimage == nil || *last.Preimage != p || last.Amount != 900*sat || last.Fee > terms.Budget {
+		t.Fatalf("%+v", last)
+	}
+	// The two have the hash in common and nothing else: paying the inner has not touched the outer.
+	if held, err := c.LookupInvoice(ctx, f.Inner.Hash); err != nil || held.State != paidaction.InvoiceAccepted || held.Bolt11 != outer {
+		t.Fatalf("%+v, %v", held, err)
+	}
+	if err := c.SettleInvoice(ctx, *last.Preimage); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, c, f.Inner.Hash, paidaction.InvoiceSettled)
+	if payment := <-paid; !payment.Settled || payment.AmountMsat != int64(f.Outer) {
+		t.Errorf("the payer: %+v", payment)
+	}
+	if err := c.Pay(ctx, request, func(paidaction.PaymentUpdate) error { return nil }); !errors.Is(err, paidaction.ErrPaymentExists) {
+		t.Errorf("sent again: %v", err)
+	}
+}
