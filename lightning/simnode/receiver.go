@@ -152,11 +152,15 @@ type Receipt struct {
 func (r *Receiver) Receipt(h paidaction.Hash) (got Receipt) {
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()
-	payments := map[[2]any]bool{}
+	type payment struct {
+		from *Node
+		id   uint64
+	}
+	payments := map[payment]bool{}
 	for _, part := range r.taken {
 		if part.hash == h {
 			got.Received += part.msat
-			payments[[2]any{part.from, part.payment}] = true
+			payments[payment{part.from, part.payment}] = true
 		}
 	}
 	got.Payments = len(payments)
