@@ -51,7 +51,7 @@ func TestReceivedAndExpiryIgnoreCancelledParts(t *testing.T) {
 	if err := node.CancelPart(r.Hash, part); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Pay(r.Hash, simnode.Payment{Msat: 200_001, ExpiryHeights: []uint32{400, 300}}); err != nil {
+	if err := node.PayHash(r.Hash, simnode.Payment{Msat: 200_001, ExpiryHeights: []uint32{400, 300}}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := c.LookupInvoice(t.Context(), r.Hash)

@@ -116,7 +116,7 @@ func TestStepWhoseCommitWasLost(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		w := enginetest.New(t, paidaction.Settings{})
 		pa := donate(w, 0, "")
-		if err := w.Node.Pay(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+		if err := w.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
 			t.Fatal(err)
 		}
 		engine, c := cutting(w, after)

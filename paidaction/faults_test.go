@@ -176,7 +176,7 @@ func TestPlainInvoicePaidAfterOurCancelWasCommitted(t *testing.T) {
 	// The payment lands while our cancel is on its way to the node.
 	w.Node.Before(simnode.MethodCancel, func(h paidaction.Hash) {
 		w.WantState(pa.ID, paidaction.Canceling)
-		if err := w.Node.Pay(h, simnode.Payment{}); err != nil {
+		if err := w.Node.PayHash(h, simnode.Payment{}); err != nil {
 			t.Error(err)
 		}
 	})

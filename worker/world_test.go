@@ -192,7 +192,7 @@ func (w *world) begin(method paidaction.Method) *paidaction.PaidAction {
 
 func (w *world) pay(pa *paidaction.PaidAction) {
 	w.Helper()
-	if err := w.node.Pay(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+	if err := w.node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
 		w.Fatal(err)
 	}
 }

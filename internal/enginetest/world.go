@@ -27,12 +27,14 @@ import (
 // World is all a test needs.
 type World struct {
 	testing.TB
-	Ctx    context.Context
-	Pool   *pgxpool.Pool
-	Node   *simnode.Node // nil on real nodes
-	Clock  *Clock
-	Engine *paidaction.Engine
-	Faults *Faults
+	Ctx     context.Context
+	Pool    *pgxpool.Pool
+	Node    *simnode.Node    // the first of Nodes; nil on real nodes
+	Nodes   simnode.Nodes    // that issue and send, in one network
+	Network *simnode.Network // where receivers are added; nil on real nodes
+	Clock   *Clock
+	Engine  *paidaction.Engine
+	Faults  *Faults
 }
 
 // Clock is a time that moves only when a test says so. The zero Clock is the real one.
@@ -73,13 +75,23 @@ func (s *seeded) Read(p []byte) (int, error) {
 	return s.chacha.Read(p)
 }
 
-// New makes a world with the community's actions, and more if any are given.
+// New makes a world with one node and the community's actions, and more if any are given.
 func New(t testing.TB, settings paidaction.Settings, more ...paidaction.Definition) *World {
 	t.Helper()
+	return NewNodes(t, []string{"sim"}, settings, more...)
+}
+
+// NewNodes is New with a node for each name. They share clock, chain and receivers.
+func NewNodes(t testing.TB, names []string, settings paidaction.Settings, more ...paidaction.Definition) *World {
+	t.Helper()
 	clock := &Clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	node := simnode.New("sim", clock.Now)
-	w := on(t, simnode.Nodes{node}, clock, &seeded{chacha: rand.NewChaCha8([32]byte{1})}, settings, more...)
-	w.Node = node
+	network := simnode.NewNetwork(clock.Now)
+	var nodes simnode.Nodes
+	for _, name := range names {
+		nodes = append(nodes, network.AddNode(name))
+	}
+	w := on(t, nodes, clock, &seeded{chacha: rand.NewChaCha8([32]byte{1})}, settings, more...)
+	w.Node, w.Nodes, w.Network = nodes[0], nodes, network
 	return w
 }
 

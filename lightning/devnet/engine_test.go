@@ -78,6 +78,10 @@ func TestRealNode(t *testing.T) {
 	t.Run("routes, money and clock", func(t *testing.T) { sends(t, c, network) })
 	t.Run("outer held and inner paid by one node", func(t *testing.T) { wrapped(t, c, network) })
 	t.Run("safety height while held", func(t *testing.T) { safetyHeight(w(t, nodes), network) })
+	t.Run("conformance of sending", func(t *testing.T) {
+		env := newRealSending(t, network)
+		nodetest.RunSending(t, func(*testing.T) nodetest.SendingEnv { return env })
+	})
 	t.Run("conformance", func(t *testing.T) {
 		nodetest.Run(t, func(*testing.T) nodetest.Env { return realEnv{network, c} })
 	})

@@ -1,23 +1,88 @@
 package simnode
 
 import (
-	"fmt"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
+// ErrBolt11 says that a string is no invoice of a simulated network, or has been changed.
+var ErrBolt11 = errors.New("simnode: not an invoice of this network")
+
 // Encoder writes the bolt11 of an invoice created at a moment.
 type Encoder func(r paidaction.InvoiceRequest, created time.Time) (string, error)
 
-// EncodeWith makes the node write its bolt11 with encode, for tests that need real ones.
+// EncodeWith makes the node write its bolt11 with encode, for tests that need real ones. Simulated nodes cannot read, and so not
+// pay, what is not written by this package.
 func (n *Node) EncodeWith(encode Encoder) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.encode = encode
 }
 
-// encodeBolt11 writes a string that looks like a bolt11 to people and to no decoder: lnsim1, the hash, the amount in msat.
-func encodeBolt11(r paidaction.InvoiceRequest, _ time.Time) (string, error) {
-	return fmt.Sprintf("lnsim1%sp%d", r.Hash, r.Amount), nil
+// signed is what a simulated bolt11 carries: what it says to everybody, and to whom a payment really goes.
+type signed struct {
+	paidaction.Bolt11
+	To string // public key: not the destination where that is blinded
+	ID int    // like BOLT 11's payment secret: two invoices of a receiver with the same hash differ in it
+}
+
+// standardFeatures are those of LND's own invoices.
+var standardFeatures = []paidaction.Feature{
+	{Bit: 8, Required: true, Known: true}, {Bit: 14, Required: true, Known: true}, {Bit: 17, Known: true},
+}
+
+// encodeOwn writes the bolt11 of an invoice of the node.
+func (n *Node) encodeOwn(r paidaction.InvoiceRequest, created time.Time) (string, error) {
+	return encode(signed{To: n.key, Bolt11: paidaction.Bolt11{
+		Hash: r.Hash, Destination: n.key, Amount: r.Amount, Description: r.Memo, Created: created, Expires: created.Add(r.Expiry),
+		CLTVDelta: r.CLTVDelta, Features: standardFeatures,
+	}})
+}
+
+const (
+	prefix   = "lnsim1"
+	checksum = 4 // bytes
+)
+
+var letters = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// encode writes a string that looks like a bolt11 to people and to no real decoder. Times are in whole seconds, as there.
+func encode(inv signed) (string, error) {
+	inv.Created, inv.Expires = inv.Created.Truncate(time.Second).UTC(), inv.Expires.Truncate(time.Second).UTC()
+	said, err := json.Marshal(inv)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(said)
+	return prefix + strings.ToLower(letters.EncodeToString(append(said, sum[:checksum]...))), nil
+}
+
+func decode(bolt11 string) (inv signed, err error) {
+	text, ok := strings.CutPrefix(bolt11, prefix)
+	if !ok {
+		return inv, ErrBolt11
+	}
+	raw, err := letters.DecodeString(strings.ToUpper(text))
+	if err != nil || len(raw) < checksum {
+		return inv, ErrBolt11
+	}
+	said, sum := raw[:len(raw)-checksum], sha256.Sum256(raw[:len(raw)-checksum])
+	if !bytes.Equal(sum[:checksum], raw[len(said):]) {
+		return inv, ErrBolt11
+	}
+	return inv, json.Unmarshal(said, &inv)
+}
+
+// publicKey is the key of whoever has this name: always the same.
+func publicKey(name string) string {
+	sum := sha256.Sum256([]byte("simnode " + name))
+	return "02" + hex.EncodeToString(sum[:])
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Method names a method of paidaction.Node or paidaction.NodeEvents.
+// Method names a method of paidaction.SendingNode or paidaction.NodeEvents.
 type Method string
 
 // The methods that calls are recorded under and faults are set for.
@@ -20,6 +20,13 @@ const (
 	MethodWatchInvoices Method = "WatchInvoices"
 	MethodWatchInvoice  Method = "WatchInvoice"
 	MethodWatchBlocks   Method = "WatchBlocks"
+	MethodPay           Method = "Pay"
+	MethodTrack         Method = "TrackPayment"
+	MethodDecode        Method = "DecodeInvoice"
+	MethodEstimate      Method = "EstimateRoute"
+	MethodSendable      Method = "Sendable"
+	MethodPublicKey     Method = "PublicKey"
+	MethodTime          Method = "Time"
 )
 
 // Call is one call somebody made. Hash is zero where the method has none.
@@ -62,7 +69,10 @@ func (n *Node) call(ctx context.Context, m Method, h paidaction.Hash, work func(
 	if before != nil {
 		before(h)
 	}
-	err := n.callLocked(ctx, m, h, work)
+	err := n.thaw(ctx)
+	if err == nil {
+		err = n.callLocked(ctx, m, h, work)
+	}
 	if after != nil {
 		after(h)
 	}

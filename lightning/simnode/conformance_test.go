@@ -9,3 +9,7 @@ import (
 func TestConformance(t *testing.T) {
 	nodetest.Run(t, func(*testing.T) nodetest.Env { return nodetest.NewSim() })
 }
+
+func TestConformanceOfSending(t *testing.T) {
+	nodetest.RunSending(t, func(*testing.T) nodetest.SendingEnv { return nodetest.NewSim() })
+}

@@ -1,7 +1,9 @@
 package simnode
 
 import (
+	"context"
 	"errors"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -16,6 +18,9 @@ var (
 // faults are what a test has broken. The node's mutex guards them.
 type faults struct {
 	away     bool
+	hung     chan struct{} // closed when the node goes on; nil while it is not hung
+	isolated bool
+	ahead    time.Duration
 	unsynced bool
 	holding  bool
 	repeat   int            // extra copies of every event
@@ -75,8 +80,50 @@ func (n *Node) SetAway(away bool) {
 	}
 }
 
-// SetSynced makes the node fall behind the chain, or catch up.
-func (n *Node) SetSynced(synced bool) { n.set(func(f *faults) { f.unsynced = !synced }) }
+// SetHung makes the node stand still towards its callers, or go on. While it hangs no call and no stream answers; a call whose
+// context ends meanwhile has done nothing.
+func (n *Node) SetHung(hung bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case hung && n.faults.hung == nil:
+		n.faults.hung = make(chan struct{})
+	case !hung && n.faults.hung != nil:
+		close(n.faults.hung)
+		n.faults.hung = nil
+		n.release(nil)
+	}
+}
+
+// thaw waits until the node does not hang.
+func (n *Node) thaw(ctx context.Context) error {
+	n.mu.Lock()
+	hung := n.faults.hung
+	n.mu.Unlock()
+	if hung == nil {
+		return nil
+	}
+	select {
+	case <-hung:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// SetSynced makes the node fall behind the chain, so that it sees no new block, or catch up.
+func (n *Node) SetSynced(synced bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults.unsynced = !synced
+	n.catchUp()
+}
+
+// SetIsolated makes the node find no route to anybody, or find them again. What is under way goes on.
+func (n *Node) SetIsolated(isolated bool) { n.set(func(f *faults) { f.isolated = isolated }) }
+
+// SetAhead makes the node's clock run ahead of the network's, or behind it.
+func (n *Node) SetAhead(d time.Duration) { n.set(func(f *faults) { f.ahead = d }) }
 
 // RepeatEvents delivers every later event this many times more.
 func (n *Node) RepeatEvents(times int) { n.set(func(f *faults) { f.repeat = times }) }
@@ -90,8 +137,14 @@ func (n *Node) ReleaseEvents(shuffle func(n int, swap func(i, j int))) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.faults.holding = false
+	n.release(shuffle)
+}
+
+// release wakes the readers of all streams. n.mu is held.
+func (n *Node) release(shuffle func(n int, swap func(i, j int))) {
 	release(n.invoiceStreams, shuffle)
 	release(n.blockStreams, shuffle)
+	release(n.paymentStreams, shuffle)
 }
 
 // Reverse is a shuffle for ReleaseEvents: the latest event first.
@@ -105,18 +158,14 @@ func Reverse(n int, swap func(i, j int)) {
 func (n *Node) DropStreams() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	drop(n.invoiceStreams)
-	drop(n.blockStreams)
+	n.drop()
 }
 
-// Wipe makes the node forget every invoice and both indices, as one that was restored from its seed. Its streams end.
-func (n *Node) Wipe() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// drop is DropStreams. n.mu is held.
+func (n *Node) drop() {
 	drop(n.invoiceStreams)
 	drop(n.blockStreams)
-	clear(n.invoices)
-	n.added, n.settled, n.live = nil, nil, nil
+	drop(n.paymentStreams)
 }
 
 func (n *Node) set(change func(*faults)) {

@@ -72,7 +72,7 @@ func (n *Node) Add(ctx context.Context, r paidaction.InvoiceRequest) (added Invo
 			added = old.copy()
 			return ErrDuplicate
 		}
-		inv := &invoice{Invoice{Request: r, State: paidaction.InvoiceOpen, Created: n.clock()}}
+		inv := &invoice{Invoice{Request: r, State: paidaction.InvoiceOpen, Created: n.now()}}
 		bolt11, err := n.encode(r, inv.Created)
 		if err != nil {
 			return err
@@ -167,10 +167,10 @@ func (n *Node) Invoices() []Invoice {
 // settle takes every accepted part. n.mu is held.
 func (n *Node) settle(inv *invoice) {
 	inv.State = paidaction.InvoiceSettled
-	inv.Settled = n.clock()
+	inv.Settled = n.now()
 	n.settled = append(n.settled, inv)
 	inv.SettleIndex = uint64(len(n.settled))
-	inv.resolveParts(PartSettled)
+	n.balance += inv.resolveParts(PartSettled)
 	n.publish(inv)
 }
 
@@ -181,10 +181,12 @@ func (n *Node) cancel(inv *invoice) {
 	n.publish(inv)
 }
 
-func (i *invoice) resolveParts(to PartState) {
+// resolveParts ends every accepted part, and returns what has arrived with them.
+func (i *invoice) resolveParts(to PartState) (sum paidaction.Msat) {
 	for p := range i.Parts {
 		if i.Parts[p].State == PartAccepted {
-			i.Parts[p].State = to
+			sum += i.Parts[p].end(to, i.Request.Preimage)
 		}
 	}
+	return sum
 }

@@ -1,7 +1,7 @@
 // Package simnode is a Lightning node in memory that behaves as LND 0.21 does towards the engine: the same states, indices,
-// refusals and silences, without a network. It does nothing on its own: no goroutines, no clock but the one it is given, no
-// chance. A test says when time passes (Tick), blocks arrive (Mine), payers pay (Pay) and things break (the methods in
-// fault.go).
+// refusals and silences, in a network that is simulated too. It does nothing on its own: no goroutines, no clock but the one it is given, no
+// chance. A test says when time passes (Tick), blocks arrive (Mine), payers pay (PayHash), what those do whom the node pays
+// (Receiver), and when things break (the methods in fault.go).
 package simnode
 
 import (
@@ -37,15 +37,20 @@ var (
 
 // Node is one simulated node. It is safe for concurrent use.
 type Node struct {
-	name  string
-	clock func() time.Time
+	name string
+	net  *Network
+	mu   *sync.Mutex // the network's
 
-	mu       sync.Mutex
+	key      string // public, in hex
 	invoices map[paidaction.Hash]*invoice
 	added    []*invoice // by add index, from 1
 	settled  []*invoice // by settle index, from 1
 	live     []*invoice // OPEN or ACCEPTED, by add index; final ones are dropped now and then
 	parts    uint64     // HTLCs seen, so that each has its own PartID
+	payments map[paidaction.Hash]*payment
+	given    uint64 // payments ever, so that each has its own number
+	balance  paidaction.Msat
+	route    Route
 	height   uint32
 	encode   Encoder
 
@@ -53,26 +58,44 @@ type Node struct {
 	calls          []Call
 	invoiceStreams []*stream[paidaction.InvoiceEvent]
 	blockStreams   []*stream[uint32]
+	paymentStreams []*stream[paidaction.PaymentUpdate]
 	changed        chan struct{} // closed and replaced whenever a stream opens or ends
 }
 
 var (
-	_ paidaction.Node       = (*Node)(nil)
-	_ paidaction.NodeEvents = (*Node)(nil)
+	_ paidaction.SendingNode = (*Node)(nil)
+	_ paidaction.NodeEvents  = (*Node)(nil)
 )
 
-// New returns a node at height 100, synced, without invoices. The clock decides when open invoices expire.
-func New(name string, clock func() time.Time) *Node {
-	return &Node{
+// New returns a node in a network of its own, at height 100, synced, without invoices. The clock decides when invoices expire.
+func New(name string, clock func() time.Time) *Node { return NewNetwork(clock).AddNode(name) }
+
+// AddNode adds a node that is synced, without invoices, and can send 10,000,000 sats. Names are unique in a network, those of
+// receivers included.
+func (net *Network) AddNode(name string) *Node {
+	n := &Node{
 		name:     name,
-		clock:    clock,
+		net:      net,
+		mu:       &net.mu,
+		key:      publicKey(name),
 		invoices: make(map[paidaction.Hash]*invoice),
-		height:   100,
-		encode:   encodeBolt11,
+		payments: make(map[paidaction.Hash]*payment),
+		balance:  10_000_000_000,
+		route:    standardRoute,
 		faults:   newFaults(),
 		changed:  make(chan struct{}),
 	}
+	n.encode = n.encodeOwn
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	n.height = net.height
+	net.nodes = append(net.nodes, n)
+	net.join(n.key, n)
+	return n
 }
+
+// Network is what the node is part of.
+func (n *Node) Network() *Network { return n.net }
 
 // Name is the name the node was given.
 func (n *Node) Name() string { return n.name }

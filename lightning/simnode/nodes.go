@@ -11,14 +11,28 @@ type Nodes []*Node
 
 var _ paidaction.Nodes = Nodes(nil)
 
+var errUnknown = paidaction.Errorf(paidaction.CodeLightningUnavailable, "The Lightning node of this payment is not configured.")
+
 // Node implements paidaction.Nodes.
-func (ns Nodes) Node(name string) (paidaction.Node, error) {
+func (ns Nodes) Node(name string) (paidaction.Node, error) { return ns.Sender(name) }
+
+// Names are the nodes' names in order.
+func (ns Nodes) Names() []string {
+	names := make([]string, len(ns))
+	for i, n := range ns {
+		names[i] = n.name
+	}
+	return names
+}
+
+// Sender is the node with this name, as one that payments leave through.
+func (ns Nodes) Sender(name string) (paidaction.SendingNode, error) {
 	for _, n := range ns {
 		if n.name == name {
 			return n, nil
 		}
 	}
-	return nil, paidaction.Errorf(paidaction.CodeLightningUnavailable, "The Lightning node of this payment is not configured.")
+	return nil, errUnknown
 }
 
 // Issuer returns the first node that is neither away nor behind the chain, else LIGHTNING_UNAVAILABLE. Looking is not recorded

@@ -31,6 +31,19 @@ type Part struct {
 	ExpiryHeight uint32
 	AcceptHeight uint32
 	State        PartState
+	from         *htlc // nil: of a payer outside the network
+}
+
+// end resolves an HTLC, and returns what has arrived with it.
+func (p *Part) end(to PartState, preimage paidaction.Preimage) paidaction.Msat {
+	p.State = to
+	switch {
+	case to == PartCanceled && p.from != nil:
+		p.from.fail(incorrectDetails)
+	case to == PartSettled && p.from == nil, to == PartSettled && p.from.settle(preimage):
+		return p.Msat
+	}
+	return 0
 }
 
 // Payment is what a payer sends. The zero value pays the invoice's amount in one part.
@@ -40,9 +53,9 @@ type Payment struct {
 	ExpiryHeights []uint32        // one part for each, in place of ExpiryHeight
 }
 
-// Pay sends a whole payment. It returns nil once the payment is held or settled, and ErrRefused if the node took no part of
+// PayHash is a payer who sends a whole payment to an invoice of the node. It returns nil once the payment is held or settled, and ErrRefused if the node took no part of
 // it; while the node is away it is refused too.
-func (n *Node) Pay(h paidaction.Hash, p Payment) error {
+func (n *Node) PayHash(h paidaction.Hash, p Payment) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	inv, err := n.payable(h)
@@ -57,13 +70,8 @@ func (n *Node) Pay(h paidaction.Hash, p Payment) error {
 	if len(heights) == 0 {
 		heights = []uint32{p.ExpiryHeight}
 	}
-	for i, height := range heights {
-		// Equal parts, the last one carrying what does not divide.
-		msat := total / paidaction.Msat(len(heights))
-		if i == len(heights)-1 {
-			msat = total - msat*paidaction.Msat(i)
-		}
-		if _, err := n.accept(inv, msat, total, height); err != nil {
+	for i, msat := range split(total, len(heights)) {
+		if _, err := n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: heights[i]}); err != nil {
 			// A payer whose part is refused gives up the whole set.
 			if inv.State == paidaction.InvoiceOpen {
 				inv.resolveParts(PartCanceled)
@@ -74,14 +82,14 @@ func (n *Node) Pay(h paidaction.Hash, p Payment) error {
 	return nil
 }
 
-// PayBolt11 pays an invoice that this node issued, as Pay does.
+// PayBolt11 pays an invoice that this node issued, as PayHash does.
 func (n *Node) PayBolt11(bolt11 string, p Payment) error {
 	n.mu.Lock()
 	for _, inv := range n.added {
 		if inv.Bolt11 == bolt11 {
 			h := inv.Request.Hash
 			n.mu.Unlock()
-			return n.Pay(h, p)
+			return n.PayHash(h, p)
 		}
 	}
 	n.mu.Unlock()
@@ -100,7 +108,7 @@ func (n *Node) AddPart(h paidaction.Hash, msat, total paidaction.Msat, expiryHei
 	if total == 0 {
 		total = inv.Request.Amount
 	}
-	return n.accept(inv, msat, total, expiryHeight)
+	return n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: expiryHeight})
 }
 
 // CancelPart gives one held HTLC back, as LND does when the rest of a payment does not follow in time. LND does so on an OPEN
@@ -117,7 +125,7 @@ func (n *Node) CancelPart(h paidaction.Hash, id PartID) error {
 	}
 	for i := range inv.Parts {
 		if p := &inv.Parts[i]; p.ID == id && p.State == PartAccepted {
-			p.State = PartCanceled
+			p.end(PartCanceled, paidaction.Preimage{})
 			return nil
 		}
 	}
@@ -141,38 +149,36 @@ func (n *Node) payable(h paidaction.Hash) (*invoice, error) {
 }
 
 // accept is LND's updateMpp for one HTLC. n.mu is held.
-func (n *Node) accept(inv *invoice, msat, total paidaction.Msat, expiryHeight uint32) (PartID, error) {
-	if expiryHeight == 0 {
-		expiryHeight = n.height + inv.Request.CLTVDelta + senderPadding
+func (n *Node) accept(inv *invoice, part Part) (PartID, error) {
+	if part.ExpiryHeight == 0 {
+		part.ExpiryHeight = n.height + inv.Request.CLTVDelta + senderPadding
 	}
-	if total < inv.Request.Amount || msat <= 0 {
-		return 0, fmt.Errorf("%w: %d of %d msat", ErrRefused, total, inv.Request.Amount)
+	if part.Total < inv.Request.Amount || part.Msat <= 0 {
+		return 0, fmt.Errorf("%w: %d of %d msat", ErrRefused, part.Total, inv.Request.Amount)
 	}
-	if expiryHeight < n.height+max(rejectDelta, inv.Request.CLTVDelta) {
-		return 0, fmt.Errorf("%w: expiry %d too soon at height %d", ErrRefused, expiryHeight, n.height)
+	if part.ExpiryHeight < n.height+max(rejectDelta, inv.Request.CLTVDelta) {
+		return 0, fmt.Errorf("%w: expiry %d too soon at height %d", ErrRefused, part.ExpiryHeight, n.height)
 	}
-	sum := msat
+	sum := part.Msat
 	for _, p := range inv.Parts {
 		if p.State != PartAccepted {
 			continue
 		}
-		if p.Total != total {
-			return 0, fmt.Errorf("%w: parts of %d and of %d msat", ErrRefused, p.Total, total)
+		if p.Total != part.Total {
+			return 0, fmt.Errorf("%w: parts of %d and of %d msat", ErrRefused, p.Total, part.Total)
 		}
 		sum += p.Msat
 	}
 	n.parts++
-	id := PartID(n.parts)
-	inv.Parts = append(inv.Parts, Part{
-		ID: id, Msat: msat, Total: total, ExpiryHeight: expiryHeight, AcceptHeight: n.height, State: PartAccepted,
-	})
+	part.ID, part.AcceptHeight, part.State = PartID(n.parts), n.height, PartAccepted
+	inv.Parts = append(inv.Parts, part)
 	switch {
-	case sum < total:
+	case sum < part.Total:
 	case inv.Request.Hold:
 		inv.State = paidaction.InvoiceAccepted
 		n.publish(inv)
 	default:
 		n.settle(inv)
 	}
-	return id, nil
+	return part.ID, nil
 }

@@ -70,7 +70,7 @@ func TestPartsWithTheirOwnExpiry(t *testing.T) {
 	if err := n.CancelPart(r.Hash, lost); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Pay(r.Hash, simnode.Payment{Msat: 100_001, ExpiryHeights: []uint32{300, 250, 400}}); err != nil {
+	if err := n.PayHash(r.Hash, simnode.Payment{Msat: 100_001, ExpiryHeights: []uint32{300, 250, 400}}); err != nil {
 		t.Fatal(err)
 	}
 	if v := lookup(t, n, r.Hash); v.State != paidaction.InvoiceAccepted || v.Received != 100_001 || v.ExpiryHeight != 250 {
@@ -92,14 +92,14 @@ func TestExpiryByTheClock(t *testing.T) {
 	for _, r := range []paidaction.InvoiceRequest{plain, hold, held} {
 		open(t, n, r)
 	}
-	if err := n.Pay(held.Hash, simnode.Payment{}); err != nil {
+	if err := n.PayHash(held.Hash, simnode.Payment{}); err != nil {
 		t.Fatal(err)
 	}
 	c.now = c.now.Add(time.Hour)
 	n.Tick()
 	wantState(t, n, plain.Hash, paidaction.InvoiceOpen) // the last second still counts
 	c.now = c.now.Add(time.Second)
-	if err := n.Pay(plain.Hash, simnode.Payment{}); !errors.Is(err, simnode.ErrRefused) {
+	if err := n.PayHash(plain.Hash, simnode.Payment{}); !errors.Is(err, simnode.ErrRefused) {
 		t.Fatalf("paying an expired invoice: %v", err)
 	}
 	n.Tick()
@@ -118,20 +118,20 @@ func TestPaymentsTheNodeRefuses(t *testing.T) {
 		"too soon":     {ExpiryHeight: 179},
 		"one too soon": {ExpiryHeights: []uint32{300, 179}},
 	} {
-		if err := n.Pay(r.Hash, p); !errors.Is(err, simnode.ErrRefused) {
+		if err := n.PayHash(r.Hash, p); !errors.Is(err, simnode.ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if v := lookup(t, n, r.Hash); v.State != paidaction.InvoiceOpen || v.Received != 0 {
 		t.Fatalf("after the refusals: %+v", v)
 	}
-	if err := n.Pay(r.Hash, simnode.Payment{Msat: 250_000}); err != nil {
+	if err := n.PayHash(r.Hash, simnode.Payment{Msat: 250_000}); err != nil {
 		t.Fatalf("overpaying: %v", err)
 	}
 	if v := lookup(t, n, r.Hash); v.State != paidaction.InvoiceSettled || v.Received != 250_000 || v.ExpiryHeight != 0 {
 		t.Fatalf("overpaid: %+v", v)
 	}
-	if err := n.Pay(r.Hash, simnode.Payment{}); !errors.Is(err, simnode.ErrRefused) {
+	if err := n.PayHash(r.Hash, simnode.Payment{}); !errors.Is(err, simnode.ErrRefused) {
 		t.Fatalf("paying twice: %v", err)
 	}
 }
@@ -159,12 +159,12 @@ func TestFaults(t *testing.T) {
 	}
 	// A payment that arrives while the cancel is on its way.
 	n.Before(simnode.MethodCancel, func(h paidaction.Hash) {
-		if err := n.Pay(h, simnode.Payment{}); err != nil {
+		if err := n.PayHash(h, simnode.Payment{}); err != nil {
 			t.Error(err)
 		}
 	})
 	n.SetAway(true)
-	if err := n.Pay(r.Hash, simnode.Payment{}); !errors.Is(err, simnode.ErrRefused) {
+	if err := n.PayHash(r.Hash, simnode.Payment{}); !errors.Is(err, simnode.ErrRefused) {
 		t.Fatalf("paying a node that is away: %v", err)
 	}
 	n.SetAway(false)

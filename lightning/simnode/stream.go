@@ -83,7 +83,7 @@ func take[T any](n *Node, s *stream[T]) (event T, ok bool, err error) {
 	if s.ended != nil {
 		return event, false, s.ended
 	}
-	if n.faults.holding || len(s.queue) == 0 {
+	if n.faults.holding || n.faults.hung != nil || len(s.queue) == 0 {
 		return event, false, nil
 	}
 	event, s.queue = s.queue[0], s.queue[1:]

@@ -1,24 +1,30 @@
 package simnode
 
-import "github.com/a-seed-a7aed72f/holdfast/paidaction"
+import (
+	"time"
 
-// Tick cancels, oldest first, every OPEN invoice that has expired by the node's clock: plain and hold alike, with the parts it
-// may hold. An ACCEPTED hold invoice is never cancelled by the clock (spec 01 §1.5).
-func (n *Node) Tick() {
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Tick lets time have its effects in the node's network: see Network.Tick.
+func (n *Node) Tick() { n.net.Tick() }
+
+// Mine adds blocks to the chain of the node's network: see Network.Mine.
+func (n *Node) Mine(blocks uint32) { n.net.Mine(blocks) }
+
+// Height is the height of the best block that the node knows.
+func (n *Node) Height() uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, inv := range n.live {
-		n.expire(inv)
-	}
-	n.forgetFinal()
+	return n.height
 }
 
-// Mine adds blocks one by one. At each, every ACCEPTED invoice whose first HTLC expires within HoldExpiryDelta blocks is
-// cancelled by the node itself: it must not risk its channel for a preimage that may never come.
-func (n *Node) Mine(blocks uint32) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for range blocks {
+// now is the node's own clock. n.mu is held.
+func (n *Node) now() time.Time { return n.net.clock().Add(n.faults.ahead) }
+
+// catchUp looks at the blocks that the node has not seen, unless it is behind the chain. n.mu is held.
+func (n *Node) catchUp() {
+	for !n.faults.unsynced && n.height < n.net.height {
 		n.height++
 		for _, inv := range n.live {
 			if inv.State == paidaction.InvoiceAccepted && n.height+HoldExpiryDelta >= inv.NodeInvoice().ExpiryHeight {
@@ -30,17 +36,10 @@ func (n *Node) Mine(blocks uint32) {
 	n.forgetFinal()
 }
 
-// Height is the height of the node's best block.
-func (n *Node) Height() uint32 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.height
-}
-
 // expire cancels an open invoice whose time is up. LND keeps it through the last second: a payment can land in it. n.mu is
 // held.
 func (n *Node) expire(inv *invoice) {
-	if inv.State == paidaction.InvoiceOpen && inv.Expires().Before(n.clock()) {
+	if inv.State == paidaction.InvoiceOpen && inv.Expires().Before(n.now()) {
 		n.cancel(inv)
 	}
 }

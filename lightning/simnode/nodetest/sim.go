@@ -17,6 +17,8 @@ type Sim struct {
 		paidaction.NodeEvents
 	}
 
+	outside *simnode.Node // whom Sim pays
+
 	mu  sync.Mutex
 	now time.Time
 }
@@ -26,6 +28,7 @@ func NewSim() *Sim {
 	s := &Sim{now: time.Now()}
 	s.Sim = simnode.New("sim", s.clock)
 	s.Through = s.Sim
+	s.outside = s.Sim.Network().AddNode("outside")
 	return s
 }
 
@@ -52,7 +55,19 @@ func (s *Sim) MineBlocks(_ context.Context, blocks uint32) error {
 	return nil
 }
 
-// Advance implements Env.
+// Sender implements SendingEnv: the node itself, for Through need not send.
+func (s *Sim) Sender() paidaction.SendingNode { return s.Sim }
+
+// Receiver implements SendingEnv.
+func (s *Sim) Receiver() Receiver { return s.outside }
+
+// Unreachable implements SendingEnv.
+func (s *Sim) Unreachable(context.Context) (string, error) {
+	nobody := s.Sim.Network().AddReceiver("nobody")
+	return nobody.Issue(simnode.Ask{Amount: amount, Act: simnode.Unreachable}).Bolt11, nil
+}
+
+// Advance implements Env and SendingEnv.
 func (s *Sim) Advance(d time.Duration) {
 	s.mu.Lock()
 	s.now = s.now.Add(d)

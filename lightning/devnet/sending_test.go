@@ -1,0 +1,55 @@
+package devnet_test
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/btcec/v2/ecdsa"
+	"github.com/btcsuite/btcd/chaincfg"
+	"github.com/btcsuite/btcd/chaincfg/chainhash"
+
+	"github.com/lightningnetwork/lnd/lnwire"
+	"github.com/lightningnetwork/lnd/zpay32"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode/nodetest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// realSending lets the suite for sending nodes run on a real one: the payer's, since it reaches the receiver over ours and so at
+// a fee.
+type realSending struct{ payer, receiver *lightning.Client }
+
+func newRealSending(t *testing.T, network *devnet.Network) realSending {
+	return realSending{clientOf(t, network.Node(devnet.Payer)), clientOf(t, network.Node(devnet.Receiver))}
+}
+
+func (e realSending) Sender() paidaction.SendingNode { return e.payer }
+func (e realSending) Receiver() nodetest.Receiver    { return e.receiver }
+func (e realSending) Advance(time.Duration)          {}
+
+// Unreachable is an invoice of a key that no node of the network has.
+func (e realSending) Unreachable(context.Context) (string, error) {
+	key, err := btcec.NewPrivateKey()
+	if err != nil {
+		return "", err
+	}
+	var p paidaction.Preimage
+	if _, err := rand.Read(p[:]); err != nil {
+		return "", err
+	}
+	invoice, err := zpay32.NewInvoice(&chaincfg.SimNetParams, p.Hash(), time.Now(),
+		zpay32.Amount(21_000), zpay32.Description("nobody"), zpay32.CLTVExpiry(80), zpay32.PaymentAddr(p.Hash()),
+		zpay32.Features(lnwire.NewFeatureVector(lnwire.NewRawFeatureVector(
+			lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired, lnwire.MPPOptional), lnwire.Features)))
+	if err != nil {
+		return "", err
+	}
+	return invoice.Encode(zpay32.MessageSigner{SignCompact: func(message []byte) ([]byte, error) {
+		return ecdsa.SignCompact(key, chainhash.HashB(message), true), nil
+	}})
+}

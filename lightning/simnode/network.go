@@ -1,0 +1,91 @@
+package simnode
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Network is what simulated nodes and receivers share: one chain, one clock, and a way from each node to everybody. It does
+// nothing on its own either.
+type Network struct {
+	clock func() time.Time
+
+	mu       sync.Mutex // guards everything in the network, each node's and receiver's own included
+	height   uint32
+	payees   map[string]payee // by public key
+	nodes    []*Node
+	underWay []*htlc // and some that are not any more
+	issued   int     // invoices of receivers, so that each has a preimage of its own
+}
+
+// payee is who an HTLC can be for.
+type payee interface {
+	// reach says what a payment of the invoice meets on its way.
+	reach(bolt11 string) conditions
+	// take is given one HTLC, and resolves it now or later.
+	take(h *htlc)
+}
+
+// conditions are what a payment meets on its way. The zero value: nothing but what the sending node's routes take.
+type conditions struct {
+	fee     Route  // in place of the sending node's own, unless it is zero
+	parts   int    // 0: one
+	failure string // why it cannot get there, as LND names it; empty if it can
+	looking bool   // no route yet, and no reason to give up before the timeout
+}
+
+// NewNetwork returns a network of nobody, at height 100.
+func NewNetwork(clock func() time.Time) *Network {
+	return &Network{clock: clock, height: 100, payees: make(map[string]payee)}
+}
+
+// join makes somebody known under a key. net.mu is held.
+func (net *Network) join(key string, p payee) {
+	if _, ok := net.payees[key]; ok {
+		panic("simnode: two in one network have the same name")
+	}
+	net.payees[key] = p
+}
+
+// Tick lets what has expired by the clock end: OPEN invoices, oldest first, plain and hold alike, with the parts they may hold (an
+// ACCEPTED one is never cancelled by the clock, spec 01 §1.5), and payments for which no route was found in time. Those that
+// still look for one try again.
+func (net *Network) Tick() {
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	for _, n := range net.nodes {
+		for _, inv := range n.live {
+			n.expire(inv)
+		}
+		n.forgetFinal()
+		n.lookAgain()
+	}
+}
+
+// Mine adds blocks one by one. At each, every node that is with the chain cancels its ACCEPTED invoices whose first HTLC expires
+// within HoldExpiryDelta blocks: it must not risk its channel for a preimage that may never come. Payments that are under way
+// fail at the height at which their HTLC expires; until then the receiver can take them.
+func (net *Network) Mine(blocks uint32) {
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	for range blocks {
+		net.height++
+		for _, n := range net.nodes {
+			n.catchUp()
+		}
+		for _, h := range net.underWay {
+			if net.height >= h.expiry {
+				h.fail("")
+			}
+		}
+		net.underWay = slices.DeleteFunc(net.underWay, func(h *htlc) bool { return h.done })
+	}
+}
+
+// Height is the height of the chain.
+func (net *Network) Height() uint32 {
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	return net.height
+}

@@ -1,0 +1,330 @@
+package nodetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// SendingEnv is a node under test that payments leave through, with somebody to pay.
+type SendingEnv interface {
+	// Sender reaches Receiver over at least one other node, or something that takes as much: a fee, and blocks.
+	Sender() paidaction.SendingNode
+	// Receiver is somebody else. What becomes of a payment is decided by the invoice it opens (plain or hold) and what it does
+	// with it.
+	Receiver() Receiver
+	// Unreachable is an invoice of somebody to whom there is no way.
+	Unreachable(ctx context.Context) (bolt11 string, err error)
+	// Advance is that of Env.
+	Advance(d time.Duration)
+}
+
+// Receiver is somebody who is paid.
+type Receiver interface {
+	paidaction.Node
+	paidaction.NodeEvents
+	PublicKey(ctx context.Context) (string, error)
+}
+
+// RunSending runs the suite for nodes that send, each test against the SendingEnv that env makes for it.
+func RunSending(t *testing.T, env func(*testing.T) SendingEnv) {
+	for name, test := range map[string]func(*testing.T, *outside){
+		"a payment succeeds":                        paid,
+		"a payment is refused, and may be repeated": refusedForGood,
+		"a payment exists":                          exists,
+		"an unknown payment is not found":           notFound,
+		"a payment goes on without its caller":      goesOn,
+		"a held payment comes back":                 comesBack,
+		"too small a fee limit":                     feeLimit,
+		"too small a CLTV limit":                    cltvLimit,
+		"what the node does not send":               notSent,
+		"an expired invoice":                        expired,
+		"an invoice is read":                        decoded,
+		"a way to nobody":                           noWay,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := env(t)
+			w := newWorld(t, receiving{e})
+			test(t, &outside{world: w, env: e, node: e.Sender()})
+		})
+	}
+}
+
+// receiving is the Env of the receiver.
+type receiving struct{ SendingEnv }
+
+func (r receiving) Node() paidaction.Node                    { return r.Receiver() }
+func (r receiving) Events() paidaction.NodeEvents            { return r.Receiver() }
+func (r receiving) Pay(context.Context, string) error        { return errors.ErrUnsupported }
+func (r receiving) MineBlocks(context.Context, uint32) error { return errors.ErrUnsupported }
+
+// outside is the world of a receiver, and the node that pays it.
+type outside struct {
+	*world
+	env  SendingEnv
+	node paidaction.SendingNode
+}
+
+func request(bolt11 string) paidaction.PaymentRequest {
+	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: amount, Timeout: 30 * time.Second, MaxParts: 4, CLTVLimit: 1000}
+}
+
+// send pays and returns all updates. The last one is final, and no other.
+func (o *outside) send(r paidaction.PaymentRequest) []paidaction.PaymentUpdate {
+	o.t.Helper()
+	var updates []paidaction.PaymentUpdate
+	err := o.node.Pay(o.ctx, r, func(u paidaction.PaymentUpdate) error {
+		updates = append(updates, u)
+		return nil
+	})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if len(updates) == 0 {
+		o.t.Fatal("no update came")
+	}
+	for i, u := range updates {
+		if final := u.State != paidaction.PaymentInFlight; final != (i == len(updates)-1) {
+			o.t.Fatalf("update %d: %+v", i, u)
+		}
+	}
+	return updates
+}
+
+// under gives the node a payment and returns as soon as it says that it has it.
+func (o *outside) under(r paidaction.PaymentRequest) {
+	o.t.Helper()
+	ctx, cancel := context.WithCancel(o.ctx)
+	defer cancel()
+	gone := errors.New("gone")
+	if err := o.node.Pay(ctx, r, func(paidaction.PaymentUpdate) error { return gone }); !errors.Is(err, gone) {
+		o.t.Fatalf("the caller went away, and got %v", err)
+	}
+}
+
+// track follows a payment to its end.
+func (o *outside) track(h paidaction.Hash) (last paidaction.PaymentUpdate) {
+	o.t.Helper()
+	o.must(o.node.TrackPayment(o.ctx, h, func(u paidaction.PaymentUpdate) error {
+		last = u
+		return nil
+	}))
+	return last
+}
+
+// wantFailed checks what a failed payment looks like, to the caller and to who comes later.
+func (o *outside) wantFailed(u paidaction.PaymentUpdate, h paidaction.Hash, reason string) {
+	o.t.Helper()
+	for _, u := range []paidaction.PaymentUpdate{u, o.track(h)} {
+		if u.Hash != h || u.State != paidaction.PaymentFailed || u.Failure != reason || u.Preimage != nil {
+			o.t.Fatalf("%+v, want it to have failed with %s", u, reason)
+		}
+	}
+}
+
+// wantUnknown checks that nothing was sent.
+func (o *outside) wantUnknown(h paidaction.Hash) {
+	o.t.Helper()
+	err := o.node.TrackPayment(o.ctx, h, func(u paidaction.PaymentUpdate) error {
+		o.t.Errorf("%+v", u)
+		return nil
+	})
+	if !errors.Is(err, paidaction.ErrPaymentNotFound) {
+		o.t.Fatalf("tracking what was not sent: %v", err)
+	}
+}
+
+func ignore(paidaction.PaymentUpdate) error { return nil }
+
+func paid(t *testing.T, o *outside) {
+	r := o.request(false)
+	bolt11 := o.open(r)
+	route, err := o.node.EstimateRoute(o.ctx, bolt11)
+	o.must(err)
+	chain, err := o.node.Chain(o.ctx)
+	o.must(err)
+	if route.Fee <= 0 || route.Height <= chain.Height+cltvDelta || route.Height > chain.Height+1000 {
+		t.Fatalf("at height %d the route is %+v", chain.Height, route)
+	}
+	updates := o.send(request(bolt11))
+	if u := updates[0]; u.Hash != r.Hash || u.Preimage != nil || u.Fee != 0 || u.Amount != amount {
+		t.Fatalf("the first update: %+v", u)
+	}
+	for _, u := range []paidaction.PaymentUpdate{updates[len(updates)-1], o.track(r.Hash)} {
+		if u.Hash != r.Hash || u.State != paidaction.PaymentSucceeded || u.Amount != amount || u.Fee != route.Fee || u.Failure != "" ||
+			u.Preimage == nil || *u.Preimage != r.Preimage {
+			t.Fatalf("the last update: %+v", u)
+		}
+	}
+	if v := o.lookup(r.Hash, paidaction.InvoiceSettled); v.Received != amount {
+		t.Fatalf("the receiver has %+v", v)
+	}
+}
+
+func refusedForGood(_ *testing.T, o *outside) {
+	r := o.request(false)
+	bolt11 := o.open(r)
+	o.must(o.Node().CancelInvoice(o.ctx, r.Hash))
+	for range 2 {
+		updates := o.send(request(bolt11))
+		o.wantFailed(updates[len(updates)-1], r.Hash, "INCORRECT_PAYMENT_DETAILS")
+	}
+}
+
+func exists(t *testing.T, o *outside) {
+	r := o.request(true)
+	pay := request(o.open(r))
+	o.under(pay)
+	again := func(when string) {
+		if err := o.node.Pay(o.ctx, pay, ignore); !errors.Is(err, paidaction.ErrPaymentExists) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	again("under way")
+	o.await(r.Hash, paidaction.InvoiceAccepted)
+	again("held")
+	o.must(o.Node().SettleInvoice(o.ctx, r.Preimage))
+	if u := o.track(r.Hash); u.State != paidaction.PaymentSucceeded {
+		t.Fatalf("%+v", u)
+	}
+	again("paid")
+	if v := o.lookup(r.Hash, paidaction.InvoiceSettled); v.Received != amount {
+		t.Fatalf("the receiver has %+v", v)
+	}
+}
+
+func notFound(_ *testing.T, o *outside) { o.wantUnknown(o.request(false).Hash) }
+
+func goesOn(t *testing.T, o *outside) {
+	r := o.request(true)
+	o.under(request(o.open(r)))
+	o.await(r.Hash, paidaction.InvoiceAccepted)
+	first, last := true, paidaction.PaymentUpdate{}
+	o.must(o.node.TrackPayment(o.ctx, r.Hash, func(u paidaction.PaymentUpdate) error {
+		if first {
+			if u.Hash != r.Hash || u.State != paidaction.PaymentInFlight || u.Preimage != nil {
+				t.Errorf("held: %+v", u)
+			}
+			first = false
+			return o.Node().SettleInvoice(o.ctx, r.Preimage)
+		}
+		last = u
+		return nil
+	}))
+	if last.State != paidaction.PaymentSucceeded || last.Preimage == nil || *last.Preimage != r.Preimage || last.Fee <= 0 {
+		t.Fatalf("%+v", last)
+	}
+}
+
+func comesBack(_ *testing.T, o *outside) {
+	r := o.request(true)
+	o.under(request(o.open(r)))
+	o.await(r.Hash, paidaction.InvoiceAccepted)
+	o.must(o.Node().CancelInvoice(o.ctx, r.Hash))
+	o.wantFailed(o.track(r.Hash), r.Hash, "INCORRECT_PAYMENT_DETAILS")
+}
+
+func feeLimit(_ *testing.T, o *outside) {
+	r := o.request(false)
+	pay := request(o.open(r))
+	pay.FeeLimit = 0
+	updates := o.send(pay)
+	o.wantFailed(updates[len(updates)-1], r.Hash, "NO_ROUTE")
+	o.lookup(r.Hash, paidaction.InvoiceOpen)
+}
+
+func cltvLimit(_ *testing.T, o *outside) {
+	r := o.request(false)
+	pay := request(o.open(r))
+	// LND adds 3 blocks to what the receiver asks for, and does not begin with a payment that leaves no more than these.
+	pay.CLTVLimit = cltvDelta + 3
+	o.mustNot("paying without a block for the way", o.node.Pay(o.ctx, pay, ignore))
+	o.wantUnknown(r.Hash)
+	pay.CLTVLimit++
+	updates := o.send(pay)
+	o.wantFailed(updates[len(updates)-1], r.Hash, "NO_ROUTE")
+	o.lookup(r.Hash, paidaction.InvoiceOpen)
+}
+
+func notSent(_ *testing.T, o *outside) {
+	r := o.request(false)
+	bolt11 := o.open(r)
+	over, cancel := context.WithCancel(o.ctx)
+	cancel()
+	o.mustNot("paying when the context is over", o.node.Pay(over, request(bolt11), ignore))
+	for what, change := range map[string]func(*paidaction.PaymentRequest){
+		"no timeout":             func(r *paidaction.PaymentRequest) { r.Timeout = 0 },
+		"a fraction of a second": func(r *paidaction.PaymentRequest) { r.Timeout = 1500 * time.Millisecond },
+		"a second amount":        func(r *paidaction.PaymentRequest) { r.Amount = amount },
+		"a negative fee":         func(r *paidaction.PaymentRequest) { r.FeeLimit = -1 },
+		"no invoice":             func(r *paidaction.PaymentRequest) { r.Bolt11 = "" },
+		"a changed invoice":      func(r *paidaction.PaymentRequest) { r.Bolt11 = changed(r.Bolt11) },
+	} {
+		pay := request(bolt11)
+		change(&pay)
+		o.mustNot(what, o.node.Pay(o.ctx, pay, ignore))
+	}
+	o.wantUnknown(r.Hash)
+	own := o.request(false)
+	bolt11, err := o.node.OpenInvoice(o.ctx, own)
+	o.must(err)
+	o.mustNot("paying oneself", o.node.Pay(o.ctx, request(bolt11), ignore))
+	o.wantUnknown(own.Hash)
+}
+
+func expired(t *testing.T, o *outside) {
+	r := o.request(false)
+	r.Expiry = time.Second
+	pay := request(o.open(r))
+	o.Advance(2 * time.Second)
+	o.await(r.Hash, paidaction.InvoiceCanceled)
+	if err := o.node.Pay(o.ctx, pay, ignore); err == nil || errors.Is(err, paidaction.ErrPaymentExists) {
+		t.Fatalf("paying what has expired: %v", err)
+	}
+	o.wantUnknown(r.Hash)
+}
+
+func decoded(t *testing.T, o *outside) {
+	r := o.request(true)
+	bolt11 := o.open(r)
+	inv, err := o.node.DecodeInvoice(o.ctx, bolt11)
+	o.must(err)
+	key, err := o.env.Receiver().PublicKey(o.ctx)
+	o.must(err)
+	if inv.Hash != r.Hash || inv.Destination != key || inv.Amount != amount || inv.Description != r.Memo || inv.DescriptionHash != "" ||
+		inv.CLTVDelta != cltvDelta || inv.Expires.Sub(inv.Created) != r.Expiry || inv.Blinded || len(inv.Features) == 0 {
+		t.Fatalf("%+v", inv)
+	}
+	for _, f := range inv.Features {
+		if !f.Known || f.Required != (f.Bit%2 == 0) {
+			t.Errorf("%+v", f)
+		}
+	}
+	_, err = o.node.DecodeInvoice(o.ctx, changed(bolt11))
+	o.mustNot("reading a changed invoice", err)
+}
+
+// changed is a bolt11 with another last letter.
+func changed(bolt11 string) string {
+	last, other := len(bolt11)-1, "q"
+	if bolt11[last:] == other {
+		other = "p"
+	}
+	return bolt11[:last] + other
+}
+
+func noWay(t *testing.T, o *outside) {
+	bolt11, err := o.env.Unreachable(o.ctx)
+	o.must(err)
+	inv, err := o.node.DecodeInvoice(o.ctx, bolt11)
+	o.must(err)
+	if route, err := o.node.EstimateRoute(o.ctx, bolt11); !errors.Is(err, paidaction.ErrNoRoute) || route != (paidaction.Route{}) {
+		t.Fatalf("%+v, %v", route, err)
+	}
+	updates := o.send(request(bolt11))
+	o.wantFailed(updates[len(updates)-1], inv.Hash, "NO_ROUTE")
+}

@@ -1,0 +1,226 @@
+package simnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// maxTotalTimelock is the largest CLTV limit that LND takes, and the one of payments that name none.
+const maxTotalTimelock = 2016
+
+// Why the node refuses to send. Nothing has been sent then; a caller who does not know these errors cannot tell.
+var (
+	ErrExpired     = errors.New("invoice expired")
+	ErrSelfPayment = errors.New("self-payments not allowed")
+	ErrBadPayment  = errors.New("not a payment the node can make")
+	ErrTooLate     = errors.New("the call came after its deadline")
+)
+
+// Route is what the ways out of a node take.
+type Route struct {
+	Fee    paidaction.Msat // of a payment, whatever its amount
+	Blocks uint32          // that the money is locked for on top of what the receiver asks for
+}
+
+// standardRoute is one hop of a node that runs LND and changes nothing.
+var standardRoute = Route{Fee: 1000, Blocks: 80}
+
+// SetRoute changes what the ways out of the node take, except to receivers whose invoices say otherwise.
+func (n *Node) SetRoute(r Route) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.route = r
+}
+
+// SetSendable is what the node's channels can send from now on.
+func (n *Node) SetSendable(m paidaction.Msat) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.balance = m
+}
+
+// Sent shows a payment to a test: it is no call, is not recorded, and works while the node is away.
+func (n *Node) Sent(h paidaction.Hash) (Sent, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, ok := n.payments[h]
+	if !ok {
+		return Sent{}, false
+	}
+	return p.copy(), true
+}
+
+// Payments shows all payments the node knows to a test, in the order in which they were given.
+func (n *Node) Payments() []Sent {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []Sent
+	for _, p := range n.sentInOrder() {
+		all = append(all, p.copy())
+	}
+	return all
+}
+
+// Pay implements paidaction.SendingNode. What the payment meets on its way is decided before it returns the first update.
+func (n *Node) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
+	inv, unreadable := decode(r.Bolt11)
+	deadline := n.deadline(ctx)
+	return n.followPayment(ctx, MethodPay, inv.Hash, on, func(*stream[paidaction.PaymentUpdate]) error {
+		if unreadable != nil {
+			return unreadable
+		}
+		if !deadline.IsZero() && n.now().After(deadline) {
+			return ErrTooLate
+		}
+		if err := n.mayPay(inv, r); err != nil {
+			return err
+		}
+		n.given++
+		p := &payment{id: n.given, inv: inv, Sent: Sent{Request: r, Until: n.now().Add(r.Timeout)}}
+		p.Present = paidaction.PaymentUpdate{Hash: inv.Hash, State: paidaction.PaymentInFlight, Amount: inv.Amount + r.Amount}
+		n.payments[inv.Hash] = p
+		n.tell(p)
+		n.attempt(p)
+		return nil
+	})
+}
+
+// deadline is when ctx ends, by the node's clock. What reaches the node later it refuses, as LND refuses a macaroon that is void:
+// whoever was stopped on the way to the node and goes on an hour later sends nothing.
+func (n *Node) deadline(ctx context.Context) time.Time {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.now().Add(time.Until(end))
+}
+
+// mayPay refuses what LND refuses, in its order. n.mu is held.
+func (n *Node) mayPay(inv signed, r paidaction.PaymentRequest) error {
+	limit := r.CLTVLimit
+	if limit == 0 {
+		limit = maxTotalTimelock
+	}
+	switch {
+	case r.Timeout < time.Second || r.Timeout%time.Second != 0:
+		return fmt.Errorf("%w: a timeout of %v", ErrBadPayment, r.Timeout)
+	case r.Amount < 0 || r.FeeLimit < 0:
+		return fmt.Errorf("%w: a negative amount", ErrBadPayment)
+	case (r.Amount == 0) == (inv.Amount == 0):
+		return fmt.Errorf("%w: %d msat for an invoice over %d", ErrBadPayment, r.Amount, inv.Amount)
+	case n.now().After(inv.Expires):
+		return fmt.Errorf("%w. Valid until %v", ErrExpired, inv.Expires)
+	case limit > maxTotalTimelock || limit <= inv.CLTVDelta+senderPadding:
+		return fmt.Errorf("%w: a limit of %d blocks for a final CLTV of %d", ErrBadPayment, limit, inv.CLTVDelta)
+	case inv.Destination == n.key:
+		return ErrSelfPayment
+	}
+	if old, ok := n.payments[inv.Hash]; ok && old.Present.State != paidaction.PaymentFailed {
+		return paidaction.ErrPaymentExists
+	}
+	return nil
+}
+
+// TrackPayment implements paidaction.SendingNode.
+func (n *Node) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
+	return n.followPayment(ctx, MethodTrack, h, on, func(s *stream[paidaction.PaymentUpdate]) error {
+		p, ok := n.payments[h]
+		if !ok {
+			return paidaction.ErrPaymentNotFound
+		}
+		publish([]*stream[paidaction.PaymentUpdate]{s}, p.view(), n.faults.repeat)
+		return nil
+	})
+}
+
+// followPayment does the work of a call and hands on what happens to the payment during and after it.
+func (n *Node) followPayment(ctx context.Context, m Method, h paidaction.Hash, on func(paidaction.PaymentUpdate) error,
+	work func(*stream[paidaction.PaymentUpdate]) error) error {
+	s := newStream(func(u paidaction.PaymentUpdate) bool { return u.Hash == h })
+	err := n.call(ctx, m, h, func() error {
+		n.paymentStreams = append(n.paymentStreams, s)
+		return work(s)
+	})
+	defer n.leave(func() { n.paymentStreams = without(n.paymentStreams, s) })
+	if err != nil {
+		return err
+	}
+	return follow(ctx, n, s, func(u paidaction.PaymentUpdate) (bool, error) {
+		return u.State != paidaction.PaymentInFlight, on(u)
+	})
+}
+
+// DecodeInvoice implements paidaction.SendingNode.
+func (n *Node) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+	inv, unreadable := decode(bolt11)
+	err := n.call(ctx, MethodDecode, inv.Hash, func() error { return unreadable })
+	if err != nil {
+		return paidaction.Bolt11{}, err
+	}
+	return inv.Bolt11, nil
+}
+
+// EstimateRoute implements paidaction.SendingNode. Like LND it does not probe blinded paths.
+func (n *Node) EstimateRoute(ctx context.Context, bolt11 string) (r paidaction.Route, err error) {
+	inv, unreadable := decode(bolt11)
+	err = n.call(ctx, MethodEstimate, inv.Hash, func() error {
+		switch {
+		case unreadable != nil:
+			return unreadable
+		case inv.Amount == 0:
+			return fmt.Errorf("%w: the invoice names no amount", ErrBadPayment)
+		case inv.Blinded:
+			return paidaction.ErrNoRoute
+		}
+		w, failure := n.find(inv, bolt11, inv.Amount)
+		if failure != "" || w.looking {
+			return fmt.Errorf("%w: %s", paidaction.ErrNoRoute, failure)
+		}
+		r = paidaction.Route{Fee: w.Fee, Height: n.height + w.locked(inv)}
+		return nil
+	})
+	return r, err
+}
+
+// Sendable implements paidaction.SendingNode.
+func (n *Node) Sendable(ctx context.Context) (m paidaction.Msat, err error) {
+	err = n.call(ctx, MethodSendable, paidaction.Hash{}, func() error { m = n.balance; return nil })
+	return m, err
+}
+
+// PublicKey implements paidaction.SendingNode.
+func (n *Node) PublicKey(ctx context.Context) (key string, err error) {
+	err = n.call(ctx, MethodPublicKey, paidaction.Hash{}, func() error { key = n.key; return nil })
+	return key, err
+}
+
+// Time implements paidaction.SendingNode.
+func (n *Node) Time(ctx context.Context) (t time.Time, err error) {
+	err = n.call(ctx, MethodTime, paidaction.Hash{}, func() error { t = n.now(); return nil })
+	return t, err
+}
+
+// reach is what a payment of one of the node's own invoices meets.
+func (n *Node) reach(string) conditions {
+	if n.faults.away {
+		return conditions{failure: noRoute}
+	}
+	return conditions{}
+}
+
+// take is given an HTLC by another node.
+func (n *Node) take(h *htlc) {
+	inv, err := n.payable(h.hash)
+	if err == nil && inv.Bolt11 == h.bolt11 {
+		_, err = n.accept(inv, Part{Msat: h.msat, Total: h.total, ExpiryHeight: h.final, from: h})
+	}
+	if err != nil || inv.Bolt11 != h.bolt11 {
+		h.fail(incorrectDetails)
+	}
+}

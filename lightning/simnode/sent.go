@@ -1,0 +1,226 @@
+package simnode
+
+import (
+	"slices"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Why payments fail, as LND names it.
+const (
+	noRoute          = "NO_ROUTE"
+	incorrectDetails = "INCORRECT_PAYMENT_DETAILS"
+	tooPoor          = "INSUFFICIENT_BALANCE"
+	timedOut         = "TIMEOUT"
+)
+
+// Sent is all the node knows of a payment it was given.
+type Sent struct {
+	Request paidaction.PaymentRequest
+	Until   time.Time                // no new attempt is made after it
+	Present paidaction.PaymentUpdate // what TrackPayment says now
+	Parts   []SentPart
+}
+
+// SentPart is one HTLC of a payment that the node sends.
+type SentPart struct {
+	Msat         paidaction.Msat // that the receiver gets
+	Fee          paidaction.Msat
+	ExpiryHeight uint32 // until which the node's money can be locked
+	State        paidaction.PaymentState
+}
+
+// payment is the node's own copy of a Sent.
+type payment struct {
+	Sent
+	id  uint64 // the node's running number of payments: a failed one that is tried again is another
+	inv signed
+}
+
+func (p *payment) copy() Sent {
+	c := p.Sent
+	c.Parts = slices.Clone(p.Parts)
+	return c
+}
+
+// htlc is one HTLC on its way. It outlives what the sending node knows of it.
+type htlc struct {
+	from    *Node
+	hash    paidaction.Hash
+	payment uint64
+	index   int // of the part
+	bolt11  string
+	msat    paidaction.Msat // that the receiver gets
+	fee     paidaction.Msat
+	total   paidaction.Msat // of the whole payment
+	expiry  uint32          // at the sending node
+	final   uint32          // expiry at the receiver
+	done    bool
+}
+
+// settle pays the HTLC out, and says whether it could: not once it has expired. net.mu is held, as it is in all that follows.
+func (h *htlc) settle(p paidaction.Preimage) bool {
+	if h.done {
+		return false
+	}
+	h.done = true
+	h.from.learn(h, func(sent *payment) {
+		sent.Parts[h.index].State = paidaction.PaymentSucceeded
+		sent.Present.Preimage = &p
+		sent.Present.Fee += h.fee
+	})
+	return true
+}
+
+// fail gives the HTLC back. No reason: it has expired.
+func (h *htlc) fail(reason string) {
+	if h.done {
+		return
+	}
+	h.done = true
+	h.from.balance += h.msat + h.fee
+	h.from.learn(h, func(sent *payment) {
+		sent.Parts[h.index].State = paidaction.PaymentFailed
+		if reason == "" {
+			reason = noRoute
+			if h.from.now().After(sent.Until) {
+				reason = timedOut
+			}
+		}
+		sent.Present.Failure = reason
+	})
+}
+
+// learn changes what the node knows of a payment, if it still knows it, and tells who follows it. As in LND, a payment is over
+// when no part of it is under way, and has succeeded if one was settled, though others came back.
+func (n *Node) learn(h *htlc, change func(*payment)) {
+	p, ok := n.payments[h.hash]
+	if !ok || p.id != h.payment {
+		return
+	}
+	change(p)
+	if slices.ContainsFunc(p.Parts, func(part SentPart) bool { return part.State == paidaction.PaymentInFlight }) {
+		n.tell(p)
+		return
+	}
+	n.end(p, p.Present.Failure)
+}
+
+// end brings a payment to its end.
+func (n *Node) end(p *payment, failure string) {
+	p.Present.State, p.Present.Failure = paidaction.PaymentFailed, failure
+	if p.Present.Preimage != nil {
+		p.Present.State, p.Present.Failure = paidaction.PaymentSucceeded, ""
+	}
+	n.tell(p)
+}
+
+func (n *Node) tell(p *payment) { publish(n.paymentStreams, p.view(), n.faults.repeat) }
+
+// view is what the node says of a payment: a reason belongs to the end alone.
+func (p *payment) view() paidaction.PaymentUpdate {
+	u := p.Present
+	if u.State == paidaction.PaymentInFlight {
+		u.Failure = ""
+	}
+	return u
+}
+
+// way is how a payment gets to its receiver.
+type way struct {
+	Route
+	parts   int
+	looking bool
+	to      payee
+}
+
+// find looks for a way to the receiver of an invoice. failure is empty if there may be one.
+func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, failure string) {
+	to, ok := n.net.payees[inv.To]
+	if !ok || n.faults.isolated {
+		return w, noRoute
+	}
+	met := to.reach(bolt11)
+	w = way{Route: n.route, parts: max(met.parts, 1), looking: met.looking, to: to}
+	if met.fee != (Route{}) {
+		w.Route = met.fee
+	}
+	switch {
+	case met.failure != "":
+		return w, met.failure
+	case amount+w.Fee > n.balance:
+		return w, tooPoor
+	}
+	return w, ""
+}
+
+// locked is for how many blocks a payment of the invoice locks the money.
+func (w way) locked(inv signed) uint32 { return inv.CLTVDelta + senderPadding + w.Blocks }
+
+// attempt sends the parts of a payment, or ends it, or leaves it for the next Tick.
+func (n *Node) attempt(p *payment) {
+	w, failure := n.find(p.inv, p.Request.Bolt11, p.Present.Amount)
+	switch {
+	case failure != "":
+	case w.Fee > p.Request.FeeLimit, p.Request.CLTVLimit > 0 && w.locked(p.inv) > p.Request.CLTVLimit:
+		failure = noRoute
+	case w.looking && !n.now().After(p.Until):
+		return
+	case w.looking:
+		failure = timedOut
+	}
+	if failure != "" {
+		n.end(p, failure)
+		return
+	}
+	if p.Request.MaxParts > 0 {
+		w.parts = min(w.parts, int(p.Request.MaxParts))
+	}
+	for _, part := range n.send(p, w) {
+		w.to.take(part)
+	}
+}
+
+// send puts the parts of a payment on their way.
+func (n *Node) send(p *payment, w way) []*htlc {
+	amounts, fees := split(p.Present.Amount, w.parts), split(w.Fee, w.parts)
+	sent := make([]*htlc, w.parts)
+	for i := range sent {
+		h := &htlc{
+			from: n, hash: p.inv.Hash, payment: p.id, index: i, bolt11: p.Request.Bolt11, msat: amounts[i], fee: fees[i],
+			total: p.Present.Amount, final: n.height + p.inv.CLTVDelta + senderPadding, expiry: n.height + w.locked(p.inv),
+		}
+		sent[i] = h
+		p.Parts = append(p.Parts, SentPart{Msat: h.msat, Fee: h.fee, ExpiryHeight: h.expiry, State: paidaction.PaymentInFlight})
+		n.balance -= h.msat + h.fee
+	}
+	n.net.underWay = append(n.net.underWay, sent...)
+	n.tell(p)
+	return sent
+}
+
+// split makes equal parts, the last one carrying what does not divide.
+func split(total paidaction.Msat, count int) []paidaction.Msat {
+	parts := slices.Repeat([]paidaction.Msat{total / paidaction.Msat(count)}, count)
+	parts[count-1] += total % paidaction.Msat(count)
+	return parts
+}
+
+// lookAgain goes on with the payments that had no route yet, in the order in which they were given.
+func (n *Node) lookAgain() {
+	for _, p := range n.sentInOrder() {
+		if p.Present.State == paidaction.PaymentInFlight && len(p.Parts) == 0 {
+			n.attempt(p)
+		}
+	}
+}
+
+func (n *Node) sentInOrder() []*payment {
+	all := make([]*payment, 0, len(n.payments))
+	for _, p := range n.payments {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *payment) int { return int(a.id) - int(b.id) })
+	return all
+}
