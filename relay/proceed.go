@@ -207,7 +207,12 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 		r.Metrics.lost.WithLabelValues(attempt.Node).Inc()
 		return paidaction.Outcome{}, fmt.Errorf("%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
 	}
-	if r.now().After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
+	// By the node's own clock: it is the one that refuses an expired invoice.
+	clock, err := node.Time(ctx)
+	if err != nil {
+		return paidaction.Outcome{}, fmt.Errorf("ask node %s for its clock: %w", attempt.Node, err)
+	}
+	if clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
 		return r.ended(ctx, row, attempt, endedNotSent, "the invoice has expired")
 	}
 	if int(row.Attempts) >= r.Settings.MaxAttempts {

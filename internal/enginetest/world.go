@@ -22,6 +22,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // World is all a test needs.
@@ -35,7 +36,13 @@ type World struct {
 	Clock   *Clock
 	Engine  *paidaction.Engine
 	Faults  *Faults
+
+	Wallets *Wallets     // of receivers; nil on real nodes
+	Relay   *relay.Relay // runs only when told to; nil on real nodes
+	signal  changes
 }
+
+var quiet = slog.New(slog.DiscardHandler)
 
 // Clock is a time that moves only when a test says so. The zero Clock is the real one.
 type Clock struct {
@@ -90,28 +97,32 @@ func NewNodes(t testing.TB, names []string, settings paidaction.Settings, more .
 	for _, name := range names {
 		nodes = append(nodes, network.AddNode(name))
 	}
-	w := on(t, nodes, clock, &seeded{chacha: rand.NewChaCha8([32]byte{1})}, settings, more...)
-	w.Node, w.Nodes, w.Network = nodes[0], nodes, network
+	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: clock, Faults: &Faults{}, Node: nodes[0], Nodes: nodes, Network: network}
+	w.Wallets = newWallets(network)
+	w.Relay = w.NewRelay()
+	w.start(nodes, &seeded{chacha: rand.NewChaCha8([32]byte{1})}, w.Relay, settings, more...)
 	return w
 }
 
 // On makes a world on real nodes, in real time, and with real randomness: worlds may share a node, but no preimage.
 func On(t testing.TB, nodes paidaction.Nodes, settings paidaction.Settings) *World {
 	t.Helper()
-	return on(t, nodes, &Clock{}, cryptorand.Reader, settings)
+	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: &Clock{}, Faults: &Faults{}}
+	w.start(nodes, cryptorand.Reader, nil, settings)
+	return w
 }
 
-func on(t testing.TB, nodes paidaction.Nodes, clock *Clock, random io.Reader, settings paidaction.Settings, more ...paidaction.Definition) *World {
-	t.Helper()
-	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: clock, Faults: &Faults{}}
+func (w *World) start(nodes paidaction.Nodes, random io.Reader, relay paidaction.Relay, settings paidaction.Settings, more ...paidaction.Definition) {
+	w.Helper()
 	_, err := w.Pool.Exec(w.Ctx, `CREATE TABLE test_job (id bigserial PRIMARY KEY, kind text, action bigint, at timestamptz)`)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	w.Engine, err = paidaction.New(paidaction.Config{
-		Pool: w.Pool, Nodes: nodes, Jobs: jobs{w.Clock}, Actions: append(community.Actions(community.DefaultSettings()), more...),
-		Secret: make([]byte, 32), Now: w.Clock.Now, Random: random, Log: slog.New(slog.DiscardHandler), Settings: settings,
+		Pool: w.Pool, Nodes: nodes, Relay: relay, Jobs: jobs{w.Clock}, Actions: append(community.Actions(community.DefaultSettings()), more...),
+		Secret: make([]byte, 32), Now: w.Clock.Now, Random: random, Log: quiet, Settings: settings,
 		Hooks: paidaction.Hooks{
+			Changed:  func(int64) { w.signal.tell() },
 			Conflict: func(string) { w.Faults.mu.Lock(); w.Faults.Conflicts++; w.Faults.mu.Unlock() },
 			Fault: func(_ int64, err error) {
 				w.Faults.mu.Lock()
@@ -121,9 +132,8 @@ func on(t testing.TB, nodes paidaction.Nodes, clock *Clock, random io.Reader, se
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
-	return w
 }
 
 // jobs stores jobs in a table, inside the transaction that decides them.

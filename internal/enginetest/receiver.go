@@ -1,0 +1,223 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// Wallets are those of receivers, as a test wants them: each issues invoices of a simulated receiver. Real wallets and their
+// protocols are package wallet's to test.
+type Wallets struct {
+	network *simnode.Network
+
+	mu       sync.Mutex
+	wallets  []*Wallet
+	failures map[[2]int64]int // by wallet and genesis
+}
+
+// Wallet is one receiver's.
+type Wallet struct {
+	ID       int64
+	Owner    int64
+	Receiver *simnode.Receiver
+	Ask      simnode.Ask // what its invoices are like; the amount is what was asked for
+	Err      error       // instead of an invoice
+	Same     string      // instead of a new invoice
+	Issued   []simnode.Issued
+	Said     []error // what was told of its invoices
+	Before   func()  // while it is called
+}
+
+func newWallets(network *simnode.Network) *Wallets {
+	return &Wallets{network: network, failures: map[[2]int64]int{}}
+}
+
+// Add gives somebody one more wallet.
+func (ws *Wallets) Add(owner int64) *Wallet {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	id := int64(len(ws.wallets) + 1)
+	w := &Wallet{ID: id, Owner: owner, Receiver: ws.network.AddReceiver(fmt.Sprintf("receiver %d", id))}
+	ws.wallets = append(ws.wallets, w)
+	return w
+}
+
+// Last is the newest invoice of the wallet.
+func (w *Wallet) Last() simnode.Issued { return w.Issued[len(w.Issued)-1] }
+
+// Has implements relay.Wallets.
+func (ws *Wallets) Has(_ context.Context, owner int64) (bool, error) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.wallets {
+		if w.Owner == owner {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Each implements relay.Wallets.
+func (ws *Wallets) Each(_ context.Context, owner, genesis int64, amount paidaction.Msat, memo string, try func(int64, string) error) error {
+	ws.mu.Lock()
+	wallets := append([]*Wallet(nil), ws.wallets...)
+	ws.mu.Unlock()
+	for _, w := range wallets {
+		ws.mu.Lock()
+		failed := ws.failures[[2]int64{w.ID, genesis}]
+		ws.mu.Unlock()
+		if w.Owner != owner || failed >= 2 {
+			continue
+		}
+		bolt11, err := w.invoice(amount, memo)
+		if err == nil {
+			err = try(w.ID, bolt11)
+		}
+		w.Said = append(w.Said, err)
+		if err == nil {
+			return nil
+		}
+	}
+	return paidaction.ErrNoReceiver
+}
+
+func (w *Wallet) invoice(amount paidaction.Msat, memo string) (string, error) {
+	if w.Before != nil {
+		w.Before()
+	}
+	if w.Err != nil || w.Same != "" {
+		return w.Same, w.Err
+	}
+	ask := w.Ask
+	ask.Amount, ask.Memo = amount+ask.Amount, memo
+	issued := w.Receiver.Issue(ask)
+	w.Issued = append(w.Issued, issued)
+	return issued.Bolt11, nil
+}
+
+// Failed implements relay.Wallets.
+func (ws *Wallets) Failed(_ context.Context, wallet, genesis int64, _ string) error {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.failures[[2]int64{wallet, genesis}]++
+	return nil
+}
+
+// Address implements relay.Wallets: the address of a user is their number.
+func (ws *Wallets) Address(_ context.Context, address string, amount paidaction.Msat, memo string) (string, error) {
+	var owner int64
+	if _, err := fmt.Sscanf(address, "%d@", &owner); err != nil {
+		return "", errors.New("nobody has this address")
+	}
+	for _, w := range ws.wallets {
+		if w.Owner == owner {
+			return w.invoice(amount, memo)
+		}
+	}
+	return "", errors.New("nobody has this address")
+}
+
+// places are leases without any bound.
+type places struct{}
+
+func (places) Lease(context.Context, string) (relay.Lease, error) { return place{}, nil }
+
+type place struct{}
+
+func (place) Fence() int64                         { return 1 }
+func (place) Release(context.Context, relay.Blame) {}
+
+// NewRelay is another process's relay, on the same database.
+func (w *World) NewRelay() *relay.Relay {
+	w.Helper()
+	r, err := relay.New(relay.Config{Pool: w.Pool, Nodes: w.Nodes, Issuers: w.Nodes, Leases: places{}, Wallets: w.Wallets, Now: w.Clock.Now,
+		Log: quiet, Settings: relay.Settings{Poll: 20 * time.Millisecond, Audit: 20 * time.Millisecond, Pause: 20 * time.Millisecond}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return r
+}
+
+// Run has a relay work until stop is called, as one process: stop is its death. stop returns when nothing of it runs any more.
+func (w *World) Run(r *relay.Relay) (stop func()) {
+	ctx, cancel := context.WithCancel(w.Ctx)
+	var all sync.WaitGroup
+	all.Go(func() { _ = r.Run(ctx, w.Engine.Advance) })
+	stop = sync.OnceFunc(func() { cancel(); all.Wait() })
+	w.Cleanup(stop)
+	return stop
+}
+
+// changes wake those who wait for an action.
+type changes struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+func (c *changes) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
+}
+
+func (c *changes) wait() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}
+
+// Await waits until the action is in a state.
+func (w *World) Await(id int64, want paidaction.State) *paidaction.PaidAction {
+	w.Helper()
+	limit := time.NewTimer(20 * time.Second)
+	defer limit.Stop()
+	for {
+		changed := w.signal.wait()
+		pa := w.Look(id)
+		if pa.State == want {
+			return pa
+		}
+		if pa.State.Terminal() && want != paidaction.Retrying {
+			w.Fatalf("action %d is %s (%v), want %s", id, pa.State, pa.Failure, want)
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			w.Fatalf("action %d is still %s, want %s", id, pa.State, want)
+		}
+	}
+}
+
+// AwaitStage waits until an action's outgoing payment is in a stage. Stages that change without the action are looked at again and
+// again.
+func (w *World) AwaitStage(id int64, want string) db.RelayPayment {
+	w.Helper()
+	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer limit.Stop()
+	defer tick.Stop()
+	for {
+		row, err := db.New(w.Pool).GetRelay(w.Ctx, id)
+		if err == nil && row.Stage == want {
+			return row
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			w.Fatalf("the payment of action %d is %s (%v), want %s", id, row.Stage, err, want)
+		}
+	}
+}
