@@ -1,7 +1,7 @@
 // Package simnode is a Lightning node in memory that behaves as LND 0.21 does towards the engine: the same states, indices,
-// refusals and silences, in a network that is simulated too. It does nothing on its own: no goroutines, no clock but the one it is given, no
-// chance. A test says when time passes (Tick), blocks arrive (Mine), payers pay (PayHash), what those do whom the node pays
-// (Receiver), and when things break (the methods in fault.go).
+// refusals and silences, in a network that is simulated too. It does nothing on its own: no goroutines, no clock but the one it
+// is given, no chance. A test says when time passes (Tick), blocks arrive (Mine) and payers pay (PayHash), what those do whom the
+// node pays (Receiver), and when things break (the methods in fault.go).
 package simnode
 
 import (

@@ -217,10 +217,11 @@ func (n *Node) reach(string) conditions {
 // take is given an HTLC by another node.
 func (n *Node) take(h *htlc) {
 	inv, err := n.payable(h.hash)
-	if err == nil && inv.Bolt11 == h.bolt11 {
-		_, err = n.accept(inv, Part{Msat: h.msat, Total: h.total, ExpiryHeight: h.final, from: h})
-	}
 	if err != nil || inv.Bolt11 != h.bolt11 {
+		h.fail(incorrectDetails)
+		return
+	}
+	if _, err := n.accept(inv, Part{Msat: h.msat, Total: h.total, ExpiryHeight: h.final, from: h}); err != nil {
 		h.fail(incorrectDetails)
 	}
 }

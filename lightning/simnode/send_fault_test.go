@@ -75,6 +75,11 @@ func TestANodeThatHangs(t *testing.T) {
 	if _, ok := w.alice.Sent(inv.Hash); ok {
 		t.Error("it was sent after its caller had gone")
 	}
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := w.alice.Sendable(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it answers: %v", err)
+	}
 	waiting, paid := make(chan struct{}), make(chan error)
 	w.alice.Before(simnode.MethodPay, func(paidaction.Hash) { close(waiting) })
 	go func() { paid <- w.alice.Pay(t.Context(), pay(inv.Bolt11), ignore) }()
@@ -186,12 +191,15 @@ func TestANodeThatLosesItsData(t *testing.T) {
 				wantState(t, w.alice, own.Hash, paidaction.InvoiceOpen)
 			}
 			// What was under way goes on without it, and what it does not know it pays again.
+			w.carol.Change(later.Hash, simnode.Unsteady)
+			w.give(w.alice, pay(later.Bolt11))
 			if err := w.carol.Settle(later.Hash); err != nil {
 				t.Fatal(err)
 			}
-			unknown(w, later.Hash)
+			w.want(w.alice, later.Hash, paidaction.PaymentInFlight, "")
 			w.carol.Change(later.Hash, simnode.Pays)
-			w.give(w.alice, pay(later.Bolt11))
+			w.net.Tick()
+			w.want(w.alice, later.Hash, paidaction.PaymentSucceeded, "")
 			w.wantReceipt(later.Hash, simnode.Receipt{Received: 2 * sum, Payments: 2})
 		})
 	}

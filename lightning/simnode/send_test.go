@@ -220,6 +220,55 @@ func TestThePayerOfAnOuterInvoiceGetsItBack(t *testing.T) {
 	w.want(w.bob, r.Hash, paidaction.PaymentFailed, "INCORRECT_PAYMENT_DETAILS")
 }
 
+// The node that was to give it back does not see the blocks: the HTLC expires under it, and nothing is left to take.
+func TestAnHTLCExpiresUnderItsReceiver(t *testing.T) {
+	w := newTown(t)
+	r := request(1, true)
+	w.give(w.bob, pay(open(t, w.alice, r)))
+	w.alice.SetSynced(false)
+	w.net.Mine(80 + 3 + 80)
+	w.want(w.bob, r.Hash, paidaction.PaymentFailed, "NO_ROUTE")
+	if err := w.alice.SettleInvoice(t.Context(), r.Preimage); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.bob, r.Hash, paidaction.PaymentFailed, "NO_ROUTE")
+	w.wantSpent(0)
+}
+
+func TestOneNodePaysAnother(t *testing.T) {
+	w := newTown(t)
+	r := request(1, false)
+	old := open(t, w.alice, r)
+	w.alice.SetAway(true)
+	w.give(w.bob, pay(old))
+	w.want(w.bob, r.Hash, paidaction.PaymentFailed, "NO_ROUTE")
+	w.alice.SetAway(false)
+	w.alice.Wipe()
+	r.Amount--
+	renewed := open(t, w.alice, r)
+	w.give(w.bob, pay(old))
+	w.want(w.bob, r.Hash, paidaction.PaymentFailed, "INCORRECT_PAYMENT_DETAILS")
+	w.give(w.bob, pay(renewed))
+	if u := w.want(w.bob, r.Hash, paidaction.PaymentSucceeded, ""); *u.Preimage != r.Preimage {
+		t.Errorf("%+v", u)
+	}
+	w.wantSpent(-r.Amount)
+}
+
+func TestNoMorePartsThanAllowed(t *testing.T) {
+	w := newTown(t)
+	a := ask(simnode.Splits)
+	a.Parts = 5
+	inv := w.carol.Issue(a)
+	r := pay(inv.Bolt11)
+	r.MaxParts = 3
+	w.give(w.alice, r)
+	if sent, _ := w.alice.Sent(inv.Hash); len(sent.Parts) != 3 {
+		t.Errorf("%+v", sent.Parts)
+	}
+	w.wantReceipt(inv.Hash, simnode.Receipt{Received: 33_333, Held: 66_668, Payments: 1})
+}
+
 func TestBlocksEndWhatHangs(t *testing.T) {
 	w := newTown(t)
 	inv := w.carol.Issue(ask(simnode.Holds))
