@@ -13,23 +13,24 @@ import (
 // Lease is the right to have one payment in flight at a node. It is safe for concurrent use.
 type Lease struct {
 	pool   *Pool
+	asked  *asking // by which it was got; its context is above that of the lock's lease
 	slot   *slot
 	lock   *lock.Lease
 	amount paidaction.Msat
 	begun  uint64 // in the pool's order
 	over   atomic.Bool
 	ctx    context.Context
-	free   func() // ends the context that the lock was asked with
+	end    context.CancelCauseFunc
 }
 
 // newLease is called with mu held.
-func (p *Pool) newLease(s *slot, held *lock.Lease, w *waiter, free func()) *Lease {
+func (p *Pool) newLease(a *asking, held *lock.Lease, w *waiter) *Lease {
 	ctx, end := context.WithCancelCause(w.ctx)
 	context.AfterFunc(held.Context(), func() { end(context.Cause(held.Context())) })
-	lease := &Lease{pool: p, slot: s, lock: held, amount: w.need.Amount, begun: p.tick(), ctx: ctx, free: free}
-	s.lease = lease
-	s.member.leases[lease] = true
-	s.member.promised += lease.amount
+	lease := &Lease{pool: p, asked: a, slot: a.slot, lock: held, amount: w.need.Amount, begun: p.tick(), ctx: ctx, end: end}
+	lease.slot.lease = lease
+	lease.slot.member.leases[lease] = true
+	lease.slot.member.promised += lease.amount
 	return lease
 }
 
@@ -93,7 +94,8 @@ func (s *Lease) Release(ctx context.Context, o Outcome) error {
 		rest = 0
 	}
 	err := s.lock.Release(ctx)
-	s.free()
+	s.end(context.Cause(s.lock.Context()))
+	s.asked.giveUp()
 	p.released(s, o, rest, until, err)
 	if o.kind == nodeFault {
 		p.log.WarnContext(ctx, "a payment failed because of its node, which rests", "node", m.Name, "reason", o.reason, "until", until)

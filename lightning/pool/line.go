@@ -35,9 +35,17 @@ type grant struct {
 type slot struct {
 	member *member
 	key    string
-	lease  *Lease             // of this process
-	taken  bool               // by another one, as the lock said when it was tried
-	asking context.CancelFunc // gives the asking up; nil: the lock is not asked for it
+	lease  *Lease  // of this process
+	taken  bool    // by another one, as the lock said when it was tried
+	asking *asking // nil: the lock is not asked for it
+}
+
+// asking is a question to the lock for one slot.
+type asking struct {
+	slot   *slot
+	wait   bool // for its turn; else the slot now, or not at all
+	ctx    context.Context
+	giveUp context.CancelFunc
 }
 
 // Key is the key of the lock for one slot of a node.
@@ -50,7 +58,7 @@ func (p *Pool) arrange() {
 		if !p.wanted(s.member, now) {
 			s.taken = false // by when it is wanted again, this is long ago
 			if s.asking != nil {
-				s.asking()
+				s.asking.giveUp()
 			}
 		}
 	}
@@ -104,69 +112,76 @@ func (p *Pool) candidates(need Need, now time.Time) (free [][]*slot, taken []*sl
 
 // ask asks the lock for a slot in the background, and gives it to the first whom it serves. Called with mu held.
 func (p *Pool) ask(s *slot, wait bool) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.asking = cancel
+	a := &asking{slot: s, wait: wait}
+	a.ctx, a.giveUp = context.WithCancel(context.Background())
+	s.asking = a
 	if !wait {
 		p.trying++
 	}
 	p.background.Go(func() {
-		held, record, err := p.obtain(ctx, s, wait)
-		given := err == nil && p.deliver(ctx, s, held, record, cancel)
-		if err == nil && !given {
-			_ = held.Release(ctx) // nobody wants it any more; what cannot be given back ends by its TTL
+		held, record, err := p.obtain(a)
+		if err == nil {
+			if p.deliver(a, held, record) {
+				return
+			}
+			_ = held.Release(a.ctx) // nobody wants it any more; what cannot be given back ends by its TTL
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !given {
-			s.asking = nil
-		}
-		if !wait {
-			p.trying--
-		}
+		p.asked(a)
 		s.taken = errors.Is(err, lock.ErrBusy)
-		if err != nil && !s.taken && ctx.Err() == nil {
+		if err != nil && !s.taken && a.ctx.Err() == nil {
 			p.turnAway(s.member, err)
 		}
-		if !given {
-			cancel()
-		}
+		a.giveUp()
 		p.arrange()
 	})
 }
 
+// asked takes note that a question is answered. Called with mu held.
+func (p *Pool) asked(a *asking) {
+	a.slot.asking, a.slot.taken = nil, false
+	if !a.wait {
+		p.trying--
+	}
+}
+
 // obtain gets the lock of a slot, and reads what the register says of the node since: it has it from the last holder for how long
 // the node rests, and from operators whether it may be used.
-func (p *Pool) obtain(ctx context.Context, s *slot, wait bool) (*lock.Lease, db.LightningNode, error) {
-	acquire := p.locker.Acquire
-	if !wait {
-		acquire = p.locker.TryAcquire
+func (p *Pool) obtain(a *asking) (*lock.Lease, db.LightningNode, error) {
+	acquire := p.locker.TryAcquire
+	if a.wait {
+		acquire = p.locker.Acquire
 	}
-	// How long a payment takes is the payment's own to bound: whoever let go of the node earlier would let a second one in.
-	held, err := acquire(ctx, s.key, lock.Options{MaxWait: lock.Unlimited, MaxHold: lock.Unlimited})
+	// How long a payment takes is the payment's own to bound: a lease that ended before it would let a second one in.
+	held, err := acquire(a.ctx, a.slot.key, lock.Options{MaxWait: lock.Unlimited, MaxHold: lock.Unlimited})
 	if err != nil {
 		return nil, db.LightningNode{}, err
 	}
-	record, err := p.Register.read(ctx, s.member.Name)
+	record, err := p.Register.read(a.ctx, a.slot.member.Name)
 	if err != nil {
-		return nil, record, errors.Join(err, held.Release(ctx))
+		return nil, record, errors.Join(err, held.Release(a.ctx))
 	}
 	return held, record, nil
 }
 
 // deliver gives a slot whose lock was got to the first in the line whom it serves. It returns false if there is none.
-func (p *Pool) deliver(ctx context.Context, s *slot, held *lock.Lease, record db.LightningNode, cancel context.CancelFunc) bool {
+func (p *Pool) deliver(a *asking, held *lock.Lease, record db.LightningNode) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.member.remember(record)
+	m := a.slot.member
+	m.remember(record)
 	now := p.now()
-	at := slices.IndexFunc(p.waiting, func(w *waiter) bool { return p.fits(s.member, w.need, now) })
-	if at < 0 || ctx.Err() != nil {
+	at := slices.IndexFunc(p.waiting, func(w *waiter) bool { return p.fits(m, w.need, now) })
+	if at < 0 || a.ctx.Err() != nil {
 		return false
 	}
 	w := p.waiting[at]
 	p.waiting = slices.Delete(p.waiting, at, at+1)
-	s.asking = nil // from here on the lease's context is no longer the asking's to end
-	w.given <- grant{lease: p.newLease(s, held, w, cancel)}
+	p.asked(a)
+	lease := p.newLease(a, held, w)
+	p.arrange()
+	w.given <- grant{lease: lease}
 	return true
 }
 
