@@ -34,6 +34,7 @@ type cli struct {
 	Migrate  migrateCommand `cmd:"" help:"Move the database between versions of its schema."`
 	Actions  actionsCommand `cmd:"" help:"Look at paid actions, and nudge them."`
 	Locks    locksCommand   `cmd:"" help:"List who holds a lock in the database, who waits for it, and for how long."`
+	Nodes    nodesCommand   `cmd:"" help:"Look at the Lightning nodes, and say which of them get payments."`
 	Users    usersCommand   `cmd:"" help:"Make users, and revoke their API keys."`
 	Relay    relayCommand   `cmd:"" help:"Look at outgoing payments, and requeue what failed."`
 	Settings configCommand  `cmd:"" name:"config" help:"Look at the settings."`

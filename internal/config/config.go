@@ -26,7 +26,7 @@ type Config struct {
 	Development bool     `help:"Development mode: sign-up for anybody, and a secret that everybody knows if none is given. Never on mainnet."`
 	Secret      Secret   `help:"Key of the secrets of anonymous payers: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
 
-	Nodes   Nodes  `help:"Lightning nodes: NAME=HOST:PORT;tls=PATH;macaroon=PATH, several with commas. Never reuse a name for another node." placeholder:"NODES"`
+	Nodes   Nodes  `help:"Lightning nodes: NAME=HOST:PORT;tls=PATH;macaroon=PATH, several with commas; after it ;send=no for one that only issues invoices, or ;slots=N. Never reuse a name for another node." placeholder:"NODES"`
 	Network string `help:"Network that the nodes must be on." enum:"mainnet,testnet,signet,regtest,simnet" default:"mainnet"`
 
 	InvoiceExpiry   time.Duration `help:"How long a payer has to pay." default:"10m"`
@@ -40,6 +40,8 @@ type Config struct {
 
 	Prices Prices `embed:""`
 	Lock   Lock   `embed:"" prefix:"lock-"`
+
+	Sending Sending `embed:"" prefix:"node-"`
 
 	LogLevel  slog.Level `help:"debug, info, warn or error." default:"info"`
 	LogFormat string     `help:"text or json." enum:"text,json" default:"text"`
@@ -86,6 +88,7 @@ func (c *Config) Check() error {
 	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
 	c.Lock.check(refuse)
+	c.Sending.check(refuse)
 	return errors.Join(problems...)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
@@ -91,6 +92,9 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"node address":      {"--nodes=alice=localhost;tls=a;macaroon=b"},
 		"node file":         {"--nodes=alice=localhost:1;tls=a"},
 		"node part":         {"--nodes=alice=localhost:1;tls=a;macaroon=b;cheese=c"},
+		"node's sending":    {"--nodes=alice=localhost:1;tls=a;macaroon=b;send=maybe"},
+		"node's slots":      {"--nodes=alice=localhost:1;tls=a;macaroon=b;slots=0"},
+		"slots, no sending": {"--nodes=alice=localhost:1;tls=a;macaroon=b;send=no;slots=2"},
 		"node twice":        {"--nodes=a=h:1;tls=a;macaroon=b a=h:2;tls=a;macaroon=b"},
 		"level":             {"--log-level=shout"},
 		"no file":           {"--config=" + filepath.Join(t.TempDir(), "none")},
@@ -125,6 +129,9 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"HOLDFAST_SAFETY_BLOCKS=50", "HOLDFAST_CLTV_DELTA to 92"},
 		{"HOLDFAST_INVOICE_EXPIRY=1ms", "HOLDFAST_INVOICE_EXPIRY"},
 		{"HOLDFAST_MAX_PENDING=0", "HOLDFAST_MAX_PENDING"},
+		{"HOLDFAST_NODE_SLOTS=0", "HOLDFAST_NODE_SLOTS"},
+		{"HOLDFAST_NODE_COOLDOWN=-1s", "HOLDFAST_NODE_"},
+		{"HOLDFAST_NODE_RETRY_TIMEOUT=0s", "retry timeout"},
 		{"HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL"},
 		{"HOLDFAST_LOCK_REDIS_URL=redis://localhost", "HOLDFAST_LOCK_STRATEGY to redis"},
 		{"HOLDFAST_LOCK_MAX_HOLD=0s", "HOLDFAST_LOCK_MAX_HOLD"},
@@ -167,12 +174,16 @@ func TestSecretsAreNotShown(t *testing.T) {
 
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	const text = "alice=127.0.0.1:10009;tls=/a/tls.cert;macaroon=/a/m,bob=[::1]:10010;macaroon=/b/m;tls=/b/tls.cert"
+	const text = "alice=127.0.0.1:10009;tls=/a/tls.cert;macaroon=/a/m,bob=[::1]:10010;macaroon=/b/m;tls=/b/tls.cert;slots=3," +
+		"carol=c:1;tls=t;macaroon=m;send=no,dave=d:1;tls=t;macaroon=m;send=yes"
 	var nodes, again, spaced Nodes
 	if err := nodes.UnmarshalText([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	want := Nodes{{"alice", "127.0.0.1:10009", "/a/tls.cert", "/a/m"}, {"bob", "[::1]:10010", "/b/tls.cert", "/b/m"}}
+	want := Nodes{
+		{"alice", "127.0.0.1:10009", "/a/tls.cert", "/a/m", true, 0}, {"bob", "[::1]:10010", "/b/tls.cert", "/b/m", true, 3},
+		{"carol", "c:1", "t", "m", false, 0}, {"dave", "d:1", "t", "m", true, 0},
+	}
 	if !slices.Equal(nodes, want) {
 		t.Errorf("got %+v", nodes)
 	}
@@ -207,5 +218,21 @@ func TestDefaultsOfTheLockAreItsOwn(t *testing.T) {
 	got := c.Lock.Settings()
 	if got.Options != own.Options || got.Heartbeat != own.Heartbeat || got.Missed != own.Missed || got.Poll != own.Poll {
 		t.Errorf("%+v, the lock's own are %+v", got, own)
+	}
+}
+
+func TestTheDefaultsOfSendingAreThePools(t *testing.T) {
+	t.Parallel()
+	c, err := parse(t, []string{"HOLDFAST_NODES=a=h:1;tls=t;macaroon=m,b=h:2;tls=t;macaroon=m;slots=1,c=h:3;tls=t;macaroon=m;send=no"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Sending.Pool(); got != pool.DefaultSettings() {
+		t.Errorf("%+v", got)
+	}
+	for i, want := range []int{10, 1, 0} {
+		if got := c.Slots(c.Nodes[i]); got != want {
+			t.Errorf("%s has %d slots, want %d", c.Nodes[i].Name, got, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -14,18 +15,21 @@ type Node struct {
 	Address  string // host:port of its gRPC
 	TLS      string // path of its certificate
 	Macaroon string // path of a macaroon
+	Sends    bool   // payments leave through it
+	Slots    int    // payments in flight at most; 0: as the settings of sending say
 }
 
 // Nodes are nodes in the order in which they are asked to issue invoices.
 type Nodes []Node
 
-// UnmarshalText reads NAME=HOST:PORT;tls=PATH;macaroon=PATH, several separated by commas or white space.
+// UnmarshalText reads NAME=HOST:PORT;tls=PATH;macaroon=PATH, several separated by commas or white space. After it may stand
+// send=no for a node that only issues invoices, or slots=N for one with a limit of its own.
 func (n *Nodes) UnmarshalText(text []byte) error {
 	var nodes Nodes
 	for _, part := range strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
 		node, err := parseNode(part)
 		if err != nil {
-			return fmt.Errorf("node %q: %w; write NAME=HOST:PORT;tls=PATH;macaroon=PATH", part, err)
+			return fmt.Errorf("node %q: %w; write NAME=HOST:PORT;tls=PATH;macaroon=PATH, and after it ;send=no or ;slots=N if need be", part, err)
 		}
 		for _, other := range nodes {
 			if other.Name == node.Name {
@@ -43,13 +47,19 @@ func (n Nodes) String() string {
 	texts := make([]string, len(n))
 	for i, node := range n {
 		texts[i] = fmt.Sprintf("%s=%s;tls=%s;macaroon=%s", node.Name, node.Address, node.TLS, node.Macaroon)
+		if !node.Sends {
+			texts[i] += ";send=no"
+		}
+		if node.Slots > 0 {
+			texts[i] += fmt.Sprintf(";slots=%d", node.Slots)
+		}
 	}
 	return strings.Join(texts, ",")
 }
 
 func parseNode(text string) (Node, error) {
 	fields := strings.Split(text, ";")
-	var node Node
+	node := Node{Sends: true}
 	var ok bool
 	if node.Name, node.Address, ok = strings.Cut(fields[0], "="); !ok || node.Name == "" {
 		return node, errors.New("it has no name")
@@ -64,12 +74,25 @@ func parseNode(text string) (Node, error) {
 			node.TLS = value
 		case "macaroon":
 			node.Macaroon = value
+		case "send":
+			if value != "yes" && value != "no" {
+				return node, fmt.Errorf("send is %q, not yes or no", value)
+			}
+			node.Sends = value == "yes"
+		case "slots":
+			var err error
+			if node.Slots, err = strconv.Atoi(value); err != nil || node.Slots < 1 {
+				return node, fmt.Errorf("its slots are %q, not a number from 1 on", value)
+			}
 		default:
 			return node, fmt.Errorf("it has an unknown part %q", key)
 		}
 	}
 	if node.TLS == "" || node.Macaroon == "" {
 		return node, errors.New("its certificate (tls) or its macaroon is missing")
+	}
+	if !node.Sends && node.Slots > 0 {
+		return node, errors.New("it has slots for payments and does not send")
 	}
 	return node, nil
 }

@@ -414,6 +414,17 @@ type ItemSubscription struct {
 	UserID int64
 }
 
+type LightningNode struct {
+	Name           string
+	PublicKey      *string
+	OtherKey       *string
+	Draining       bool
+	DisabledReason *string
+	CoolingUntil   *time.Time
+	CoolingReason  string
+	ChangedAt      time.Time
+}
+
 type LockKey struct {
 	Key       string
 	Ticket    *string

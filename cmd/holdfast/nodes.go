@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+type nodesCommand struct {
+	List    nodesList    `cmd:"" default:"1" help:"List the Lightning nodes, which of them payments leave through, and why not through the others."`
+	Drain   nodesDrain   `cmd:"" help:"Give a node no new payments. Those in flight go on."`
+	Undrain nodesUndrain `cmd:"" help:"Give it payments again."`
+	Disable nodesDisable `cmd:"" help:"Drain a node and raise the alarm, with a reason for others to read."`
+	Enable  nodesEnable  `cmd:"" help:"Take that back. Where another node answers under the name: say that it is the right one from now on."`
+}
+
+// shownNode is a row of the list.
+type shownNode struct {
+	Name         string          `json:"name"`
+	Eligible     bool            `json:"eligible"`
+	Reason       pool.Reason     `json:"reason"` // empty if it is
+	Why          string          `json:"why"`
+	InFlight     *int64          `json:"in_flight"` // in all processes; null where the locks are not in PostgreSQL
+	Slots        int             `json:"slots"`
+	Outbound     paidaction.Msat `json:"outbound_msat"`
+	Height       uint32          `json:"height"`
+	Synced       bool            `json:"synced"`
+	Draining     bool            `json:"draining"`
+	Disabled     string          `json:"disabled"`
+	CoolingUntil *time.Time      `json:"cooling_until"`
+	PublicKey    string          `json:"public_key"`
+}
+
+type nodesList struct{}
+
+func (nodesList) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(database *pgxpool.Pool, _ *db.Queries) error {
+		stand, err := health(ctx, e, database)
+		if err != nil {
+			return err
+		}
+		busy, err := slotsInUse(ctx, e, database)
+		if err != nil {
+			return err
+		}
+		list := make([]shownNode, len(stand))
+		for i, s := range stand {
+			list[i] = shownNode{
+				Name: s.Name, Eligible: s.Eligible, Reason: s.Reason, Why: s.Why, Slots: s.Slots, Outbound: s.Outbound,
+				Height: s.Height, Synced: s.Synced, Draining: s.Draining, Disabled: s.Disabled, PublicKey: s.PublicKey,
+			}
+			if busy != nil {
+				list[i].InFlight = new(busy(s))
+			}
+			if !s.CoolingUntil.IsZero() {
+				list[i].CoolingUntil = &s.CoolingUntil
+			}
+		}
+		return printNodes(e, list)
+	})
+}
+
+// health looks once at every node that is configured.
+func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool.Status, error) {
+	s := &service{environment: e}
+	defer s.close()
+	if err := s.dial(ctx); err != nil {
+		return nil, err
+	}
+	members := make([]pool.Member, len(s.clients))
+	for i, client := range s.clients {
+		members[i] = pool.Member{Name: client.Name(), Node: client, Slots: e.config.Slots(e.config.Nodes[i])}
+	}
+	silent := slog.New(slog.DiscardHandler) // the list says it all
+	locker, err := lock.New(lock.NewMemory(0), lock.Settings{Log: silent})
+	if err != nil {
+		return nil, err
+	}
+	defer locker.Close() // of this process alone: nothing is leased here
+	nodes, err := pool.New(pool.Config{Nodes: members, Locker: locker, Register: pool.NewRegister(database, time.Now),
+		Settings: e.config.Sending.Pool(), Log: silent})
+	if err != nil {
+		return nil, err
+	}
+	defer nodes.Close()
+	return nodes.Health(ctx)
+}
+
+// slotsInUse counts the leases of all processes on a node; nil where the locks are not in PostgreSQL.
+func slotsInUse(ctx context.Context, e *environment, database *pgxpool.Pool) (func(pool.Status) int64, error) {
+	if e.config.Lock.Strategy != "postgres" {
+		return nil, nil
+	}
+	held, err := postgres.List(ctx, database, math.MaxInt32, 0)
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]bool{}
+	for _, h := range held {
+		keys[h.Key] = h.Left > 0
+	}
+	return func(s pool.Status) (n int64) {
+		for i := range s.Slots {
+			if key, err := lock.Normalise(pool.Key(s.Name, i)); err == nil && keys[key] {
+				n++
+			}
+		}
+		return n
+	}, nil
+}
+
+func printNodes(e *environment, list []shownNode) error {
+	return e.print(list, func(t *table) {
+		t.row("NODE", "SENDS", "IN FLIGHT", "SLOTS", "OUTBOUND (msat)", "HEIGHT", "WHY NOT")
+		for _, n := range list {
+			sends := "no"
+			if n.Eligible {
+				sends = "yes"
+			}
+			t.row(n.Name, sends, n.InFlight, n.Slots, n.Outbound, n.Height, n.Why)
+		}
+	})
+}
+
+type nodesDrain struct {
+	Name string `arg:"" help:"The node."`
+}
+
+func (c nodesDrain) Run(ctx context.Context, e *environment) error {
+	return pull(ctx, e, "drained", c.Name, "gets no new payments; those in flight go on", (*pool.Register).Drain)
+}
+
+type nodesUndrain struct {
+	Name string `arg:"" help:"The node."`
+}
+
+func (c nodesUndrain) Run(ctx context.Context, e *environment) error {
+	return pull(ctx, e, "undrained", c.Name, "gets payments again", (*pool.Register).Undrain)
+}
+
+type nodesDisable struct {
+	Name   string `arg:"" help:"The node."`
+	Reason string `help:"Why." required:""`
+}
+
+func (c nodesDisable) Run(ctx context.Context, e *environment) error {
+	return pull(ctx, e, "disabled", c.Name, "is disabled", func(r *pool.Register, ctx context.Context, name string) error {
+		return r.Disable(ctx, name, c.Reason)
+	})
+}
+
+type nodesEnable struct {
+	Name string `arg:"" help:"The node."`
+}
+
+func (c nodesEnable) Run(ctx context.Context, e *environment) error {
+	return pull(ctx, e, "enabled", c.Name, "is enabled", (*pool.Register).Enable)
+}
+
+// pull pulls a lever, and says that it did.
+func pull(ctx context.Context, e *environment, done, name, said string, lever func(*pool.Register, context.Context, string) error) error {
+	return withDatabase(ctx, e, func(database *pgxpool.Pool, _ *db.Queries) error {
+		if err := lever(pool.NewRegister(database, time.Now), ctx, name); err != nil {
+			return err
+		}
+		return e.print(map[string]string{done: name}, func(t *table) { t.row("Node " + name + " " + said + ".") })
+	})
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+)
+
+// listNodes is holdfast nodes.
+func listNodes(t *testing.T, env []string) []shownNode {
+	t.Helper()
+	code, out, said := command(t, env, "nodes")
+	var list []shownNode
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	return list
+}
+
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t)
+	_, node := newNode(t)
+	const away = ",away=127.0.0.1:1"
+	_, files, _ := strings.Cut(node, ";")
+	env := settings(database, node+";slots=2"+away+";"+files+";send=no", "HOLDFAST_NODE_PROBE_TIMEOUT=500ms", "HOLDFAST_NODE_MIN_OUTBOUND=0")
+
+	store, err := postgres.Open(t.Context(), postgres.Options{DSN: database.Config().ConnString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locker, err := lock.New(store, lock.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locker.Close()
+	for _, key := range []string{pool.Key("sim", 1), pool.Key("simon", 0), "payer:1"} {
+		if _, err := locker.Acquire(t.Context(), key, lock.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := listNodes(t, env)
+	if len(list) != 2 {
+		t.Fatalf("%+v", list)
+	}
+	if n := list[0]; n.Name != "sim" || !n.Eligible || n.Reason != "" || n.InFlight == nil || *n.InFlight != 1 || n.Slots != 2 || !n.Synced || len(n.PublicKey) != 66 {
+		t.Errorf("%+v", n)
+	}
+	if n := list[1]; n.Name != "away" || n.Eligible || n.Reason != pool.Receives || n.Slots != 0 || n.Synced {
+		t.Errorf("%+v", n)
+	}
+	if n := listNodes(t, append(env, "HOLDFAST_LOCK_STRATEGY=memory"))[0]; n.InFlight != nil {
+		t.Errorf("leases that cannot be seen were counted: %+v", n)
+	}
+
+	for _, c := range []struct {
+		args   []string
+		reason pool.Reason
+	}{
+		{[]string{"drain", "sim"}, pool.Draining}, {[]string{"undrain", "sim"}, ""},
+		{[]string{"disable", "sim", "--reason", "it smokes"}, pool.Disabled}, {[]string{"enable", "sim"}, ""},
+	} {
+		code, out, said := command(t, env, append([]string{"nodes"}, c.args...)...)
+		if want := fmt.Sprintf("%q: %q", c.args[0]+map[bool]string{true: "d", false: "ed"}[strings.HasSuffix(c.args[0], "e")], "sim"); code != exitOK || !strings.Contains(out, want) {
+			t.Errorf("%v: exit code %d\n%s%s", c.args, code, out, said)
+		}
+		if n := listNodes(t, env)[0]; n.Reason != c.reason || n.Eligible != (c.reason == "") || (c.reason == pool.Disabled) != strings.Contains(n.Disabled, "it smokes") {
+			t.Errorf("after %v: %+v", c.args, n)
+		}
+	}
+	for _, lever := range [][]string{{"drain", "mallory"}, {"undrain", "mallory"}, {"enable", "mallory"}, {"disable", "mallory", "--reason", "none"}} {
+		if code, _, said := command(t, env, append([]string{"nodes"}, lever...)...); code != exitFailed || !strings.Contains(said, `There is no node "mallory"`) {
+			t.Errorf("%v: exit code %d\n%s", lever, code, said)
+		}
+	}
+}
+
+func TestNodesForPeople(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := printNodes(&environment{out: &out}, []shownNode{
+		{Name: "alice", Eligible: true, InFlight: new(int64(3)), Slots: 10, Outbound: 5_000_000, Height: 144},
+		{Name: "bob", Why: "it is being drained", Slots: 1, Height: 143, CoolingUntil: new(time.Unix(0, 0))},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"alice  yes    3          10     5000000", "bob    no     -          1", "143     it is being drained"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}

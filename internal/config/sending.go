@@ -1,0 +1,45 @@
+package config
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Sending says how payments leave through the nodes (docs/nodes.md). Its defaults are those of package lightning/pool.
+type Sending struct {
+	Slots           int           `help:"Payments in flight at a node at most, unless HOLDFAST_NODES says otherwise for it. With 1 it is exclusive, and rests after each." default:"10"`
+	Cooldown        time.Duration `help:"How long a node with one slot rests after a payment." default:"5s"`
+	FailureCooldown time.Duration `help:"How long a node rests after a payment failed because of it." default:"20s"`
+	RetryTimeout    time.Duration `help:"Longest wait of a payment for a node." default:"5s"`
+	Jitter          time.Duration `help:"Added to pauses by chance, up to this much." default:"100ms"`
+	MinOutbound     int64         `help:"A node that can send less is not used, in msat." default:"1000000"`
+	Unknowns        int           `help:"A node that does not tell so often in a row what it can send is not used." default:"3"`
+	Probe           time.Duration `help:"Time between two looks at a node." default:"5s"`
+	ProbeTimeout    time.Duration `help:"How long a node may take to answer one." default:"2s"`
+}
+
+// Pool are the settings as the pool of nodes takes them.
+func (s Sending) Pool() pool.Settings {
+	return pool.Settings{
+		Cooldown: s.Cooldown, FailureCooldown: s.FailureCooldown, RetryTimeout: s.RetryTimeout, Jitter: s.Jitter,
+		MinOutbound: paidaction.Msat(s.MinOutbound), Unknowns: s.Unknowns, Probe: s.Probe, ProbeTimeout: s.ProbeTimeout,
+	}
+}
+
+// Slots is how many payments a node may have in flight; 0 if it does not send.
+func (c *Config) Slots(n Node) int {
+	if !n.Sends {
+		return 0
+	}
+	return cmp.Or(n.Slots, c.Sending.Slots)
+}
+
+// check refuses what the pool cannot work with.
+func (s Sending) check(refuse func(when bool, format string, args ...any)) {
+	refuse(s.Slots < 1, "No node could send: set HOLDFAST_NODE_SLOTS to 1 or more, and send=no in HOLDFAST_NODES for nodes that should not.")
+	unfit := s.Pool().Check()
+	refuse(unfit != nil, "Payments cannot leave like this: %w. Look at the settings that begin with HOLDFAST_NODE_.", unfit)
+}

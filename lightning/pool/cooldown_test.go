@@ -1,0 +1,89 @@
+package pool_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+)
+
+// How long a node rests after what, in every process.
+func TestCooldowns(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		slots   int
+		outcome pool.Outcome
+		rest    time.Duration
+	}{
+		"a payment, one slot":                 {1, pool.Done(sat), 5 * time.Second},
+		"a payment, several slots":            {2, pool.Done(sat), 0},
+		"the node's fault, one slot":          {1, pool.NodeFault("NO_ROUTE"), 20 * time.Second},
+		"the node's fault, several slots":     {2, pool.NodeFault("NO_ROUTE"), 20 * time.Second},
+		"the receiver's fault, one slot":      {1, pool.ReceiverFault(), 0},
+		"the receiver's fault, several slots": {2, pool.ReceiverFault(), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			alice := member{"alice", newNode("a", 1000*sat), c.slots}
+			here, there := w.open(briefly(), alice), w.open(briefly(), alice)
+			release(t, here.lease(pool.Need{}), c.outcome)
+			if c.rest > 0 {
+				for range c.slots {
+					here.none(pool.Need{}, pool.Cooling)
+					there.none(pool.Need{}, pool.Cooling)
+				}
+				if s := there.health()["alice"]; s.Eligible || !s.CoolingUntil.Equal(w.now().Add(c.rest)) {
+					t.Errorf("%+v", s)
+				}
+				w.clock.advance(c.rest - time.Millisecond)
+				here.none(pool.Need{}, pool.Cooling)
+				there.none(pool.Need{}, pool.Cooling)
+				w.clock.advance(time.Millisecond)
+			}
+			release(t, there.lease(pool.Need{}), pool.ReceiverFault())
+			release(t, here.lease(pool.Need{}), pool.ReceiverFault())
+		})
+	}
+}
+
+// Of a node with several slots the other leases go on while it rests, and a shorter rest does not cut a longer one.
+func TestACooldownHoldsForTheWholeNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.open(briefly(), member{"alice", newNode("a", 1000*sat), 3})
+	bad, good := p.lease(pool.Need{}), p.lease(pool.Need{})
+	release(t, bad, pool.NodeFault("INSUFFICIENT_BALANCE"))
+	if good.Context().Err() != nil {
+		t.Error("the other lease is over")
+	}
+	w.clock.advance(15 * time.Second)
+	release(t, good, pool.Done(sat))
+	p.none(pool.Need{}, pool.Cooling)
+	w.clock.advance(5 * time.Second)
+	release(t, p.lease(pool.Need{}), pool.Done(0))
+}
+
+// The cooldown is there before the lock goes on: who waited for it in another process does not slip in between.
+func TestNobodySlipsInBetweenReleaseAndCooldown(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, w *world) {
+		alice := member{"alice", newNode("a", 1000*sat), 1}
+		s := quick()
+		s.Cooldown = 300 * time.Millisecond
+		here, there := w.open(s, alice), w.open(s, alice)
+		for range 3 {
+			lease := here.lease(pool.Need{})
+			next := there.leased(pool.Need{})
+			locktest.Eventually(t, "the other process waits for the lock", func() bool { return there.Queued() == 1 })
+			released := time.Now()
+			release(t, lease, pool.Done(0))
+			second := got(t, "the next", next)
+			if rested := time.Since(released); rested < s.Cooldown {
+				t.Errorf("it rested for %v, not for %v", rested, s.Cooldown)
+			}
+			release(t, second, pool.ReceiverFault())
+		}
+	})
+}

@@ -1,0 +1,391 @@
+package pool_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// metric is one value.
+func (p *process) metric(name string, labels ...string) float64 {
+	p.w.Helper()
+	families, err := p.metrics.Gather()
+	if err != nil {
+		p.w.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			has := 0
+			for i, pair := range m.GetLabel() {
+				if i < len(labels) && pair.GetValue() == labels[i] {
+					has++
+				}
+			}
+			if has == len(labels) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return 0
+}
+
+func (p *process) wantMetric(want float64, name string, labels ...string) {
+	p.w.Helper()
+	if got := p.metric(name, labels...); got != want {
+		p.w.Errorf("%s%v is %v, want %v", name, labels, got, want)
+	}
+}
+
+// A payment goes to a node that can send it; what is promised to one payment is not promised to another, and what a payment took is
+// gone.
+func TestAPaymentGoesToANodeThatCanSendIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := briefly()
+	s.Probe = time.Hour
+	p := w.open(s, member{"alice", newNode("a", 2000*sat), 3}, member{"bob", newNode("b", 5000*sat), 3})
+	outbound := func(want paidaction.Msat) {
+		t.Helper()
+		if got := p.health()["bob"].Outbound; got != want {
+			t.Errorf("bob can send %d, want %d", got, want)
+		}
+		p.wantMetric(float64(want), "holdfast_node_outbound_msat", "bob")
+	}
+	for range 20 {
+		lease := p.lease(pool.Need{Amount: 3000 * sat})
+		if lease.Name() != "bob" {
+			t.Fatalf("%s was picked", lease.Name())
+		}
+		outbound(2000 * sat)
+		release(t, lease, pool.ReceiverFault())
+		outbound(5000 * sat)
+	}
+	p.none(pool.Need{Amount: 5001 * sat}, pool.Unfunded)
+	lease := p.lease(pool.Need{Amount: 4000 * sat, Only: "bob"})
+	p.none(pool.Need{Amount: 3000 * sat}, pool.Unfunded)
+	release(t, lease, pool.Done(3500*sat))
+	outbound(1500 * sat)
+	p.none(pool.Need{Amount: 1501 * sat, Only: "bob"}, pool.Unfunded)
+	release(t, p.lease(pool.Need{Amount: 1500 * sat, Only: "bob"}), pool.ReceiverFault())
+}
+
+// After a payment the node is asked again, long before its turn.
+func TestOutboundIsAskedForAfterAPayment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Probe = 10 * time.Second // a look half a second after the release, not in ten
+	alice := newNode("a", 2000*sat)
+	p := w.open(s, member{"alice", alice, 2})
+	lease := p.lease(pool.Need{Amount: 1000 * sat})
+	alice.set(func(n *node) { n.outbound = 1234 * sat })
+	begun := time.Now()
+	release(t, lease, pool.Done(1000*sat))
+	p.eventually("what the node says counts", "alice", func(s pool.Status) bool { return s.Outbound == 1234*sat })
+	if took := time.Since(begun); took > s.Probe/2 {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A node that can send next to nothing, or does not tell what it can send three times, is disabled with an alarm; and enabled again by
+// itself when it can and does.
+func TestANodeIsDisabledAndEnabledByWhatItCanSend(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason    pool.Reason
+		ail, mend func(*node)
+	}{
+		"low":     {pool.Low, func(n *node) { n.outbound = 999 * sat }, func(n *node) { n.outbound = 1000 * sat }},
+		"unknown": {pool.Unknown, func(n *node) { n.shy = errors.New("it is shy") }, func(n *node) { n.shy = nil }},
+		"away":    {pool.Unknown, func(n *node) { n.away = errors.New("it is away") }, func(n *node) { n.away = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			alice := newNode("a", 2000*sat)
+			p := w.open(briefly(), member{"alice", alice, 1}, member{"bob", newNode("b", 1000*sat), 1})
+			p.wantMetric(1, "holdfast_node_eligible", "alice")
+			alice.set(c.ail)
+			p.reason("alice", c.reason)
+			p.wantMetric(0, "holdfast_node_eligible", "alice")
+			p.wantMetric(1, "holdfast_node_disabled", "alice", string(c.reason))
+			p.none(pool.Need{Only: "alice"}, c.reason)
+			lease := p.lease(pool.Need{})
+			if lease.Name() != "bob" {
+				t.Errorf("%s was picked", lease.Name())
+			}
+			alice.set(c.mend)
+			p.reason("alice", "")
+			p.wantMetric(1, "holdfast_node_eligible", "alice")
+			p.wantMetric(0, "holdfast_node_disabled", "alice", string(c.reason))
+			release(t, p.lease(pool.Need{Only: "alice"}), pool.Done(0))
+		})
+	}
+}
+
+// Until the third time the last answer counts.
+func TestAnUnknownAnswerIsOverlookedTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := briefly()
+	s.Unknowns = 1_000_000
+	alice := newNode("a", 2000*sat)
+	p := w.open(s, member{"alice", alice, 2})
+	before := alice.count()
+	alice.set(func(n *node) { n.shy = errors.New("it is shy") })
+	locktest.Eventually(t, "it was asked several times", func() bool { return alice.count() > before+9 })
+	release(t, p.lease(pool.Need{Amount: 2000 * sat}), pool.ReceiverFault())
+}
+
+// spec 01 §1.6: a node behind the chain is given nothing new. Nor is one that does not answer.
+func TestANodeBehindTheChainOrAwayGetsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := briefly()
+	s.Unknowns = 1_000_000 // so that it is not disabled
+	alice := newNode("a", 2000*sat)
+	p := w.open(s, member{"alice", alice, 1}, member{"bob", newNode("b", 2000*sat), 1})
+	for reason, change := range map[pool.Reason]func(n *node, is bool){
+		pool.Unsynced: func(n *node, is bool) { n.behind = is },
+		pool.Silent: func(n *node, is bool) {
+			if n.away = nil; is {
+				n.away = errors.New("it is away")
+			}
+		},
+	} {
+		alice.set(func(n *node) { change(n, true) })
+		p.reason("alice", reason)
+		p.none(pool.Need{Only: "alice"}, reason)
+		lease := p.lease(pool.Need{})
+		if lease.Name() != "bob" {
+			t.Errorf("%s: %s was picked", reason, lease.Name())
+		}
+		release(t, lease, pool.ReceiverFault())
+		alice.set(func(n *node) { change(n, false) })
+		p.reason("alice", "")
+	}
+}
+
+// A node that accepts questions and does not answer holds up nobody: others are leased at once, and it is asked by one alone.
+func TestAHungNodeHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Cooldown = 0
+	alice := newNode("a", 2000*sat)
+	alice.hang = make(chan struct{})
+	p := w.open(s, member{"alice", alice, 5}, member{"bob", newNode("b", 2000*sat), 5})
+	p.reason("alice", pool.Silent)
+	begun := time.Now()
+	done := make(chan result, 50)
+	for range cap(done) {
+		go func() {
+			lease, err := p.Acquire(t.Context(), pool.Need{})
+			if err == nil {
+				err = lease.Release(t.Context(), pool.ReceiverFault())
+			}
+			done <- result{lease, err}
+		}()
+	}
+	for range cap(done) {
+		if lease := got(t, "a lease", done); lease.Name() != "bob" {
+			t.Errorf("%s was picked", lease.Name())
+		}
+	}
+	if took := time.Since(begun); took > s.ProbeTimeout/2 {
+		t.Errorf("50 leases took %v beside a node that hangs", took)
+	}
+	// A wait for the hung node alone is bounded by the retry timeout, not by the node.
+	b := briefly()
+	short := w.open(b, member{"alice", alice, 5})
+	begun = time.Now()
+	short.none(pool.Need{}, pool.Silent)
+	if took := time.Since(begun); took > b.ProbeTimeout {
+		t.Errorf("a refusal took %v", took)
+	}
+	p.reason("alice", pool.Unknown)
+	alice.set(func(n *node) {
+		if n.most > 2 { // one for each of the two pools
+			t.Errorf("%d questions were open at once", n.most)
+		}
+		close(n.hang)
+		n.hang = nil
+	})
+	p.reason("alice", "")
+}
+
+// Draining and disabling hold in every process from the moment the call returns, whatever the process knew before.
+func TestLeversHoldInEveryProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := briefly()
+	s.Probe = time.Hour
+	alice := member{"alice", newNode("a", 2000*sat), 2}
+	here, there := w.open(s, alice), w.open(s, alice)
+	ctx := t.Context()
+	for reason, lever := range map[pool.Reason]struct{ pull, push func() error }{
+		pool.Draining: {func() error { return here.Register.Drain(ctx, "alice") }, func() error { return here.Register.Undrain(ctx, "alice") }},
+		pool.Disabled: {func() error { return here.Register.Disable(ctx, "alice", "it smokes") }, func() error { return here.Register.Enable(ctx, "alice") }},
+	} {
+		running := there.lease(pool.Need{})
+		if err := lever.pull(); err != nil {
+			t.Fatal(err)
+		}
+		there.none(pool.Need{}, reason)
+		here.none(pool.Need{}, reason)
+		if running.Context().Err() != nil {
+			t.Errorf("%s ended a lease", reason)
+		}
+		release(t, running, pool.Done(0))
+		if s := there.health()["alice"]; s.Eligible || s.Reason != reason || s.Draining != (reason == pool.Draining) ||
+			(reason == pool.Disabled) != strings.Contains(s.Why+s.Disabled, "it smokes") {
+			t.Errorf("%s: %+v", reason, s)
+		}
+		there.wantMetric(map[bool]float64{true: 1}[reason == pool.Disabled], "holdfast_node_disabled", "alice", string(pool.Disabled))
+		if err := lever.push(); err != nil {
+			t.Fatal(err)
+		}
+		there.reason("alice", "")
+		release(t, there.lease(pool.Need{}), pool.Done(0))
+		there.wantMetric(0, "holdfast_node_disabled", "alice", string(pool.Disabled))
+		here.reason("alice", "")
+	}
+	for _, err := range []error{here.Register.Drain(ctx, "mallory"), here.Register.Undrain(ctx, "mallory"),
+		here.Register.Disable(ctx, "mallory", "none"), here.Register.Enable(ctx, "mallory")} {
+		if !errors.Is(err, paidaction.Refused(paidaction.CodeNotFound)) {
+			t.Errorf("a lever of no node: %v", err)
+		}
+	}
+}
+
+// spec 05.16e: a node wiped under the same name answers with another key. It gets nothing, in no process, until an operator says
+// that it is the node now.
+func TestANodeWithAnotherKeyIsDisabled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := newNode("02aa", 2000*sat)
+	p := w.open(briefly(), member{"alice", alice, 1})
+	if key := p.health()["alice"].PublicKey; key != "02aa" {
+		t.Errorf("it is known as %q", key)
+	}
+	alice.set(func(n *node) { n.key = "02bb" })
+	p.reason("alice", pool.Stranger)
+	p.none(pool.Need{}, pool.Stranger)
+	p.wantMetric(1, "holdfast_node_disabled", "alice", string(pool.Stranger))
+	if s := p.health()["alice"]; !strings.Contains(s.Disabled, "02bb") || !strings.Contains(s.Disabled, "02aa") || s.PublicKey != "02aa" {
+		t.Errorf("%+v", s)
+	}
+	// A process that starts now knows no other key.
+	fresh := w.open(briefly(), member{"alice", alice, 1})
+	fresh.none(pool.Need{}, pool.Stranger)
+	fresh.Close()
+
+	// The old one comes back: somebody has to look all the same.
+	alice.set(func(n *node) { n.key = "02aa" })
+	p.reason("alice", pool.Disabled)
+	alice.set(func(n *node) { n.key = "02bb" })
+	p.reason("alice", pool.Stranger)
+
+	if err := p.Register.Enable(t.Context(), "alice"); err != nil {
+		t.Fatal(err)
+	}
+	p.reason("alice", "")
+	if key := p.health()["alice"].PublicKey; key != "02bb" {
+		t.Errorf("it is known as %q", key)
+	}
+	release(t, p.lease(pool.Need{}), pool.Done(0))
+	// And only that one.
+	alice.set(func(n *node) { n.key = "02aa" })
+	p.reason("alice", pool.Stranger)
+}
+
+// Nobody is trusted before the register has compared the key.
+func TestWithoutTheRegisterNoKeyIsTrusted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	database := &switched{DBTX: w.db}
+	alice := newNode("02aa", 2000*sat)
+	p := w.openOn(database, w.locker(lock.Settings{}), briefly(), member{"alice", alice, 1})
+	database.off.Store(true)
+	alice.set(func(n *node) { n.key = "02bb" })
+	locktest.Eventually(t, "the node is not trusted", func() bool {
+		_, err := p.Acquire(t.Context(), pool.Need{})
+		var why *pool.NoNodeError
+		return errors.As(err, &why) && why.Reason() == pool.Unasked
+	})
+	database.off.Store(false)
+	p.reason("alice", pool.Stranger)
+}
+
+// A node that only issues invoices is watched, and its key compared, but it gets nothing.
+func TestANodeThatOnlyIssuesIsWatched(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bob := newNode("02bb", 2000*sat)
+	bob.shy = errors.New("its macaroon does not allow the question")
+	p := w.open(briefly(), member{"alice", newNode("02aa", 2000*sat), 1}, member{"bob", bob, 0})
+	if s := p.health()["bob"]; s.Eligible || s.Reason != pool.Receives || s.Height != 100 || !s.Synced {
+		t.Errorf("%+v", s)
+	}
+	for range 10 {
+		lease := p.lease(pool.Need{})
+		if lease.Name() != "alice" {
+			t.Fatalf("%s was picked", lease.Name())
+		}
+		release(t, lease, pool.ReceiverFault())
+	}
+	p.none(pool.Need{Avoid: []string{"alice"}}, pool.Receives)
+	bob.set(func(n *node) { n.key = "02cc" })
+	p.reason("bob", pool.Stranger)
+}
+
+func TestEveryNodeSaysWhyItGetsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	behind := newNode("b", 2000*sat)
+	behind.behind = true
+	p := w.open(briefly(), member{"alice", newNode("a", 1500*sat), 1}, member{"bob", behind, 1}, member{"carol", newNode("c", sat), 1})
+	_, err := p.Acquire(t.Context(), pool.Need{Amount: 2000 * sat, Avoid: []string{"carol"}})
+	var why *pool.NoNodeError
+	if !errors.As(err, &why) || len(why.Nodes) != 3 || why.Reason() != pool.Unfunded {
+		t.Fatal(err)
+	}
+	for i, want := range []pool.Refusal{
+		{Node: "alice", Reason: pool.Unfunded, Detail: "1500000 msat"},
+		{Node: "bob", Reason: pool.Unsynced, Detail: "height 100"},
+		{Node: "carol", Reason: pool.Avoided, Detail: "not wanted"},
+	} {
+		if got := why.Nodes[i]; got.Node != want.Node || got.Reason != want.Reason || !strings.Contains(got.Detail, want.Detail) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if refusal, ok := paidaction.AsRefusal(err); !ok || strings.Contains(refusal.Message, "alice") {
+		t.Errorf("people are told %q", refusal.Message)
+	}
+	p.wantMetric(1, "holdfast_node_refused_total", string(pool.Unfunded))
+	p.wantMetric(1, "holdfast_node_wait_seconds")
+}
+
+func TestLeasesAreCountedByOutcome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := briefly()
+	s.Cooldown, s.FailureCooldown = 0, 0
+	p := w.open(s, member{"alice", newNode("a", 2000*sat), 1})
+	for outcome, o := range map[string]pool.Outcome{"done": pool.Done(0), "node_fault": pool.NodeFault("TIMEOUT"), "receiver_fault": pool.ReceiverFault()} {
+		lease := p.lease(pool.Need{})
+		p.wantMetric(1, "holdfast_node_in_flight", "alice")
+		release(t, lease, o)
+		p.wantMetric(0, "holdfast_node_in_flight", "alice")
+		p.wantMetric(1, "holdfast_node_leases_total", "alice", outcome)
+	}
+}

@@ -1,0 +1,139 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Lease is the right to have one payment in flight at a node. It is safe for concurrent use.
+type Lease struct {
+	pool   *Pool
+	asked  *asking // by which it was got; its context is above that of the lock's lease
+	slot   *slot
+	lock   *lock.Lease
+	amount paidaction.Msat
+	begun  uint64 // in the pool's order
+	over   atomic.Bool
+	ctx    context.Context
+	end    context.CancelCauseFunc
+}
+
+// newLease is called with mu held.
+func (p *Pool) newLease(a *asking, held *lock.Lease, w *waiter) *Lease {
+	ctx, end := context.WithCancelCause(w.ctx)
+	context.AfterFunc(held.Context(), func() { end(context.Cause(held.Context())) })
+	lease := &Lease{pool: p, asked: a, slot: a.slot, lock: held, amount: w.need.Amount, begun: p.tick(), ctx: ctx, end: end}
+	lease.slot.lease = lease
+	lease.slot.member.leases[lease] = true
+	lease.slot.member.promised += lease.amount
+	return lease
+}
+
+// Name is the node's.
+func (s *Lease) Name() string { return s.slot.member.Name }
+
+// Node is the node to pay through.
+func (s *Lease) Node() paidaction.SendingNode { return s.slot.member.Node }
+
+// Fence is higher than that of every earlier lease of the same slot: see [lock.Lease.Fence].
+func (s *Lease) Fence() int64 { return s.lock.Fence() }
+
+// Context ends with that of Acquire, and when the lease is over: with a [*lock.LostError] as its cause if it was lost, with
+// [lock.ErrReleased] if it was released. After a loss another process may use the node; what was sent goes on and is tracked.
+func (s *Lease) Context() context.Context { return s.ctx }
+
+// Outcome is how a lease ended: [Done], [NodeFault] or [ReceiverFault].
+type Outcome struct {
+	kind   string
+	sent   paidaction.Msat
+	reason string
+}
+
+const (
+	done          = "done"
+	nodeFault     = "node_fault"
+	receiverFault = "receiver_fault"
+	lost          = "lost" // a label alone
+)
+
+var unused = Outcome{kind: "unused"}
+
+// Done is a payment that was made, or is on its way, and took so much from the node, its fees included; or none, if it is 0.
+func Done(sent paidaction.Msat) Outcome {
+	return Outcome{kind: done, sent: sent, reason: "it has just sent"}
+}
+
+// NodeFault is a payment that failed because of the node: no route from there, no balance, down. The reason is for operators.
+func NodeFault(reason string) Outcome { return Outcome{kind: nodeFault, reason: reason} }
+
+// ReceiverFault is a payment that failed because of its receiver: another one through the same node may work at once.
+func ReceiverFault() Outcome { return Outcome{kind: receiverFault} }
+
+// Release ends the lease, and the slot goes to the next when the node has rested. It does so also when ctx is over, so that it can be
+// deferred. Errors: a [*lock.LostError] if the lease was lost before, [lock.ErrNotOwner] if it was released before, and what kept the
+// database or the lock from taking note; then the slot comes back by its TTL. It never ends the lease of another.
+func (s *Lease) Release(ctx context.Context, o Outcome) error {
+	if s.over.Swap(true) {
+		return lock.ErrNotOwner
+	}
+	p, m := s.pool, s.slot.member
+	rest := p.rest(m, o)
+	until := p.now().Add(rest)
+	var unwritten error
+	// A node at fault is at fault whoever holds the lease by now; that it has just sent matters to the next holder, who is there
+	// already if the lease was lost.
+	if rest > 0 && (o.kind == nodeFault || s.lock.Err() == nil) {
+		// Before the lock goes on: the next holder reads it.
+		unwritten = p.Register.cool(ctx, m.Name, until, o.reason)
+	} else {
+		rest = 0
+	}
+	err := s.lock.Release(ctx)
+	s.end(context.Cause(s.lock.Context()))
+	s.asked.giveUp()
+	p.released(s, o, rest, until, err)
+	if o.kind == nodeFault {
+		p.log.WarnContext(ctx, "a payment failed because of its node, which rests", "node", m.Name, "reason", o.reason, "until", until)
+	}
+	return errors.Join(err, unwritten)
+}
+
+// rest is how long a node rests after a lease.
+func (p *Pool) rest(m *member, o Outcome) time.Duration {
+	switch {
+	case o.kind == nodeFault:
+		return p.settings.FailureCooldown
+	case o.kind == done && len(m.slots) == 1:
+		return p.settings.Cooldown
+	}
+	return 0
+}
+
+// released takes note of the end of a lease.
+func (p *Pool) released(s *Lease, o Outcome, rest time.Duration, until time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := s.slot.member
+	delete(m.leases, s)
+	if s.slot.lease == s {
+		s.slot.lease = nil
+	}
+	if s.begun > m.asked {
+		m.promised += o.sent - s.amount // the node has not told since what is left
+	}
+	if rest > 0 && until.After(m.cooling) {
+		m.cooling, m.coolingReason = until, o.reason
+	}
+	how := o.kind
+	if errors.Is(err, lock.ErrLost) {
+		how = lost
+	}
+	p.metrics.leases.WithLabelValues(m.Name, how).Inc()
+	token(m.kick)
+	p.arrange()
+}

@@ -1,0 +1,322 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// everywhere runs a test on all strategies.
+func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		test(t, inMemory(t))
+	})
+	shared(t, func(t *testing.T, w *world, _ string) { test(t, w) })
+}
+
+// spec 05.34: "Exclusivity shorter than the lease's validity: a double lease." The seed's ended 5 s after it began. Here it lasts
+// until the release, though the TTL, the lock's longest hold and the cooldown have passed several times.
+func TestExclusivityLastsUntilTheRelease(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, w *world) {
+		alice := member{"alice", newNode("a", 1000*sat), 1}
+		s := quick()
+		s.Cooldown = 50 * time.Millisecond
+		first := w.openOn(w.db, w.locker(lock.Settings{Options: lock.Options{TTL: 200 * time.Millisecond, MaxHold: 200 * time.Millisecond}}), s, alice)
+		lease := first.lease(pool.Need{})
+		s.RetryTimeout = time.Second
+		w.open(s, alice).none(pool.Need{}, pool.Busy)
+		if lease.Context().Err() != nil {
+			t.Errorf("the lease is over: %v", context.Cause(lease.Context()))
+		}
+		release(t, lease, pool.Done(0))
+		if err := lease.Release(t.Context(), pool.Done(0)); !errors.Is(err, lock.ErrNotOwner) {
+			t.Errorf("a second release: %v", err)
+		}
+		if err := context.Cause(lease.Context()); !errors.Is(err, lock.ErrReleased) {
+			t.Errorf("the context of a released lease: %v", err)
+		}
+	})
+}
+
+// However many ask, no slot is leased twice, and fences grow.
+func TestNoSlotIsLeasedTwice(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, w *world) {
+		const slots = 2
+		members := []member{{"alice", newNode("a", 1000*sat), slots}, {"bob", newNode("b", 1000*sat), slots}}
+		processes := []*process{w.open(quick(), members...), w.open(quick(), members...)}
+		inFlight := map[string]*atomic.Int64{"alice": {}, "bob": {}}
+		most := map[string]*atomic.Int64{"alice": {}, "bob": {}}
+		var group sync.WaitGroup
+		for i := range 16 {
+			p := processes[i%len(processes)]
+			group.Go(func() {
+				for range 10 {
+					lease, err := p.Acquire(t.Context(), pool.Need{Amount: sat})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					n := inFlight[lease.Name()].Add(1)
+					if n > slots {
+						t.Errorf("%d payments in flight at %s", n, lease.Name())
+					}
+					for m := most[lease.Name()]; ; {
+						if before := m.Load(); n <= before || m.CompareAndSwap(before, n) {
+							break
+						}
+					}
+					pause(time.Millisecond)
+					inFlight[lease.Name()].Add(-1)
+					release(t, lease, pool.Done(0))
+				}
+			})
+		}
+		group.Wait()
+		for name, m := range most {
+			if m.Load() != slots {
+				t.Errorf("%s had %d payments in flight at most, of %d slots: was there no contention?", name, m.Load(), slots)
+			}
+		}
+	})
+}
+
+// pause is a payment of some length.
+func pause(d time.Duration) {
+	timer := time.NewTimer(d + rand.N(d))
+	defer timer.Stop()
+	<-timer.C
+}
+
+// Slots are places of one node: a lease of one leaves the others, and each has fences of its own that grow.
+func TestANodeHasAsManySlotsAsItMayHavePayments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.open(briefly(), member{"alice", newNode("a", 1000*sat), 3})
+	var leases []*pool.Lease
+	for range 3 {
+		leases = append(leases, p.lease(pool.Need{}))
+	}
+	p.none(pool.Need{}, pool.Busy)
+	if s := p.health()["alice"]; s.InFlight != 3 || s.Slots != 3 || !s.Eligible {
+		t.Errorf("%+v", s)
+	}
+	release(t, leases[1], pool.Done(0))
+	again := p.lease(pool.Need{})
+	if again.Fence() <= leases[1].Fence() {
+		t.Errorf("fence %d after %d", again.Fence(), leases[1].Fence())
+	}
+}
+
+// Who waits is served in the order of asking, as far as a node can serve it.
+func TestFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Cooldown = 0
+	p := w.open(s, member{"alice", newNode("a", 1000*sat), 1}, member{"bob", newNode("b", 5000*sat), 1})
+	alice, bob := p.lease(pool.Need{Only: "alice"}), p.lease(pool.Need{Only: "bob"})
+	var waits []<-chan result
+	for i, need := range []pool.Need{{Amount: 2000 * sat}, {Only: "alice"}, {}} {
+		waits = append(waits, p.leased(need))
+		locktest.Eventually(t, "another one waits", func() bool { return p.Waiting() == i+1 })
+	}
+	release(t, alice, pool.Done(0))
+	only := got(t, "the one that wants alice: the first needs more than she has", waits[1])
+	release(t, bob, pool.Done(0))
+	large := got(t, "the first", waits[0])
+	release(t, only, pool.Done(0))
+	last := got(t, "the last", waits[2])
+	if only.Name() != "alice" || large.Name() != "bob" || last.Name() != "alice" {
+		t.Errorf("%s, %s, %s", only.Name(), large.Name(), last.Name())
+	}
+}
+
+// Chance picks the node: with the same seed the same, over many leases each about as often.
+func TestTheChoiceIsSpread(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	pick := func() (picked []string) {
+		w := newWorld(t)
+		s := quick()
+		s.Cooldown = 0
+		s.Probe = time.Hour // looks would not disturb, but nothing else is to happen
+		p := w.open(s, member{"alice", newNode("a", 1000*sat), 1}, member{"bob", newNode("b", 1000*sat), 5}, member{"carol", newNode("c", 1000*sat), 1})
+		for range n {
+			lease := p.lease(pool.Need{})
+			picked = append(picked, lease.Name())
+			release(t, lease, pool.Done(0))
+		}
+		return picked
+	}
+	picked, count := pick(), map[string]int{}
+	for _, name := range picked {
+		count[name]++
+	}
+	// Five standard deviations; slots are no weights.
+	for _, name := range []string{"alice", "bob", "carol"} {
+		if count[name] < n/3-41 || count[name] > n/3+41 {
+			t.Errorf("%s was picked %d times of %d", name, count[name], n)
+		}
+	}
+	if again := pick(); fmt.Sprint(again) != fmt.Sprint(picked) {
+		t.Error("the same seed picks others")
+	}
+}
+
+// A wait that is given up just when the lease comes leaves nothing leased.
+func TestGivingUpRacesWithTheLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Cooldown = 0
+	p := w.open(s, member{"alice", newNode("a", 1000*sat), 1})
+	for range 300 {
+		held := p.lease(pool.Need{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan result, 1)
+		go func() {
+			lease, err := p.Acquire(ctx, pool.Need{})
+			done <- result{lease, err}
+		}()
+		go cancel()
+		release(t, held, pool.Done(0))
+		r := locktest.Wait(t, "the end of the wait", done)
+		switch {
+		case r.err == nil:
+			release(t, r.lease, pool.Done(0))
+		case !errors.Is(r.err, context.Canceled):
+			t.Fatal(r.err)
+		}
+	}
+	release(t, p.lease(pool.Need{}), pool.Done(0))
+	p.eventually("nothing is leased", "alice", func(s pool.Status) bool { return s.InFlight == 0 })
+}
+
+// The lease's context ends with that of Acquire, and the lease can be released then.
+func TestTheContextOfALease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.open(briefly(), member{"alice", newNode("a", 1000*sat), 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	lease, err := p.Acquire(ctx, pool.Need{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	locktest.Wait(t, "the end of the context", lease.Context().Done())
+	p.none(pool.Need{}, pool.Busy)
+	if err := lease.Release(ctx, pool.ReceiverFault()); err != nil {
+		t.Error(err)
+	}
+	release(t, p.lease(pool.Need{}), pool.ReceiverFault())
+}
+
+// While the lock or the database is away nobody gets a node: spec 04 §4.1, closed.
+func TestWithoutTheLockNobodyGetsANode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	away := locktest.Open(t, locktest.Strategy{Open: openPostgres("postgres://127.0.0.1:1/none")}, lock.Settings{})
+	broken := &switched{DBTX: w.db}
+	for name, p := range map[string]*process{
+		"the lock":     w.openOn(w.db, away, quick(), alice),
+		"the database": w.openOn(broken, w.locker(lock.Settings{}), quick(), alice),
+	} {
+		broken.off.Store(name == "the database")
+		for range 2 {
+			if _, err := p.Acquire(t.Context(), pool.Need{}); !errors.Is(err, paidaction.Refused(paidaction.CodeTryAgain)) {
+				t.Errorf("without %s: %v", name, err)
+			}
+		}
+	}
+	broken.off.Store(false)
+	lease := w.open(quick(), alice).lease(pool.Need{})
+	release(t, lease, pool.Done(0))
+}
+
+func TestAClosedPool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	p := w.open(quick(), alice)
+	lease := p.lease(pool.Need{})
+	waits := p.leased(pool.Need{})
+	locktest.Eventually(t, "the other one waits", func() bool { return p.Waiting() == 1 })
+	p.Close()
+	if r := locktest.Wait(t, "the end of the wait", waits); !errors.Is(r.err, pool.ErrClosed) {
+		t.Errorf("the wait: %v", r.err)
+	}
+	if _, err := p.Acquire(t.Context(), pool.Need{}); !errors.Is(err, pool.ErrClosed) {
+		t.Errorf("an acquisition: %v", err)
+	}
+	release(t, lease, pool.ReceiverFault())
+	release(t, w.open(quick(), alice).lease(pool.Need{}), pool.Done(0))
+}
+
+// Not parallel: it counts goroutines.
+func TestNothingIsLeftBehind(t *testing.T) {
+	w := newWorld(t)
+	locktest.Leaks(t)
+	alice := newNode("a", 1000*sat)
+	p := w.open(briefly(), member{"alice", alice, 1}, member{"bob", newNode("b", 1000*sat), 2})
+	lease := p.lease(pool.Need{Only: "alice"})
+	p.none(pool.Need{Only: "alice"}, pool.Busy)
+	release(t, lease, pool.NodeFault("NO_ROUTE"))
+	p.none(pool.Need{Only: "alice"}, pool.Cooling)
+}
+
+func TestWhatCannotBeAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.open(quick(), member{"alice", newNode("a", 1000*sat), 1}, member{"bob", newNode("b", 1000*sat), 0})
+	for name, c := range map[string]struct {
+		need pool.Need
+		code paidaction.Code
+	}{
+		"a node of which nobody knows": {pool.Need{Only: "mallory"}, paidaction.CodeLightningUnavailable},
+		"a negative amount":            {pool.Need{Amount: -1}, paidaction.CodeInvalidAmount},
+		"a node that only issues":      {pool.Need{Only: "bob"}, paidaction.CodeLightningUnavailable},
+		"no node at all":               {pool.Need{Avoid: []string{"alice"}}, paidaction.CodeLightningUnavailable},
+	} {
+		begun := time.Now()
+		if _, err := p.Acquire(t.Context(), c.need); !errors.Is(err, paidaction.Refused(c.code)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(begun); took > quick().RetryTimeout/2 {
+			t.Errorf("%s: it took %v, though no wait could help", name, took)
+		}
+	}
+}
+
+func TestPoolsThatCannotWork(t *testing.T) {
+	t.Parallel()
+	locker := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return lock.NewMemory(0), nil }}, lock.Settings{})
+	for name, change := range map[string]func(*pool.Config){
+		"two names that are one key": func(c *pool.Config) { c.Nodes = []pool.Member{{Name: "Alice"}, {Name: "alice"}} },
+		"a name that is no key":      func(c *pool.Config) { c.Nodes = []pool.Member{{Name: "al ice"}} },
+		"no wait":                    func(c *pool.Config) { c.Settings.RetryTimeout = 0 },
+		"a negative cooldown":        func(c *pool.Config) { c.Settings.Cooldown = -1 },
+		"no unknowns":                func(c *pool.Config) { c.Settings.Unknowns = 0 },
+		"no probe":                   func(c *pool.Config) { c.Settings.Probe = 0 },
+	} {
+		c := pool.Config{Locker: locker, Register: pool.NewRegister(nil, time.Now), Settings: pool.DefaultSettings()}
+		change(&c)
+		if p, err := pool.New(c); err == nil {
+			p.Close()
+			t.Errorf("%s: it was made", name)
+		}
+	}
+}

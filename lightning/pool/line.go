@@ -1,0 +1,241 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Who waits for a node waits in the line of this process. The process asks the lock on behalf of all of them: at most once for
+// each slot at a time, however many wait and however long. First it tries slots that may be free, without waiting, one for each who
+// waits; where all are taken it takes a place in the queue of each, and is woken when it has got one. So order over processes is
+// the lock's, and a wait costs nothing (spec 05.35).
+
+// waiter is one who waits for a node.
+type waiter struct {
+	ctx   context.Context
+	need  Need
+	given chan grant // receives once
+}
+
+// grant is how a wait ends: with a lease or an error.
+type grant struct {
+	lease *Lease
+	err   error
+}
+
+// slot is a place at a node for one payment in flight: one key of the lock. The pool's mu guards what changes.
+type slot struct {
+	member *member
+	key    string
+	lease  *Lease  // of this process
+	taken  bool    // by another one, as the lock said when it was tried
+	asking *asking // nil: the lock is not asked for it
+}
+
+// asking is a question to the lock for one slot.
+type asking struct {
+	slot   *slot
+	wait   bool // for its turn; else the slot now, or not at all
+	ctx    context.Context
+	giveUp context.CancelFunc
+}
+
+// Key is the key of the lock for one slot of a node.
+func Key(node string, slot int) string { return fmt.Sprintf("node:%s:%d", node, slot) }
+
+// arrange does what the state of the line and of the nodes calls for. It is called with mu held, whenever either has changed.
+func (p *Pool) arrange() {
+	now := p.now()
+	for _, s := range p.slots {
+		if !p.wanted(s.member, now) {
+			s.taken = false // by when it is wanted again, this is long ago
+			if s.asking != nil {
+				s.asking.giveUp()
+			}
+		}
+	}
+	for _, w := range p.waiting {
+		switch free, taken := p.candidates(w.need, now); {
+		case len(free) > 0 && p.trying < len(p.waiting):
+			of := free[p.random.IntN(len(free))]
+			p.ask(of[p.random.IntN(len(of))], false)
+		case len(free) == 0 && p.trying == 0:
+			for _, s := range taken {
+				p.ask(s, true)
+			}
+		}
+	}
+	p.wakeAtNextCooled(now)
+	p.show(now)
+}
+
+// wanted says whether somebody waits whom the node could serve.
+func (p *Pool) wanted(m *member, now time.Time) bool {
+	return slices.ContainsFunc(p.waiting, func(w *waiter) bool { return p.fits(m, w.need, now) })
+}
+
+func (p *Pool) fits(m *member, need Need, now time.Time) bool {
+	return (need.Only == "" || need.Only == m.Name) && m.refusal(need, &p.settings, now) == ""
+}
+
+// candidates are the slots that could serve the need and are not asked for: those that may be free, by node, and those that are
+// taken.
+func (p *Pool) candidates(need Need, now time.Time) (free [][]*slot, taken []*slot) {
+	for _, m := range p.members {
+		if !p.fits(m, need, now) {
+			continue
+		}
+		var here []*slot
+		for _, s := range m.slots {
+			switch {
+			case s.asking != nil:
+			case s.taken || s.lease != nil:
+				taken = append(taken, s)
+			default:
+				here = append(here, s)
+			}
+		}
+		if len(here) > 0 {
+			free = append(free, here)
+		}
+	}
+	return free, taken
+}
+
+// ask asks the lock for a slot in the background, and gives it to the first whom it serves. Called with mu held.
+func (p *Pool) ask(s *slot, wait bool) {
+	a := &asking{slot: s, wait: wait}
+	a.ctx, a.giveUp = context.WithCancel(context.Background())
+	s.asking = a
+	if !wait {
+		p.trying++
+	}
+	p.background.Go(func() {
+		held, record, err := p.obtain(a)
+		if err == nil {
+			if p.deliver(a, held, record) {
+				return
+			}
+			_ = held.Release(a.ctx) // nobody wants it any more; what cannot be given back ends by its TTL
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asked(a)
+		s.taken = errors.Is(err, lock.ErrBusy)
+		if err != nil && !s.taken && a.ctx.Err() == nil {
+			p.turnAway(s.member, err)
+		}
+		a.giveUp()
+		p.arrange()
+	})
+}
+
+// asked takes note that a question is answered. Called with mu held.
+func (p *Pool) asked(a *asking) {
+	a.slot.asking, a.slot.taken = nil, false
+	if !a.wait {
+		p.trying--
+	}
+}
+
+// obtain gets the lock of a slot, and reads what the register says of the node since: it has it from the last holder for how long
+// the node rests, and from operators whether it may be used.
+func (p *Pool) obtain(a *asking) (*lock.Lease, db.LightningNode, error) {
+	acquire := p.locker.TryAcquire
+	if a.wait {
+		acquire = p.locker.Acquire
+	}
+	// How long a payment takes is the payment's own to bound: a lease that ended before it would let a second one in.
+	held, err := acquire(a.ctx, a.slot.key, lock.Options{MaxWait: lock.Unlimited, MaxHold: lock.Unlimited})
+	if err != nil {
+		return nil, db.LightningNode{}, err
+	}
+	record, err := p.Register.read(a.ctx, a.slot.member.Name)
+	if err != nil {
+		return nil, record, errors.Join(err, held.Release(a.ctx))
+	}
+	return held, record, nil
+}
+
+// deliver gives a slot whose lock was got to the first in the line whom it serves. It returns false if there is none.
+func (p *Pool) deliver(a *asking, held *lock.Lease, record db.LightningNode) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := a.slot.member
+	m.remember(record)
+	now := p.now()
+	at := slices.IndexFunc(p.waiting, func(w *waiter) bool { return p.fits(m, w.need, now) })
+	if at < 0 || a.ctx.Err() != nil {
+		return false
+	}
+	w := p.waiting[at]
+	p.waiting = slices.Delete(p.waiting, at, at+1)
+	p.asked(a)
+	lease := p.newLease(a, held, w)
+	p.arrange()
+	w.given <- grant{lease: lease}
+	return true
+}
+
+// turnAway ends the wait of all whom the node could have served: the lock or the register is away, so nobody may be let through.
+// Called with mu held.
+func (p *Pool) turnAway(m *member, err error) {
+	now := p.now()
+	p.waiting = slices.DeleteFunc(p.waiting, func(w *waiter) bool {
+		if !p.fits(m, w.need, now) {
+			return false
+		}
+		w.given <- grant{err: unavailable(err)}
+		return true
+	})
+}
+
+func unavailable(err error) error {
+	return paidaction.Errorf(paidaction.CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.").Because(err)
+}
+
+// leave ends a wait, and returns how: a lease may come at this very moment.
+func (p *Pool) leave(w *waiter) grant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case ended := <-w.given:
+		return ended
+	default:
+	}
+	p.waiting = slices.DeleteFunc(p.waiting, func(other *waiter) bool { return other == w })
+	p.arrange()
+	return grant{err: p.none(w.need)}
+}
+
+// wakeAtNextCooled lets the line go on when the next node has rested. Called with mu held.
+func (p *Pool) wakeAtNextCooled(now time.Time) {
+	if p.wake != nil {
+		p.wake.Stop()
+		p.wake = nil
+	}
+	if len(p.waiting) == 0 {
+		return
+	}
+	var next time.Duration
+	for _, m := range p.members {
+		if left := m.cooling.Sub(now); left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	if next > 0 {
+		p.wake = time.AfterFunc(next+cmp.Or(p.jitter(), time.Millisecond), func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.arrange()
+		})
+	}
+}

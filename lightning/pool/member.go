@@ -1,0 +1,161 @@
+package pool
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Member is a node of the pool.
+type Member struct {
+	Name  string // under which rows remember it
+	Node  paidaction.SendingNode
+	Slots int // payments in flight at most; 0: it is watched, and gets none
+}
+
+// member is a node and what this process knows of it. The pool's mu guards what changes.
+type member struct {
+	Member
+	slots  []*slot
+	kick   chan struct{} // holds a token when it should be looked at soon
+	looked chan struct{} // closed after the first look
+
+	asked  uint64 // when the last look began, in the pool's order
+	silent error  // why it did not answer then
+	chain  paidaction.Chain
+
+	met    bool // the register has compared its key
+	record db.LightningNode
+
+	measured    bool            // it has told what it can send
+	outbound    paidaction.Msat // when it told that last
+	promised    paidaction.Msat // of it, to payments since
+	unknowns    int             // looks in a row in which it did not tell
+	lastUnknown error
+
+	cooling       time.Time // it rests until then
+	coolingReason string
+
+	leases map[*Lease]bool
+	alarm  Reason // the last one that was told of
+}
+
+// answer is what a node says in one look.
+type answer struct {
+	key      string
+	chain    paidaction.Chain
+	outbound paidaction.Msat
+	silent   error // it did not answer
+	unknown  error // it did not tell what it can send
+}
+
+// ask asks the node everything.
+func (m *member) ask(ctx context.Context) (a answer) {
+	if a.chain, a.silent = m.Node.Chain(ctx); a.silent == nil {
+		a.key, a.silent = m.Node.PublicKey(ctx)
+	}
+	a.unknown = a.silent
+	if a.silent == nil && m.Slots > 0 {
+		a.outbound, a.unknown = m.Node.Sendable(ctx)
+	}
+	return a
+}
+
+// watch looks at the node from time to time, and soon after it is kicked, until ctx ends. Nobody else asks it, and nobody waits for
+// its answer: one that hangs holds up this goroutine alone.
+func (p *Pool) watch(ctx context.Context, m *member) {
+	p.look(ctx, m)
+	close(m.looked)
+	for p.pause(ctx, m) {
+		p.look(ctx, m)
+	}
+}
+
+// pause waits until it is time to look again. It returns false when ctx has ended.
+func (p *Pool) pause(ctx context.Context, m *member) bool {
+	soonest := time.NewTimer(p.settings.Probe / 20)
+	defer soonest.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-soonest.C: // however often it is kicked
+	}
+	latest := time.NewTimer(p.settings.Probe - p.settings.Probe/20 + p.jitter())
+	defer latest.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-latest.C:
+	case <-m.kick:
+	}
+	return true
+}
+
+// look asks the node and the register, and lets payments go on that waited for what they say.
+func (p *Pool) look(ctx context.Context, m *member) {
+	p.mu.Lock()
+	begun := p.tick()
+	p.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, p.settings.ProbeTimeout)
+	said := m.ask(limited)
+	cancel()
+	if ctx.Err() != nil {
+		return // the pool is closed: that says nothing about the node
+	}
+	record, err := p.Register.meet(ctx, m.Name, said.key)
+	if err != nil {
+		p.log.WarnContext(ctx, "it is not known what other processes and operators say of a node", "node", m.Name, "error", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.learn(said, begun)
+	switch {
+	case err == nil:
+		m.met = true
+		m.remember(record)
+	case said.key != "" && said.key != last(m.record):
+		m.met = false // it may be another node, and nobody has compared
+	}
+	p.arrange()
+}
+
+// learn notes what the node said in the look that began then. Called with the pool's mu held, as the next.
+func (m *member) learn(a answer, begun uint64) {
+	m.asked, m.silent, m.chain = begun, a.silent, a.chain
+	if a.unknown != nil {
+		m.unknowns++
+		m.lastUnknown = a.unknown
+		return
+	}
+	m.unknowns, m.lastUnknown, m.measured = 0, nil, true
+	m.outbound, m.promised = a.outbound, 0
+	for lease := range m.leases {
+		if lease.begun > begun {
+			m.promised += lease.amount // the node may not have known of it when it was asked
+		}
+	}
+}
+
+// remember notes what the register says.
+func (m *member) remember(record db.LightningNode) {
+	m.record = record
+	if record.CoolingUntil != nil && record.CoolingUntil.After(m.cooling) {
+		m.cooling, m.coolingReason = *record.CoolingUntil, record.CoolingReason
+	}
+}
+
+// jitter is a pause by chance.
+func (p *Pool) jitter() time.Duration {
+	return time.Duration(rand.Float64() * float64(p.settings.Jitter))
+}
+
+// token leaves a token, if there is none yet.
+func token(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,236 @@
+// Package pool hands out the nodes that payments leave through. Who leases a node has one of its slots alone, over all processes that
+// share the lock's store, until the release; then the node rests. Which node it is, chance decides, among those that can take the
+// payment now. docs/nodes.md says what is promised.
+//
+// A lease spreads payments and keeps a node from more of them than it should have. It is never the reason why nothing is paid
+// twice: that is the database's (spec 01 §1.6).
+//
+//	lease, err := nodes.Acquire(ctx, pool.Need{Amount: amount + feeLimit})
+//	if err != nil { return err }
+//	outcome := pay(lease.Context(), lease.Node())
+//	return lease.Release(ctx, outcome)
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Config is what a Pool is made of. Nodes, Locker and Register are needed, the rest has defaults.
+type Config struct {
+	Nodes    []Member
+	Locker   *lock.Locker // over which processes leases are exclusive is its store's to say
+	Register *Register
+	Settings Settings
+	Random   rand.Source  // default: seeded by chance
+	Log      *slog.Logger // default slog.Default()
+	Metrics  *Metrics     // default: not registered anywhere
+}
+
+// Pool is safe for concurrent use.
+type Pool struct {
+	Register *Register
+	locker   *lock.Locker
+	settings Settings
+	log      *slog.Logger
+	metrics  *Metrics
+	now      func() time.Time
+
+	stop       context.CancelFunc
+	background sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	order   uint64 // of looks and leases
+	random  *rand.Rand
+	members []*member
+	slots   []*slot // of all of them
+	waiting []*waiter
+	trying  int // slots that the lock is asked for without waiting
+	wake    *time.Timer
+}
+
+// New makes a pool and begins to look at its nodes. It refuses settings that cannot work, and names that the lock cannot tell
+// apart. It must be closed before the Locker is.
+func New(c Config) (*Pool, error) {
+	if err := c.Settings.Check(); err != nil {
+		return nil, err
+	}
+	if c.Random == nil {
+		c.Random = rand.NewPCG(rand.Uint64(), rand.Uint64())
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics(nil)
+	}
+	p := &Pool{
+		Register: c.Register, locker: c.Locker, settings: c.Settings, log: c.Log, metrics: c.Metrics, now: c.Register.now,
+		random: rand.New(c.Random),
+	}
+	keys := map[string]bool{}
+	for _, n := range c.Nodes {
+		key, err := lock.Normalise(Key(n.Name, 0))
+		if err != nil {
+			return nil, fmt.Errorf("lightning node %q: %w", n.Name, err)
+		}
+		if keys[key] {
+			return nil, fmt.Errorf("two lightning nodes are named %q, but for capitals: give each a name of its own", n.Name)
+		}
+		keys[key] = true
+		p.add(n)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	for _, m := range p.members {
+		p.background.Go(func() { p.watch(ctx, m) })
+	}
+	return p, nil
+}
+
+func (p *Pool) add(n Member) {
+	m := &member{Member: n, kick: make(chan struct{}, 1), looked: make(chan struct{}), leases: map[*Lease]bool{}}
+	for i := range n.Slots {
+		m.slots = append(m.slots, &slot{member: m, key: Key(n.Name, i)})
+	}
+	p.members = append(p.members, m)
+	p.slots = append(p.slots, m.slots...)
+}
+
+// Need is what a payment needs of a node.
+type Need struct {
+	Amount paidaction.Msat // what it may take from the node, the fee limit included
+	Only   string          // this node and no other; empty: any
+	Avoid  []string        // not these
+}
+
+// errWaited ends a wait that has lasted for the retry timeout.
+var errWaited = errors.New("waited for the retry timeout")
+
+// Acquire waits for a node that can take the payment and has a slot free, for the retry timeout at most, and leases it. The
+// lease's context ends with ctx. The first to ask is served first, as far as a node can serve it.
+//
+// Errors: LIGHTNING_UNAVAILABLE, with [ErrNoNode] and the reasons as its cause, or where no such node is configured; TRY_AGAIN where
+// the lock or the database is away: then nobody gets a node; what ctx ended with; [ErrClosed].
+func (p *Pool) Acquire(ctx context.Context, need Need) (*Lease, error) {
+	if need.Amount < 0 {
+		return nil, paidaction.Errorf(paidaction.CodeInvalidAmount, "The amount cannot be negative.")
+	}
+	begun := time.Now()
+	lease, err := p.acquire(ctx, need)
+	p.metrics.wait.Observe(time.Since(begun).Seconds())
+	if none := (*NoNodeError)(nil); errors.As(err, &none) {
+		p.metrics.refused.WithLabelValues(string(none.Reason())).Inc()
+	}
+	return lease, err
+}
+
+func (p *Pool) acquire(ctx context.Context, need Need) (*Lease, error) {
+	w := &waiter{ctx: ctx, need: need, given: make(chan grant, 1)}
+	if err := p.join(w); err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, p.settings.RetryTimeout, errWaited)
+	defer cancel()
+	select {
+	case g := <-w.given:
+		return g.lease, g.err
+	case <-waiting.Done():
+	}
+	g := p.leave(w)
+	if ctx.Err() == nil {
+		return g.lease, g.err
+	}
+	if g.lease != nil {
+		return nil, errors.Join(context.Cause(ctx), g.lease.Release(ctx, unused))
+	}
+	return nil, context.Cause(ctx)
+}
+
+// join puts a waiter at the end of the line. Whom no node here could ever serve is refused at once.
+func (p *Pool) join(w *waiter) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return ErrClosed
+	}
+	asked := p.askedFor(w.need)
+	if len(asked) == 0 && w.need.Only != "" {
+		return paidaction.Errorf(paidaction.CodeLightningUnavailable, "The Lightning node of this payment is not configured.").
+			Because(fmt.Errorf("lightning node %q", w.need.Only))
+	}
+	now := p.now()
+	hope, fit := false, false
+	for _, m := range asked {
+		r := m.refusal(w.need, &p.settings, now)
+		hope = hope || r != Receives && r != Avoided
+		fit = fit || r == "" || r == Cooling
+	}
+	if !hope {
+		return p.none(w.need)
+	}
+	if !fit {
+		for _, m := range asked {
+			token(m.kick) // what was true at the last look may have changed
+		}
+	}
+	p.waiting = append(p.waiting, w)
+	p.arrange()
+	return nil
+}
+
+// askedFor are the nodes that a need names. Called with mu held.
+func (p *Pool) askedFor(need Need) []*member {
+	if need.Only == "" {
+		return p.members
+	}
+	at := slices.IndexFunc(p.members, func(m *member) bool { return m.Name == need.Only })
+	if at < 0 {
+		return nil
+	}
+	return p.members[at : at+1]
+}
+
+// none is the refusal where no node could be leased. Called with mu held.
+func (p *Pool) none(need Need) error {
+	now := p.now()
+	why := &NoNodeError{}
+	for _, m := range p.askedFor(need) {
+		r := m.refusal(need, &p.settings, now)
+		if r == "" {
+			r = Busy
+		}
+		why.Nodes = append(why.Nodes, Refusal{Node: m.Name, Reason: r, Detail: m.detail(r)})
+	}
+	return paidaction.Errorf(paidaction.CodeLightningUnavailable, "No Lightning node can send this payment now. Try again later.").Because(why)
+}
+
+// tick is the next moment in the pool's own order of events. Called with mu held.
+func (p *Pool) tick() uint64 {
+	p.order++
+	return p.order
+}
+
+// Close gives up all waits with [ErrClosed], and the looks at nodes. Leases that are out stay and can be released.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, w := range p.waiting {
+		w.given <- grant{err: ErrClosed}
+	}
+	p.waiting = nil
+	p.arrange()
+	p.mu.Unlock()
+	p.stop()
+	p.background.Wait()
+}

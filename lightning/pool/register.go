@@ -1,0 +1,123 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Register is what all processes know of nodes: who they are, what an operator decided about them, until when they rest. It is
+// the table lightning_node. A node is in it from the first look at it on.
+type Register struct {
+	q   *db.Queries
+	now func() time.Time
+}
+
+// NewRegister makes a Register on the database. now is the clock that cooldowns end by.
+func NewRegister(database db.DBTX, now func() time.Time) *Register {
+	return &Register{q: db.New(database), now: now}
+}
+
+// databaseTimeout bounds one call of the register.
+const databaseTimeout = 5 * time.Second
+
+// Drain lets a node run empty: from the moment this returns no process gives it a new payment. Those in flight go on.
+func (r *Register) Drain(ctx context.Context, name string) error {
+	return changed(name)(r.q.DrainNode(ctx, db.DrainNodeParams{Name: name, Draining: true, At: r.now()}))
+}
+
+// Undrain takes Drain back.
+func (r *Register) Undrain(ctx context.Context, name string) error {
+	return changed(name)(r.q.DrainNode(ctx, db.DrainNodeParams{Name: name, At: r.now()}))
+}
+
+// Disable is Drain for a reason that people should look into: it raises the alarm.
+func (r *Register) Disable(ctx context.Context, name, reason string) error {
+	return changed(name)(r.q.DisableNode(ctx, db.DisableNodeParams{Name: name, Reason: reason, At: r.now()}))
+}
+
+// Enable takes Disable back. Of a node that was disabled because another one answers under its name it says that this is the
+// node from now on: its payments may be unknown to that one, so nothing that the old one was given counts as failed (spec 01 §1.6).
+func (r *Register) Enable(ctx context.Context, name string) error {
+	return changed(name)(r.q.EnableNode(ctx, db.EnableNodeParams{Name: name, At: r.now()}))
+}
+
+func changed(name string) func(rows int64, err error) error {
+	return func(rows int64, err error) error {
+		if err == nil && rows == 0 {
+			return paidaction.Errorf(paidaction.CodeNotFound, "There is no node %q: holdfast nodes lists them.", name)
+		}
+		return err
+	}
+}
+
+// read is what is known of a node now.
+func (r *Register) read(ctx context.Context, name string) (db.LightningNode, error) {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	record, err := r.q.GetNode(ctx, name)
+	if err != nil {
+		return record, fmt.Errorf("read what is known of node %s: %w", name, err)
+	}
+	return record, nil
+}
+
+// meet is read, after a node was asked who it is: key is its answer, empty if there was none. It writes only what is new.
+func (r *Register) meet(ctx context.Context, name, key string) (db.LightningNode, error) {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	record, err := r.read(ctx, name)
+	missing := errors.Is(err, pgx.ErrNoRows)
+	if err != nil && !missing {
+		return record, err
+	}
+	if !missing && (key == "" || key == last(record)) {
+		return record, nil
+	}
+	arg := db.MeetNodeParams{Name: name, At: r.now()}
+	if key != "" {
+		arg.PublicKey = &key
+	}
+	if record, err = r.q.MeetNode(ctx, arg); err != nil {
+		return record, fmt.Errorf("write down who node %s is: %w", name, err)
+	}
+	return record, nil
+}
+
+// last is the key that the node answered with last.
+func last(record db.LightningNode) string {
+	switch {
+	case record.OtherKey != nil:
+		return *record.OtherKey
+	case record.PublicKey != nil:
+		return *record.PublicKey
+	}
+	return ""
+}
+
+// cool lets a node rest until then. It does so also when ctx is over.
+func (r *Register) cool(ctx context.Context, name string, until time.Time, reason string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTimeout)
+	defer cancel()
+	if err := r.q.CoolNode(ctx, db.CoolNodeParams{Name: name, Until: until, Reason: reason}); err != nil {
+		return fmt.Errorf("write down that node %s rests: %w", name, err)
+	}
+	return nil
+}
+
+// list is everything that is known.
+func (r *Register) list(ctx context.Context) ([]db.LightningNode, error) {
+	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+	defer cancel()
+	all, err := r.q.ListNodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read what is known of the nodes: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,184 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+)
+
+// counted is a store of locks that counts what it is asked.
+type counted struct {
+	lock.Store
+	enters, looks, beats, others atomic.Int64
+}
+
+func (c *counted) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
+	c.enters.Add(1)
+	return c.Store.Enter(ctx, e)
+}
+
+func (c *counted) Look(ctx context.Context, t []lock.Ticket) ([]lock.Standing, error) {
+	c.looks.Add(1)
+	return c.Store.Look(ctx, t)
+}
+
+func (c *counted) Advance(ctx context.Context, key, process string) (lock.Handoff, error) {
+	c.others.Add(1)
+	return c.Store.Advance(ctx, key, process)
+}
+
+func (c *counted) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) {
+	c.others.Add(1)
+	return c.Store.Leave(ctx, t)
+}
+
+func (c *counted) Release(ctx context.Context, t lock.Ticket) (lock.Released, error) {
+	c.others.Add(1)
+	return c.Store.Release(ctx, t)
+}
+
+// switched is a database that can be off, and counts what it is asked.
+type switched struct {
+	db.DBTX
+	off   atomic.Bool
+	calls atomic.Int64
+}
+
+var errOff = errors.New("the database is off")
+
+func (s *switched) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
+	s.calls.Add(1)
+	if s.off.Load() {
+		return pgconn.CommandTag{}, errOff
+	}
+	return s.DBTX.Exec(ctx, query, args...)
+}
+
+func (s *switched) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
+	s.calls.Add(1)
+	if s.off.Load() {
+		return nil, errOff
+	}
+	return s.DBTX.Query(ctx, query, args...)
+}
+
+func (s *switched) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
+	s.calls.Add(1)
+	if s.off.Load() {
+		return failing{}
+	}
+	return s.DBTX.QueryRow(ctx, query, args...)
+}
+
+type failing struct{}
+
+func (failing) Scan(...any) error { return errOff }
+
+// spec 05.35: "A retry loop without a pause; a scan of all keys per try." However many wait for nodes that another process has, and
+// however long: the lock is asked twice for each slot, once without waiting and once for a place in its queue, and the database and the
+// nodes not at all.
+func TestWaitingAsksTwiceForEachSlot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := lock.NewMemory(0)
+	open := func(s lock.Store) *lock.Locker {
+		return locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return s, nil }}, lock.Settings{})
+	}
+	alice, bob := newNode("a", 1000*sat), newNode("b", 1000*sat)
+	members := []member{{"alice", alice, 2}, {"bob", bob, 2}}
+	s := quick()
+	s.Probe = time.Hour
+	const slots = 4
+	holder := w.openOn(w.db, open(store), s, members...)
+	for range slots {
+		holder.lease(pool.Need{})
+	}
+
+	for _, waiters := range []int{1, 50} {
+		for _, long := range []time.Duration{200 * time.Millisecond, time.Second} {
+			asked, read := &counted{Store: store}, &switched{DBTX: w.db}
+			s.RetryTimeout = long
+			p := w.openOn(read, open(asked), s, members...)
+			before, queries := alice.count()+bob.count(), read.calls.Load()
+			var group sync.WaitGroup
+			for range waiters {
+				group.Go(func() { p.none(pool.Need{}, pool.Busy) })
+			}
+			group.Wait()
+			if n := asked.enters.Load(); n != 2*slots {
+				t.Errorf("%d waited for %v: the lock was asked %d times for %d slots", waiters, long, n, slots)
+			}
+			// The lock's own rhythm: one look at all places together for each heartbeat.
+			if n := asked.looks.Load(); n > int64(long/(400*time.Millisecond))+3 {
+				t.Errorf("%d waited for %v: %d looks", waiters, long, n)
+			}
+			if n := read.calls.Load() - queries; n != 0 {
+				t.Errorf("%d waited for %v: %d queries", waiters, long, n)
+			}
+			if n := alice.count() + bob.count() - before; n != 0 {
+				t.Errorf("%d waited for %v: %d questions to nodes", waiters, long, n)
+			}
+		}
+	}
+}
+
+// The same where nodes rest: nobody asks before they have rested.
+func TestWaitingForARestingNodeAsksNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.clock = nil
+	asked, read := &counted{Store: lock.NewMemory(0)}, &switched{DBTX: w.db}
+	s := quick()
+	s.Cooldown, s.Probe = 500*time.Millisecond, time.Hour
+	locker := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return asked, nil }}, lock.Settings{})
+	p := w.openOn(read, locker, s, member{"alice", newNode("a", 1000*sat), 1})
+	release(t, p.lease(pool.Need{}), pool.Done(0))
+	rested := time.Now()
+	enters, queries := asked.enters.Load(), read.calls.Load()
+	var waits []<-chan result
+	for range 20 {
+		waits = append(waits, p.leased(pool.Need{}))
+	}
+	locktest.Eventually(t, "all wait", func() bool { return p.Waiting() == 20 })
+	if asked.enters.Load() != enters || read.calls.Load() != queries {
+		t.Error("the lock or the database was asked for a node that rests")
+	}
+	var lease *pool.Lease
+	for _, from := range waits { // the order of 20 that began at once is not known
+		select {
+		case r := <-from:
+			t.Fatalf("somebody was served at once: %+v", r)
+		default:
+		}
+	}
+	lease = first(t, waits)
+	if took := time.Since(rested); took < s.Cooldown-50*time.Millisecond || took > s.Cooldown+2*time.Second {
+		t.Errorf("it rested for %v", took)
+	}
+	// One try that succeeds, one place in the queue for those who wait on, one look at what others say.
+	if n, m := asked.enters.Load()-enters, read.calls.Load()-queries; n > 2 || m > 1 {
+		t.Errorf("the lock was asked %d times and the database %d times", n, m)
+	}
+	release(t, lease, pool.ReceiverFault())
+}
+
+// first is the lease of whoever gets one.
+func first(t *testing.T, waits []<-chan result) *pool.Lease {
+	t.Helper()
+	all := make(chan result, len(waits))
+	for _, from := range waits {
+		go func() { all <- <-from }()
+	}
+	return got(t, "a lease", all)
+}

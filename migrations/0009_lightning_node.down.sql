@@ -1,0 +1,1 @@
+DROP TABLE lightning_node;
