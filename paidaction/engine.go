@@ -64,7 +64,7 @@ type Settings struct {
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
 
 	MaxWalletPending int64 // open invoices around those of one receiver's wallet; default 25
-	MaxForwards      int64 // payments under way to one receiver; default 10
+	MaxForwards      int64 // payments under way to one receiver; default 5
 	MaxForwarded     Msat  // and what they and their routing budgets come to; default 1,000,000 sats
 }
 
@@ -95,7 +95,7 @@ func (s *Settings) defaults() error {
 	}
 	s.MaxPrepared = cmp.Or(s.MaxPrepared, 3)
 	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
-	s.MaxForwards = cmp.Or(s.MaxForwards, 10)
+	s.MaxForwards = cmp.Or(s.MaxForwards, 5)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
 	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.CallTimeout <= 0 || s.RetryWindow < 0 ||
 		s.MaxAttempts < 1 || s.MaxPending < 1 ||

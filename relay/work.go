@@ -142,10 +142,15 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 	})
 }
 
-// carry sends a claimed payment and follows it to its end, or until ctx ends.
+// carry sends a claimed payment and follows it to its end, or until ctx ends. The place at the node is kept while the node is looking
+// for a way: a payment that its receiver lets hang would keep it for hours, and a few receivers all places.
 func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
-	blame := r.send(ctx, c, advance)
-	c.lease.Release(ctx, blame)
+	blame, tracked := r.send(ctx, c, advance)
+	c.lease.Release(context.WithoutCancel(ctx), blame)
+	r.wake()
+	if tracked {
+		r.track(ctx, c, advance)
+	}
 	r.bringOn(ctx, c.row.ActionID, advance)
 	r.wake()
 }
@@ -163,18 +168,19 @@ func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) {
 	}
 }
 
-// send makes the one call that the claim allows, and tells whose fault it was if nothing came of it.
-func (r *Relay) send(ctx context.Context, c *claim, advance Advance) Blame {
+// send makes the one call that the claim allows, and tells whose fault it was if nothing came of it. tracked says that the node has the
+// payment, or may have it, and has not told its end.
+func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blame, tracked bool) {
 	request, err := r.prepare(ctx, c)
 	if err != nil {
-		return r.notSent(ctx, c, err)
+		return r.notSent(ctx, c, err), false
 	}
 	before, err := present(ctx, c.node, hashOf(c.row))
 	switch {
 	case errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && before.State == paidaction.PaymentFailed):
 		window := c.attempt.SendUntil.Sub(r.now())
 		if window <= 0 {
-			return r.notSent(ctx, c, errTooLate)
+			return r.notSent(ctx, c, errTooLate), false
 		}
 		// The call ends with the claim, also for a process that is stopped here and goes on an hour later. The payment does not end
 		// with the call: it is tracked.
@@ -184,17 +190,17 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) Blame {
 		err = c.node.Pay(limited, request, r.follow(ctx, c, advance, &last))
 		cancel()
 		if err == nil {
-			return r.finished(ctx, c, last)
+			return r.finished(ctx, c, last), false
 		}
 		if !errors.Is(err, paidaction.ErrPaymentExists) && ctx.Err() == nil {
 			r.Log.InfoContext(ctx, "the call of a payment ended before the payment did: it is tracked", "action", c.row.ActionID, "error", err)
 		}
 	case err != nil:
-		return r.notSent(ctx, c, err)
+		return r.notSent(ctx, c, err), false
 	default:
 		r.Metrics.already.Inc()
 	}
-	return r.track(ctx, c, advance)
+	return Nobody, true
 }
 
 // follow brings the action on as soon as a part is settled, though others may hang.
@@ -213,20 +219,16 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 }
 
 // track follows a payment that the node has. Where the node does not know it, or cannot be asked, the auditor finds out.
-func (r *Relay) track(ctx context.Context, c *claim, advance Advance) Blame {
+func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 	last := paidaction.PaymentUpdate{}
 	follow := r.follow(ctx, c, advance, &last)
 	for {
 		err := c.node.TrackPayment(ctx, hashOf(c.row), follow)
-		switch {
-		case err == nil:
-			// Not ended here: whether this claim's call went out is not known, and it may still.
-			return blameOf(last)
-		case errors.Is(err, paidaction.ErrPaymentNotFound):
-			return TheNode
+		if err == nil || errors.Is(err, paidaction.ErrPaymentNotFound) {
+			return // not ended here: whether this claim's call went out is not known, and it may still
 		}
 		if !wait(ctx, r.Settings.Pause, nil) {
-			return Nobody
+			return
 		}
 	}
 }

@@ -20,8 +20,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -57,7 +59,9 @@ type service struct {
 	clients   []*lightning.Client
 	nodes     *lightning.Nodes
 	feed      *changefeed.Feed
-	locker    *lock.Locker // nil where nobody waits for a turn
+	locker    *lock.Locker // nil where nobody waits for a turn, and nothing is sent
+	places    *pool.Pool   // of nodes that send; nil unless this process sends
+	relay     *relay.Relay // nil where no node sends
 	engine    *paidaction.Engine
 	api       http.Handler   // nil unless the process has the role
 	worker    *worker.Worker // nil unless the process has the role
@@ -80,15 +84,17 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if err != nil {
 		return nil, err
 	}
-	inTurn, err := s.openTurns(ctx)
-	if err != nil {
+	if err := s.openLocker(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.openRelay(); err != nil {
 		return nil, err
 	}
 	metrics := worker.NewMetrics(s.registry)
 	hooks := metrics.Hooks()
 	hooks.Changed = s.feed.Changed
 	s.engine, err = paidaction.New(paidaction.Config{
-		Pool: pool, Nodes: s.nodes, Jobs: jobs, Turns: inTurn, Actions: community.Actions(e.config.Prices.Community()),
+		Pool: pool, Nodes: s.nodes, Relay: s.outgoing(), Jobs: jobs, Turns: s.turns(), Actions: community.Actions(e.config.Prices.Community()),
 		Secret: e.config.Key(), Log: e.log, Hooks: hooks,
 		Settings: paidaction.Settings{
 			InvoiceExpiry: e.config.InvoiceExpiry, CLTVDelta: e.config.CLTVDelta, HoldExpiryDelta: e.config.HoldExpiryDelta,
@@ -134,7 +140,7 @@ var folds = []worker.Fold{
 func (s *service) dial(ctx context.Context) error {
 	for _, node := range s.config.Nodes {
 		client, err := lightning.Dial(ctx, lightning.Config{Name: node.Name, Address: node.Address, Network: s.config.Network,
-			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon})
+			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon, Sends: node.Sends})
 		if err != nil {
 			return err
 		}
@@ -146,6 +152,9 @@ func (s *service) dial(ctx context.Context) error {
 }
 
 func (s *service) close() {
+	if s.places != nil {
+		s.places.Close()
+	}
 	if s.locker != nil {
 		if err := s.locker.Close(); err != nil {
 			s.log.Warn("the lock was not closed cleanly", "error", err)
@@ -169,6 +178,9 @@ func (s *service) run(ctx context.Context) error {
 	}
 	if s.worker != nil {
 		group.Go(func() error { return s.worker.Run(ctx) })
+	}
+	if s.sends() {
+		group.Go(func() error { return s.relay.Run(ctx, s.engine.Advance) })
 	}
 	for _, l := range s.listeners {
 		group.Go(func() error { return l.Run(ctx) })

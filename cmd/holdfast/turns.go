@@ -13,23 +13,34 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// openTurns opens the lock that orders the requests of each payer, where it is wanted. Requests come to a process with the role
-// api alone; with locks in memory no other one could run beside it. A database or a Redis that is away is no error: it is met
-// when a lock is asked for.
-func (s *service) openTurns(ctx context.Context) (paidaction.Turns, error) {
-	if !s.config.Lock.Enabled || !s.config.Has("api") {
-		return nil, nil
+// openLocker opens the lock that orders the requests of each payer, where that is wanted, and that leases nodes to payments. With
+// locks in memory no second process can run on the database. A database or a Redis that is away is no error: it is met when a lock is
+// asked for.
+func (s *service) openLocker(ctx context.Context) error {
+	if !s.ordered() && !s.sends() {
+		return nil
 	}
 	store, err := openLockStore(ctx, s.config)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	settings := s.config.Lock.Settings()
 	settings.Metrics, settings.Log = lock.NewMetrics(s.registry), s.log
 	if s.locker, err = lock.New(store, settings); err != nil {
-		return nil, errors.Join(err, store.Close())
+		return errors.Join(err, store.Close())
 	}
-	return turns.New(s.locker), nil
+	return nil
+}
+
+// ordered says whether requests of one payer follow each other. Requests come to a process with the role api alone.
+func (s *service) ordered() bool { return s.config.Lock.Enabled && s.config.Has("api") }
+
+// turns are nil where nobody waits for anybody.
+func (s *service) turns() paidaction.Turns {
+	if !s.ordered() {
+		return nil
+	}
+	return turns.New(s.locker)
 }
 
 func openLockStore(ctx context.Context, c *config.Config) (lock.Store, error) {

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// senders are the nodes that payments leave through. They implement relay.Nodes.
+type senders []*lightning.Client
+
+// Names implements relay.Nodes.
+func (s senders) Names() []string {
+	names := make([]string, len(s))
+	for i, c := range s {
+		names[i] = c.Name()
+	}
+	return names
+}
+
+// Sender implements relay.Nodes.
+func (s senders) Sender(name string) (paidaction.SendingNode, error) {
+	for _, c := range s {
+		if c.Name() == name {
+			return c, nil
+		}
+	}
+	return nil, paidaction.Errorf(paidaction.CodeLightningUnavailable, "The Lightning node of this payment is not configured.").
+		Because(fmt.Errorf("lightning node %q does not send", name))
+}
+
+// leases are places at the nodes of the pool. They implement relay.Leases.
+type leases struct{ pool *pool.Pool }
+
+// Lease implements relay.Leases.
+func (l leases) Lease(ctx context.Context, node string) (relay.Lease, error) {
+	got, err := l.pool.Acquire(ctx, pool.Need{Only: node})
+	if errors.Is(err, pool.ErrNoNode) {
+		err = fmt.Errorf("%w: %w", relay.ErrNoNode, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lease{got}, nil
+}
+
+type lease struct{ *pool.Lease }
+
+// Release implements relay.Lease. What the payment took the pool learns from the node.
+func (l lease) Release(ctx context.Context, blame relay.Blame) {
+	outcome := pool.Done(0)
+	switch blame {
+	case relay.TheNode:
+		outcome = pool.NodeFault("a payment failed there")
+	case relay.ThePayment:
+		outcome = pool.ReceiverFault()
+	}
+	// A lease that was lost, or cannot be given back, runs out by itself.
+	_ = l.Lease.Release(ctx, outcome)
+}
+
+// senders are the configured nodes that send.
+func (s *service) senders() senders {
+	var all senders
+	for i, client := range s.clients {
+		if s.config.Nodes[i].Sends {
+			all = append(all, client)
+		}
+	}
+	return all
+}
+
+// sends says whether this process sends payments.
+func (s *service) sends() bool { return s.config.Has("worker") && len(s.senders()) > 0 }
+
+// openRelay makes the relay, and the pool of nodes where this process sends.
+func (s *service) openRelay() (err error) {
+	if len(s.senders()) == 0 {
+		return nil
+	}
+	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Log: s.log, Metrics: relay.NewMetrics(s.registry),
+		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
+	if s.sends() {
+		members := make([]pool.Member, len(s.clients))
+		for i, client := range s.clients {
+			members[i] = pool.Member{Name: client.Name(), Node: client, Slots: s.config.Slots(s.config.Nodes[i])}
+		}
+		s.places, err = pool.New(pool.Config{Nodes: members, Locker: s.locker, Register: pool.NewRegister(s.pool, time.Now),
+			Settings: s.config.Sending.Pool(), Log: s.log, Metrics: pool.NewMetrics(s.registry)})
+		if err != nil {
+			return err
+		}
+		c.Leases = leases{s.places}
+	}
+	s.relay, err = relay.New(c)
+	return err
+}
+
+// outgoing is the relay as the engine takes it: nil, and not a nil *relay.Relay, where there is none.
+func (s *service) outgoing() paidaction.Relay {
+	if s.relay == nil {
+		return nil
+	}
+	return s.relay
+}
