@@ -76,7 +76,7 @@ func TestNobodySlipsInBetweenReleaseAndCooldown(t *testing.T) {
 		for range 3 {
 			lease := here.lease(pool.Need{})
 			next := there.leased(pool.Need{})
-			locktest.Eventually(t, "the other process waits for the lock", func() bool { return there.Queued() == 1 })
+			locktest.Eventually(t, "the other process waits for the lock", func() bool { return there.QueuedFor("alice") == 1 })
 			released := time.Now()
 			release(t, lease, pool.Done(0))
 			second := got(t, "the next", next)

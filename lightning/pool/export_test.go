@@ -7,12 +7,12 @@ func (p *Pool) Waiting() int {
 	return len(p.waiting)
 }
 
-// Queued is of how many slots, known to be taken, the process waits for the lock.
-func (p *Pool) Queued() (n int) {
+// QueuedFor is of how many slots of a node, known to be taken, the process waits for the lock.
+func (p *Pool) QueuedFor(node string) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.slots {
-		if s.asking != nil && (s.taken || s.lease != nil) {
+		if s.member.Name == node && s.asking != nil && (s.taken || s.lease != nil) {
 			n++
 		}
 	}

@@ -175,16 +175,17 @@ func TestANodeBehindTheChainOrAwayGetsNothing(t *testing.T) {
 	}
 }
 
-// A node that accepts questions and does not answer holds up nobody: others are leased at once, and it is asked by one alone.
+// A node that accepts questions and does not answer holds up nobody: not while it is asked, not after, and it is asked by one alone.
 func TestAHungNodeHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := quick()
-	s.Cooldown = 0
+	s.RetryTimeout, s.ProbeTimeout = time.Minute, time.Minute
 	alice := newNode("a", 2000*sat)
-	alice.hang = make(chan struct{})
-	p := w.open(s, member{"alice", alice, 5}, member{"bob", newNode("b", 2000*sat), 5})
-	p.reason("alice", pool.Silent)
+	members := []member{{"alice", alice, 5}, {"bob", newNode("b", 2000*sat), 5}}
+	p := w.open(s, members...)
+	alice.set(func(n *node) { n.hang = make(chan struct{}) })
+	locktest.Eventually(t, "a question hangs", func() bool { return alice.open() == 1 })
 	begun := time.Now()
 	done := make(chan result, 50)
 	for range cap(done) {
@@ -197,30 +198,37 @@ func TestAHungNodeHoldsUpNobody(t *testing.T) {
 		}()
 	}
 	for range cap(done) {
-		if lease := got(t, "a lease", done); lease.Name() != "bob" {
-			t.Errorf("%s was picked", lease.Name())
-		}
+		got(t, "a lease", done)
 	}
 	if took := time.Since(begun); took > s.ProbeTimeout/2 {
 		t.Errorf("50 leases took %v beside a node that hangs", took)
 	}
-	// A wait for the hung node alone is bounded by the retry timeout, not by the node.
-	b := briefly()
-	short := w.open(b, member{"alice", alice, 5})
+
+	other := w.open(briefly(), members...)
+	if reason := other.health()["alice"].Reason; reason != pool.Unasked && reason != pool.Silent {
+		t.Errorf("a node that never answered is %q", reason)
+	}
+	for range 10 {
+		lease := other.lease(pool.Need{})
+		if lease.Name() != "bob" {
+			t.Errorf("%s was picked", lease.Name())
+		}
+		release(t, lease, pool.ReceiverFault())
+	}
+	other.reason("alice", pool.Unknown)
 	begun = time.Now()
-	short.none(pool.Need{}, pool.Silent)
-	if took := time.Since(begun); took > b.ProbeTimeout {
+	other.none(pool.Need{Only: "alice"}, pool.Unknown)
+	if took := time.Since(begun); took > briefly().RetryTimeout+time.Second {
 		t.Errorf("a refusal took %v", took)
 	}
-	p.reason("alice", pool.Unknown)
 	alice.set(func(n *node) {
-		if n.most > 2 { // one for each of the two pools
+		if n.most > 2 { // one of each pool
 			t.Errorf("%d questions were open at once", n.most)
 		}
 		close(n.hang)
 		n.hang = nil
 	})
-	p.reason("alice", "")
+	other.reason("alice", "")
 }
 
 // Draining and disabling hold in every process from the moment the call returns, whatever the process knew before.

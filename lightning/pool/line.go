@@ -14,15 +14,16 @@ import (
 )
 
 // Who waits for a node waits in the line of this process. The process asks the lock on behalf of all of them: at most once for
-// each slot at a time, however many wait and however long. First it tries slots that may be free, without waiting, one for each who
-// waits; where all are taken it takes a place in the queue of each, and is woken when it has got one. So order over processes is
-// the lock's, and a wait costs nothing (spec 05.35).
+// each slot at a time, however many wait and however long. First it tries slots that may be free, without waiting, one at a time for
+// each who waits; of those that are taken it takes a place in the queue, and is woken when it has got one. So order over
+// processes is the lock's, and a wait costs nothing (spec 05.35).
 
 // waiter is one who waits for a node.
 type waiter struct {
-	ctx   context.Context
-	need  Need
-	given chan grant // receives once
+	ctx    context.Context
+	need   Need
+	given  chan grant // receives once
+	trying bool       // a slot is tried for it; guarded by the pool's mu
 }
 
 // grant is how a wait ends: with a lease or an error.
@@ -43,7 +44,7 @@ type slot struct {
 // asking is a question to the lock for one slot.
 type asking struct {
 	slot   *slot
-	wait   bool // for its turn; else the slot now, or not at all
+	by     *waiter // who wants the slot now or not at all; nil: it takes a place in the queue, for all
 	ctx    context.Context
 	giveUp context.CancelFunc
 }
@@ -63,14 +64,17 @@ func (p *Pool) arrange() {
 		}
 	}
 	for _, w := range p.waiting {
-		switch free, taken := p.candidates(w.need, now); {
-		case len(free) > 0 && p.trying < len(p.waiting):
+		if w.trying {
+			continue
+		}
+		free, taken := p.candidates(w.need, now)
+		if len(free) > 0 {
 			of := free[p.random.IntN(len(free))]
-			p.ask(of[p.random.IntN(len(of))], false)
-		case len(free) == 0 && p.trying == 0:
-			for _, s := range taken {
-				p.ask(s, true)
-			}
+			p.ask(&asking{slot: of[p.random.IntN(len(of))], by: w})
+			continue
+		}
+		for _, s := range taken {
+			p.ask(&asking{slot: s})
 		}
 	}
 	p.wakeAtNextCooled(now)
@@ -111,12 +115,11 @@ func (p *Pool) candidates(need Need, now time.Time) (free [][]*slot, taken []*sl
 }
 
 // ask asks the lock for a slot in the background, and gives it to the first whom it serves. Called with mu held.
-func (p *Pool) ask(s *slot, wait bool) {
-	a := &asking{slot: s, wait: wait}
+func (p *Pool) ask(a *asking) {
 	a.ctx, a.giveUp = context.WithCancel(context.Background())
-	s.asking = a
-	if !wait {
-		p.trying++
+	a.slot.asking = a
+	if a.by != nil {
+		a.by.trying = true
 	}
 	p.background.Go(func() {
 		held, record, err := p.obtain(a)
@@ -129,9 +132,9 @@ func (p *Pool) ask(s *slot, wait bool) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.asked(a)
-		s.taken = errors.Is(err, lock.ErrBusy)
-		if err != nil && !s.taken && a.ctx.Err() == nil {
-			p.turnAway(s.member, err)
+		a.slot.taken = errors.Is(err, lock.ErrBusy)
+		if err != nil && !a.slot.taken && a.ctx.Err() == nil {
+			p.turnAway(a.slot.member, err)
 		}
 		a.giveUp()
 		p.arrange()
@@ -141,17 +144,17 @@ func (p *Pool) ask(s *slot, wait bool) {
 // asked takes note that a question is answered. Called with mu held.
 func (p *Pool) asked(a *asking) {
 	a.slot.asking, a.slot.taken = nil, false
-	if !a.wait {
-		p.trying--
+	if a.by != nil {
+		a.by.trying = false
 	}
 }
 
 // obtain gets the lock of a slot, and reads what the register says of the node since: it has it from the last holder for how long
 // the node rests, and from operators whether it may be used.
 func (p *Pool) obtain(a *asking) (*lock.Lease, db.LightningNode, error) {
-	acquire := p.locker.TryAcquire
-	if a.wait {
-		acquire = p.locker.Acquire
+	acquire := p.locker.Acquire
+	if a.by != nil {
+		acquire = p.locker.TryAcquire
 	}
 	// How long a payment takes is the payment's own to bound: a lease that ended before it would let a second one in.
 	held, err := acquire(a.ctx, a.slot.key, lock.Options{MaxWait: lock.Unlimited, MaxHold: lock.Unlimited})

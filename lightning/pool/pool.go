@@ -12,6 +12,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,6 @@ type Pool struct {
 	members []*member
 	slots   []*slot // of all of them
 	waiting []*waiter
-	trying  int // slots that the lock is asked for without waiting
 	wake    *time.Timer
 }
 
@@ -130,7 +130,7 @@ func (p *Pool) Acquire(ctx context.Context, need Need) (*Lease, error) {
 	lease, err := p.acquire(ctx, need)
 	p.metrics.wait.Observe(time.Since(begun).Seconds())
 	if none := (*NoNodeError)(nil); errors.As(err, &none) {
-		p.metrics.refused.WithLabelValues(string(none.Reason())).Inc()
+		p.metrics.refused.WithLabelValues(cmp.Or(string(none.Reason()), "no_node")).Inc()
 	}
 	return lease, err
 }

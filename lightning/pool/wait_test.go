@@ -182,3 +182,35 @@ func first(t *testing.T, waits []<-chan result) *pool.Lease {
 	}
 	return got(t, "a lease", all)
 }
+
+// Who waits for one node has a place in its queue, whatever goes on at the others.
+func TestTrafficElsewhereDoesNotHoldUpAWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Cooldown = 0
+	members := []member{{"alice", newNode("a", 1000*sat), 1}, {"bob", newNode("b", 1000*sat), 8}}
+	elsewhere, p := w.open(s, members...), w.open(s, members...)
+	held := elsewhere.lease(pool.Need{Only: "alice"})
+	ctx, stop := context.WithCancel(t.Context())
+	var traffic sync.WaitGroup
+	for range 4 {
+		traffic.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := p.Acquire(ctx, pool.Need{Only: "bob"})
+				if err == nil {
+					err = lease.Release(ctx, pool.Done(0))
+				}
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	waits := p.leased(pool.Need{Only: "alice"})
+	locktest.Eventually(t, "it has a place", func() bool { return p.QueuedFor("alice") == 1 })
+	release(t, held, pool.Done(0))
+	release(t, got(t, "alice", waits), pool.Done(0))
+	stop()
+	traffic.Wait()
+}

@@ -327,3 +327,9 @@ func (n *node) count() int {
 	defer n.mu.Unlock()
 	return n.asked
 }
+
+func (n *node) open() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asking
+}
