@@ -85,6 +85,9 @@ type Settings struct {
 	WithdrawLimit paidaction.Msat // one withdrawal at most; default 1,000,000 sats
 }
 
+// DefaultSettings are those that the zero value stands for.
+func DefaultSettings() Settings { return Settings{}.withDefaults() }
+
 func (s Settings) withDefaults() Settings {
 	s.MaxAttempts = cmp.Or(s.MaxAttempts, 3)
 	s.SendWindow = cmp.Or(s.SendWindow, 10*time.Second)

@@ -98,7 +98,8 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		Secret: e.config.Key(), Log: e.log, Hooks: hooks,
 		Settings: paidaction.Settings{
 			InvoiceExpiry: e.config.InvoiceExpiry, CLTVDelta: e.config.CLTVDelta, HoldExpiryDelta: e.config.HoldExpiryDelta,
-			SafetyBlocks: e.config.SafetyBlocks, MaxPending: e.config.MaxPending,
+			SafetyBlocks: e.config.SafetyBlocks, MaxPending: e.config.MaxPending, MaxWalletPending: e.config.Relay.MaxPending,
+			MaxForwards: e.config.Relay.MaxForwards, MaxForwarded: paidaction.Msat(e.config.Relay.MaxForwarded),
 		},
 	})
 	if err != nil {

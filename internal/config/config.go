@@ -42,6 +42,7 @@ type Config struct {
 	Lock   Lock   `embed:"" prefix:"lock-"`
 
 	Sending Sending `embed:"" prefix:"node-"`
+	Relay   Relay   `embed:"" prefix:"relay-"`
 
 	LogLevel  slog.Level `help:"debug, info, warn or error." default:"info"`
 	LogFormat string     `help:"text or json." enum:"text,json" default:"text"`
@@ -89,6 +90,7 @@ func (c *Config) Check() error {
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
 	c.Lock.check(refuse)
 	c.Sending.check(refuse)
+	c.Relay.check(refuse)
 	return errors.Join(problems...)
 }
 

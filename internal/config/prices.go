@@ -17,6 +17,8 @@ type Prices struct {
 	SybilPct        int           `help:"Percent of a zap that do not go to the author." default:"30"`
 	RewardsPct      int           `help:"Percent of a fee that go to the rewards pool; the rest is the founder's." default:"30"`
 	MaxZap          int64         `help:"Largest zap, in msat." default:"1000000000"`
+	ReceivedPct     int           `help:"Percent of what is sent to a user that the user gets." default:"90"`
+	ReceiveFeePct   int           `help:"Percent of it that go to the rewards pool; what is left is for routing." default:"7"`
 }
 
 // Community are the prices as the community takes them.
@@ -24,6 +26,6 @@ func (p Prices) Community() community.Settings {
 	return community.Settings{
 		PostCost: paidaction.Msat(p.PostCost), CommentCost: paidaction.Msat(p.CommentCost), AnonymousFactor: p.AnonymousFactor,
 		SpamWindow: p.SpamWindow, DuplicateWindow: p.DuplicateWindow, SybilPct: p.SybilPct, RewardsPct: p.RewardsPct,
-		MaxZap: paidaction.Msat(p.MaxZap),
+		MaxZap: paidaction.Msat(p.MaxZap), ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct,
 	}
 }
