@@ -87,7 +87,7 @@ func (s *service) openRelay() (err error) {
 	}
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Log: s.log, Metrics: relay.NewMetrics(s.registry),
 		Settings: s.config.Relay.Settings(),
-		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
+		Rules:    wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
 	if s.sends() {
 		members := make([]pool.Member, len(s.clients))
 		for i, client := range s.clients {
