@@ -39,7 +39,7 @@ type World struct {
 
 	Wallets *Wallets     // of receivers; nil on real nodes
 	Relay   *relay.Relay // runs only when told to; nil on real nodes
-	signal  changes
+	signal  *changes
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -97,7 +97,7 @@ func NewNodes(t testing.TB, names []string, settings paidaction.Settings, more .
 	for _, name := range names {
 		nodes = append(nodes, network.AddNode(name))
 	}
-	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: clock, Faults: &Faults{}, Node: nodes[0], Nodes: nodes, Network: network}
+	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: clock, Faults: &Faults{}, signal: &changes{}, Node: nodes[0], Nodes: nodes, Network: network}
 	w.Wallets = newWallets(network)
 	w.Relay = w.NewRelay()
 	w.start(nodes, &seeded{chacha: rand.NewChaCha8([32]byte{1})}, w.Relay, settings, more...)
@@ -107,7 +107,7 @@ func NewNodes(t testing.TB, names []string, settings paidaction.Settings, more .
 // On makes a world on real nodes, in real time, and with real randomness: worlds may share a node, but no preimage.
 func On(t testing.TB, nodes paidaction.Nodes, settings paidaction.Settings) *World {
 	t.Helper()
-	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: &Clock{}, Faults: &Faults{}}
+	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: &Clock{}, Faults: &Faults{}, signal: &changes{}}
 	w.start(nodes, cryptorand.Reader, nil, settings)
 	return w
 }
