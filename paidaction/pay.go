@@ -292,6 +292,9 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 	if !first.To.Terminal() {
 		row.Deadline = new(tx.Now.Add(e.Settings.InvoiceExpiry))
 	}
+	if tx.Forward != nil {
+		row.Deadline = new(tx.Now.Add(tx.Forward.Expiry))
+	}
 	id, err := q.InsertAction(ctx, row)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, errKeyUsed

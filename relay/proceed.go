@@ -137,8 +137,13 @@ func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from string, re
 
 var errSeen = errors.New("seen")
 
+// askTimeout is how long a node may take to say how a payment stands: a node that hangs must not hold up those who ask.
+const askTimeout = 5 * time.Second
+
 // present is what a node says of a payment at this moment.
 func present(ctx context.Context, node paidaction.SendingNode, h paidaction.Hash) (now paidaction.PaymentUpdate, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	err = node.TrackPayment(ctx, h, func(u paidaction.PaymentUpdate) error { now = u; return errSeen })
 	if errors.Is(err, errSeen) {
 		err = nil

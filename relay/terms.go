@@ -88,13 +88,21 @@ func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 st
 		Expires: inner.Expires, Expiry: terms.Expiry, CLTVDelta: terms.CLTVDelta}, nil
 }
 
-// used says whether a hash was wrapped or withdrawn before.
+// used says whether a hash was wrapped or withdrawn before, or a node knows a payment of it: our own records could have been lost,
+// and with its preimage known the payer's payment would be taken for nothing.
 func (r *Relay) used(ctx context.Context, h paidaction.Hash) (bool, error) {
 	_, err := db.New(r.Pool).ForeignHashUse(ctx, h[:])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
+	switch {
+	case err == nil:
+		return true, nil
+	case !errors.Is(err, pgx.ErrNoRows):
+		return false, err
 	}
-	return err == nil, err
+	err = r.notPaid(ctx, h)
+	if errors.Is(err, paidaction.Refused(paidaction.CodeDuplicate)) {
+		return true, nil
+	}
+	return false, err
 }
 
 // decode has a node that may pay an invoice read it.
