@@ -205,14 +205,16 @@ func TestWebsocketsAreBounded(t *testing.T) {
 // A server that answers byte by byte, or not at all, is left when time is up.
 func TestSlowServersAreLeft(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{}, 2)
+	begun := make(chan struct{}, 1)
 	s := server(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/body" {
 			w.WriteHeader(http.StatusOK)
 			_, _ = w.Write([]byte("{"))
 			w.(http.Flusher).Flush()
 		}
-		begun <- struct{}{}
+		if r.URL.Path == "/given-up" {
+			begun <- struct{}{}
+		}
 		<-r.Context().Done()
 	})
 	c := guarded(t, s)
@@ -222,11 +224,10 @@ func TestSlowServersAreLeft(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 		cancel()
-		<-begun
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-begun; cancel() }()
-	if _, err := c.Do(ctx, Request{URL: s.URL + "/nothing"}); !errors.Is(err, context.Canceled) {
+	if _, err := c.Do(ctx, Request{URL: s.URL + "/given-up"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up by the caller: %v", err)
 	}
 }
