@@ -21,6 +21,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -57,6 +58,7 @@ type service struct {
 	nodes     *lightning.Nodes
 	feed      *changefeed.Feed
 	engine    *paidaction.Engine
+	wallets   *wallet.Wallets
 	api       http.Handler   // nil unless the process has the role
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
@@ -91,8 +93,11 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if err != nil {
 		return nil, err
 	}
+	if s.wallets, err = s.newWallets(); err != nil {
+		return nil, err
+	}
 	if e.config.Has("api") {
-		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Development: e.config.Development,
+		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Wallets: s.wallets, Development: e.config.Development,
 			Origins: e.config.Origins, TrustedProxies: e.config.TrustedProxies, Log: e.log})
 		if err != nil {
 			return nil, err

@@ -16,6 +16,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/coder/websocket"
 )
 
 // Bounds of every call.
@@ -205,6 +207,9 @@ func explain(ctx context.Context, err error) error {
 		if errors.Is(err, own) {
 			return own
 		}
+	}
+	if errors.Is(err, websocket.ErrMessageTooBig) {
+		return ErrTooLarge
 	}
 	var untrusted *tls.CertificateVerificationError
 	var timeout net.Error

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -180,25 +181,52 @@ func TestWebsocketsAreBounded(t *testing.T) {
 			return
 		}
 		defer conn.CloseNow()
+		size, err := strconv.Atoi(r.URL.Query().Get("size"))
+		if err != nil {
+			t.Error(err)
+		}
 		for range 1 << 10 {
-			if conn.Write(r.Context(), websocket.MessageText, make([]byte, 1<<10)) != nil {
+			if conn.Write(r.Context(), websocket.MessageText, make([]byte, size)) != nil {
 				return
 			}
 		}
 	})
-	conn, err := guarded(t, s).Websocket(t.Context(), "wss"+strings.TrimPrefix(s.URL, "https"))
+	for size, most := range map[int]int{1 << 10: maxRead, MaxBody + 1: 0} {
+		socket, err := guarded(t, s).Websocket(t.Context(), "wss"+strings.TrimPrefix(s.URL, "https")+"?size="+strconv.Itoa(size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := 0
+		for err == nil {
+			var message []byte
+			message, err = socket.Read(t.Context())
+			read += len(message)
+		}
+		socket.Close()
+		if read > most || err != ErrTooLarge { // nothing may be around it
+			t.Errorf("of messages of %d bytes %d bytes were read, error %v", size, read, err)
+		}
+	}
+}
+
+// What a server says as it hangs up is foreign text.
+func TestWebsocketsThatEnd(t *testing.T) {
+	t.Parallel()
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close(websocket.StatusPolicyViolation, "secret")
+	})
+	socket, err := guarded(t, s).Websocket(t.Context(), "wss"+strings.TrimPrefix(s.URL, "https"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.CloseNow()
-	read := 0
-	for err == nil {
-		var message []byte
-		_, message, err = conn.Read(t.Context())
-		read += len(message)
-	}
-	if read > maxRead || !errors.Is(err, ErrTooLarge) {
-		t.Errorf("read %d bytes, error %v", read, err)
+	defer socket.Close()
+	if _, err := socket.Read(t.Context()); err != ErrUnreachable { // nothing may be around it
+		t.Errorf("read from a socket that has ended: %v", err)
 	}
 }
 
