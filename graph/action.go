@@ -29,6 +29,7 @@ type (
 	zapResults        struct{ *resolver }
 	territories       struct{ *resolver }
 	notifications     struct{ *resolver }
+	wallets           struct{ *resolver }
 )
 
 func (r *resolver) Mutation() schema.MutationResolver                 { return mutations{r} }
@@ -39,6 +40,7 @@ func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return i
 func (r *resolver) ZapResult() schema.ZapResultResolver               { return zapResults{r} }
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
 func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }
+func (r *resolver) Wallet() schema.WalletResolver                     { return wallets{r} }
 
 // action is a generated type of an action: a pointer to a struct around what all actions have.
 type action[T any] interface {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
 
 // Updates tells when an action may have changed.
@@ -32,11 +33,12 @@ type Updates interface {
 	Subscribe(ctx context.Context, action int64) <-chan struct{}
 }
 
-// Config is what the API is made of. Engine, Pool and Updates are needed, the rest has defaults.
+// Config is what the API is made of. Engine, Pool, Updates and Wallets are needed, the rest has defaults.
 type Config struct {
 	Engine  *paidaction.Engine
 	Pool    *pgxpool.Pool
 	Updates Updates
+	Wallets *wallet.Wallets
 
 	Development    bool           // sign-up, introspection and suggestions are open
 	Origins        []string       // further origins whose pages may open websockets, such as https://example.org
@@ -51,8 +53,8 @@ type Config struct {
 }
 
 func (c *Config) defaults() error {
-	if c.Engine == nil || c.Pool == nil || c.Updates == nil {
-		return errors.New("graph: an engine, a database pool and updates are needed")
+	if c.Engine == nil || c.Pool == nil || c.Updates == nil || c.Wallets == nil {
+		return errors.New("graph: an engine, a database pool, updates and wallets are needed")
 	}
 	if c.RecheckKeys == 0 {
 		c.RecheckKeys = 15 * time.Second

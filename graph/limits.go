@@ -65,6 +65,9 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Query.PaidActions = c.Query.Items
 	c.Query.Notifications = c.Query.Items
 	c.Item.Comments = c.Query.Items
+	c.Wallet.Log = c.Query.Items
+	const many = 10 // wallets that somebody has at most, about
+	c.Query.Wallets = func(child int) int { return times(child, many) }
 	return c
 }
 

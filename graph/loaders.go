@@ -19,6 +19,7 @@ type loaders struct {
 	items       *dataloadgen.Loader[int64, *db.ItemsByIDRow]
 	territories *dataloadgen.Loader[string, *db.Territory]
 	comments    *dataloadgen.Loader[commentsOf, []int64]
+	logs        *dataloadgen.Loader[logOf, []*db.LogsOfWalletsRow]
 }
 
 // commentsOf names one page of an item's comments.
@@ -29,6 +30,16 @@ type commentsOf struct {
 type commentPage struct {
 	after int64
 	rows  int
+}
+
+// logOf names one page of a wallet's log.
+type logOf struct {
+	wallet int64
+	logPage
+}
+type logPage struct {
+	before int64
+	rows   int
 }
 
 // gatherFor is how long a loader waits for others to ask too.
@@ -52,6 +63,9 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 		}, wait),
 		comments: dataloadgen.NewLoader(func(ctx context.Context, keys []commentsOf) ([][]int64, []error) {
 			return loadComments(ctx, q, viewer, keys)
+		}, wait),
+		logs: dataloadgen.NewLoader(func(ctx context.Context, keys []logOf) ([][]*db.LogsOfWalletsRow, []error) {
+			return loadLogs(ctx, q, keys)
 		}, wait),
 	}
 }

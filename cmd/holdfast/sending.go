@@ -85,7 +85,7 @@ func (s *service) openRelay() (err error) {
 	if len(s.senders()) == 0 {
 		return nil
 	}
-	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Log: s.log, Metrics: relay.NewMetrics(s.registry),
+	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),
 		Settings: s.config.Relay.Settings(),
 		Rules:    wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
 	if s.sends() {

@@ -24,6 +24,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -63,6 +64,7 @@ type service struct {
 	places    *pool.Pool   // of nodes that send; nil unless this process sends
 	relay     *relay.Relay // nil where no node sends
 	engine    *paidaction.Engine
+	wallets   *wallet.Wallets
 	api       http.Handler   // nil unless the process has the role
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
@@ -87,6 +89,9 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if err := s.openLocker(ctx); err != nil {
 		return nil, err
 	}
+	if s.wallets, err = s.newWallets(); err != nil {
+		return nil, err
+	}
 	if err := s.openRelay(); err != nil {
 		return nil, err
 	}
@@ -106,7 +111,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		return nil, err
 	}
 	if e.config.Has("api") {
-		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Development: e.config.Development,
+		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Wallets: s.wallets, Development: e.config.Development,
 			Origins: e.config.Origins, TrustedProxies: e.config.TrustedProxies, Log: e.log})
 		if err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ var layers = [][]string{
 	{"ledger", "lock"},
 	{"paidaction"},
 	{"community"},
+	{"wallet"},
 	{"lightning", "worker", "graph", "reconcile"},
 	{"relay"},
 	{"cmd"},
@@ -28,7 +29,8 @@ var reserved = []struct {
 	why     string
 }{
 	{"github.com/lightningnetwork", []string{"lightning"}, "LND's types stop there"},
-	{"github.com/btcsuite", []string{"lightning"}, "LND's types stop there"},
+	{"github.com/btcsuite", []string{"lightning", "wallet/internal/nostr", "wallet/internal/lnurl"},
+		"LND's types stop there; but Nostr signs on the same curve, and an LNURL is bech32"},
 	{"google.golang.org/grpc", []string{"lightning"}, "nodes are spoken to there"},
 	{"gopkg.in/macaroon.v2", []string{"lightning"}, "nodes are spoken to there"},
 	{"github.com/riverqueue", []string{"worker", "migrations/migrations_test.go"}, "jobs are known elsewhere as paidaction.Job"},

@@ -503,6 +503,18 @@ type Posting struct {
 	At          time.Time
 }
 
+type ReceiverWallet struct {
+	ID        int64
+	UserID    int64
+	Kind      string
+	Label     string
+	Priority  int32
+	Enabled   bool
+	Settings  []byte
+	CreatedAt time.Time
+	ChangedAt time.Time
+}
+
 type RelayAttempt struct {
 	ID        int64
 	PaymentID int64
@@ -603,6 +615,23 @@ type Usr struct {
 	Name        string
 	TrustMicros int64
 	CreatedAt   time.Time
+}
+
+type WalletFailure struct {
+	GenesisID int64
+	WalletID  int64
+	Failures  int32
+}
+
+type WalletLog struct {
+	ID        int64
+	WalletID  int64
+	GenesisID *int64
+	Ok        bool
+	Code      string
+	Message   string
+	Ms        int64
+	At        time.Time
 }
 
 type Zap struct {

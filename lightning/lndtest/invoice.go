@@ -2,6 +2,7 @@ package lndtest
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -39,7 +40,14 @@ func bytes32(raw []byte) (b [32]byte, err error) {
 	return b, nil
 }
 
+// AddInvoice draws a preimage where none is given, as LND does.
 func (s *mainServer) AddInvoice(ctx context.Context, in *lnrpc.Invoice) (*lnrpc.AddInvoiceResponse, error) {
+	if len(in.RPreimage) == 0 {
+		in.RPreimage = make([]byte, 32)
+		if _, err := rand.Read(in.RPreimage); err != nil {
+			return nil, err
+		}
+	}
 	preimage, err := bytes32(in.RPreimage)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
 	gqlparser "github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -38,6 +39,7 @@ type ResolverRoot interface {
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
 	Territory() TerritoryResolver
+	Wallet() WalletResolver
 	ZapResult() ZapResultResolver
 }
 
@@ -170,6 +172,10 @@ type ComplexityRoot struct {
 		Receive         func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		RetryPaidAction func(childComplexity int, id int64, secret *string) int
 		SignUp          func(childComplexity int, name string) int
+		WalletEnable    func(childComplexity int, id int64, enabled bool) int
+		WalletRemove    func(childComplexity int, id int64) int
+		WalletSave      func(childComplexity int, id *int64, label string, settings WalletSettings) int
+		WalletsReorder  func(childComplexity int, ids []int64) int
 		Withdraw        func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Zap             func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 	}
@@ -200,6 +206,7 @@ type ComplexityRoot struct {
 		PaidActions   func(childComplexity int, first int, after *int64) int
 		RewardsMsat   func(childComplexity int) int
 		Territory     func(childComplexity int, name string) int
+		Wallets       func(childComplexity int) int
 	}
 
 	ReceiveAction struct {
@@ -246,6 +253,31 @@ type ComplexityRoot struct {
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
 		Name      func(childComplexity int) int
+	}
+
+	Wallet struct {
+		ChangedAt func(childComplexity int) int
+		CreatedAt func(childComplexity int) int
+		Enabled   func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Kind      func(childComplexity int) int
+		Label     func(childComplexity int) int
+		Log       func(childComplexity int, first int, after *int64) int
+		Priority  func(childComplexity int) int
+	}
+
+	WalletLogEntry struct {
+		At      func(childComplexity int) int
+		Code    func(childComplexity int) int
+		ID      func(childComplexity int) int
+		Message func(childComplexity int) int
+		Ms      func(childComplexity int) int
+		Ok      func(childComplexity int) int
+	}
+
+	WalletLogPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
 	}
 
 	WithdrawAction struct {
@@ -322,6 +354,10 @@ type MutationResolver interface {
 	Withdraw(ctx context.Context, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*WithdrawAction, error)
 	RetryPaidAction(ctx context.Context, id int64, secret *string) (PaidAction, error)
 	CancelInvoice(ctx context.Context, id int64, secret *string) (PaidAction, error)
+	WalletSave(ctx context.Context, id *int64, label string, settings WalletSettings) (*wallet.Wallet, error)
+	WalletEnable(ctx context.Context, id int64, enabled bool) (*wallet.Wallet, error)
+	WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet, error)
+	WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.Wallet, error)
 	SignUp(ctx context.Context, name string) (*SignUp, error)
 }
 type NotificationResolver interface {
@@ -336,12 +372,16 @@ type QueryResolver interface {
 	Territory(ctx context.Context, name string) (*db.Territory, error)
 	RewardsMsat(ctx context.Context) (*Assets, error)
 	Notifications(ctx context.Context, first int, after *int64) (*NotificationPage, error)
+	Wallets(ctx context.Context) ([]*wallet.Wallet, error)
 }
 type SubscriptionResolver interface {
 	PaidActionUpdated(ctx context.Context, id int64, secret *string) (<-chan PaidAction, error)
 }
 type TerritoryResolver interface {
 	Founder(ctx context.Context, obj *db.Territory) (*db.Usr, error)
+}
+type WalletResolver interface {
+	Log(ctx context.Context, obj *wallet.Wallet, first int, after *int64) (*WalletLogPage, error)
 }
 type ZapResultResolver interface {
 	Item(ctx context.Context, obj *community.ZapResult) (*db.ItemsByIDRow, error)
@@ -950,6 +990,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["name"].(string)), true
+	case "Mutation.walletEnable":
+		if e.ComplexityRoot.Mutation.WalletEnable == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_walletEnable_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WalletEnable(childComplexity, args["id"].(int64), args["enabled"].(bool)), true
+	case "Mutation.walletRemove":
+		if e.ComplexityRoot.Mutation.WalletRemove == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_walletRemove_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WalletRemove(childComplexity, args["id"].(int64)), true
+	case "Mutation.walletSave":
+		if e.ComplexityRoot.Mutation.WalletSave == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_walletSave_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WalletSave(childComplexity, args["id"].(*int64), args["label"].(string), args["settings"].(WalletSettings)), true
+	case "Mutation.walletsReorder":
+		if e.ComplexityRoot.Mutation.WalletsReorder == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_walletsReorder_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WalletsReorder(childComplexity, args["ids"].([]int64)), true
 	case "Mutation.withdraw":
 		if e.ComplexityRoot.Mutation.Withdraw == nil {
 			break
@@ -1102,6 +1186,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Territory(childComplexity, args["name"].(string)), true
+	case "Query.wallets":
+		if e.ComplexityRoot.Query.Wallets == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Wallets(childComplexity), true
 
 	case "ReceiveAction.attempt":
 		if e.ComplexityRoot.ReceiveAction.Attempt == nil {
@@ -1281,6 +1371,110 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Name(childComplexity), true
+
+	case "Wallet.changedAt":
+		if e.ComplexityRoot.Wallet.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wallet.ChangedAt(childComplexity), true
+	case "Wallet.createdAt":
+		if e.ComplexityRoot.Wallet.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wallet.CreatedAt(childComplexity), true
+	case "Wallet.enabled":
+		if e.ComplexityRoot.Wallet.Enabled == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wallet.Enabled(childComplexity), true
+	case "Wallet.id":
+		if e.ComplexityRoot.Wallet.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wallet.ID(childComplexity), true
+	case "Wallet.kind":
+		if e.ComplexityRoot.Wallet.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wallet.Kind(childComplexity), true
+	case "Wallet.label":
+		if e.ComplexityRoot.Wallet.Label == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wallet.Label(childComplexity), true
+	case "Wallet.log":
+		if e.ComplexityRoot.Wallet.Log == nil {
+			break
+		}
+
+		args, err := ec.field_Wallet_log_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Wallet.Log(childComplexity, args["first"].(int), args["after"].(*int64)), true
+	case "Wallet.priority":
+		if e.ComplexityRoot.Wallet.Priority == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wallet.Priority(childComplexity), true
+
+	case "WalletLogEntry.at":
+		if e.ComplexityRoot.WalletLogEntry.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WalletLogEntry.At(childComplexity), true
+	case "WalletLogEntry.code":
+		if e.ComplexityRoot.WalletLogEntry.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WalletLogEntry.Code(childComplexity), true
+	case "WalletLogEntry.id":
+		if e.ComplexityRoot.WalletLogEntry.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WalletLogEntry.ID(childComplexity), true
+	case "WalletLogEntry.message":
+		if e.ComplexityRoot.WalletLogEntry.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WalletLogEntry.Message(childComplexity), true
+	case "WalletLogEntry.ms":
+		if e.ComplexityRoot.WalletLogEntry.Ms == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WalletLogEntry.Ms(childComplexity), true
+	case "WalletLogEntry.ok":
+		if e.ComplexityRoot.WalletLogEntry.Ok == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WalletLogEntry.Ok(childComplexity), true
+
+	case "WalletLogPage.next":
+		if e.ComplexityRoot.WalletLogPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WalletLogPage.Next(childComplexity), true
+	case "WalletLogPage.nodes":
+		if e.ComplexityRoot.WalletLogPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WalletLogPage.Nodes(childComplexity), true
 
 	case "WithdrawAction.attempt":
 		if e.ComplexityRoot.WithdrawAction.Attempt == nil {
@@ -1511,6 +1705,10 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
 		ec.unmarshalInputForward,
+		ec.unmarshalInputLnbitsSettings,
+		ec.unmarshalInputLndGrpcSettings,
+		ec.unmarshalInputLndRestSettings,
+		ec.unmarshalInputWalletSettings,
 	)
 	first := true
 
@@ -1887,6 +2085,18 @@ type Mutation {
   "Gives up an action whose invoice is not paid."
   cancelInvoice(id: ID!, secret: String): PaidAction!
 
+  """
+  Saves a wallet to receive payments with. It is tested before: it must issue an invoice. With an id it takes the place of that
+  wallet of one's own, else it is a new one, asked last.
+  """
+  walletSave(id: ID, label: String! = "", settings: WalletSettings!): Wallet!
+  "Whether a wallet is asked for invoices."
+  walletEnable(id: ID!, enabled: Boolean!): Wallet!
+  "Forgets a wallet, its settings and its log. The others come back."
+  walletRemove(id: ID!): [Wallet!]!
+  "Says in which order one's wallets are asked. Each is named once."
+  walletsReorder(ids: [ID!]!): [Wallet!]!
+
   "In development only: a new user. The key is shown this once."
   signUp(name: String!): SignUp!
 }
@@ -1896,6 +2106,36 @@ input Forward {
   user: ID!
   "Of what the author would get, in percent."
   pct: Int!
+}
+
+"How a wallet is reached: exactly one of these. It is encrypted, and never shown again."
+input WalletSettings {
+  "name@domain, an LNURL (lnurl1…), or the address that it stands for."
+  lightningAddress: String
+  lndRest: LndRestSettings
+  lndGrpc: LndGrpcSettings
+  lnbits: LnbitsSettings
+  "A connection of Nostr Wallet Connect, nostr+walletconnect://…, that may make invoices."
+  nwc: String
+}
+input LndRestSettings {
+  "https://host:8080"
+  url: String!
+  "In hex. invoice.macaroon is enough, and a macaroon that may do more is dangerous."
+  macaroon: String!
+  "The text of tls.cert, unless everybody trusts the certificate."
+  certificate: String! = ""
+}
+input LndGrpcSettings {
+  "host:10009"
+  address: String!
+  macaroon: String!
+  certificate: String! = ""
+}
+input LnbitsSettings {
+  url: String!
+  "The invoice/read key."
+  key: String!
 }
 
 type SignUp {
@@ -1920,6 +2160,8 @@ type Query {
   rewardsMsat: Assets!
   "What one should know of, newest first."
   notifications(first: Int! = 20, after: ID): NotificationPage!
+  "One's own wallets, in the order in which they are asked."
+  wallets: [Wallet!]!
 }
 
 type Subscription {
@@ -1994,6 +2236,39 @@ type Notification {
   createdAt: Time!
 }
 
+enum WalletKind {
+  LIGHTNING_ADDRESS
+  LND_REST
+  LND_GRPC
+  LNBITS
+  NWC
+}
+
+"Where somebody receives payments, as they alone see it. What opens it is never shown."
+type Wallet {
+  id: ID!
+  kind: WalletKind!
+  label: String!
+  "The lowest is asked first."
+  priority: Int!
+  enabled: Boolean!
+  createdAt: Time!
+  changedAt: Time!
+  "What became of its invoices, newest first."
+  log(first: Int! = 20, after: ID): WalletLogPage!
+}
+type WalletLogEntry {
+  id: ID!
+  ok: Boolean!
+  "A stable code."
+  code: String!
+  "A sentence for people."
+  message: String!
+  "How long the wallet took to answer."
+  ms: Int!
+  at: Time!
+}
+
 "One page of a list. next is what to send as after for the page that follows; null at the end."
 type ItemPage {
   nodes: [Item!]!
@@ -2005,6 +2280,10 @@ type PaidActionPage {
 }
 type NotificationPage {
   nodes: [Notification!]!
+  next: ID
+}
+type WalletLogPage {
+  nodes: [WalletLogEntry!]!
   next: ID
 }
 `, BuiltIn: false},
@@ -2363,6 +2642,56 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
+}
+
+func (ec *executionContext) childFields_Wallet(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Wallet_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_Wallet_kind(ctx, field)
+	case "label":
+		return ec.fieldContext_Wallet_label(ctx, field)
+	case "priority":
+		return ec.fieldContext_Wallet_priority(ctx, field)
+	case "enabled":
+		return ec.fieldContext_Wallet_enabled(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Wallet_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_Wallet_changedAt(ctx, field)
+	case "log":
+		return ec.fieldContext_Wallet_log(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Wallet", field.Name)
+}
+
+func (ec *executionContext) childFields_WalletLogEntry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_WalletLogEntry_id(ctx, field)
+	case "ok":
+		return ec.fieldContext_WalletLogEntry_ok(ctx, field)
+	case "code":
+		return ec.fieldContext_WalletLogEntry_code(ctx, field)
+	case "message":
+		return ec.fieldContext_WalletLogEntry_message(ctx, field)
+	case "ms":
+		return ec.fieldContext_WalletLogEntry_ms(ctx, field)
+	case "at":
+		return ec.fieldContext_WalletLogEntry_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WalletLogEntry", field.Name)
+}
+
+func (ec *executionContext) childFields_WalletLogPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_WalletLogPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_WalletLogPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WalletLogPage", field.Name)
 }
 
 func (ec *executionContext) childFields_WithdrawAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2863,6 +3192,86 @@ func (ec *executionContext) field_Mutation_signUp_args(ctx context.Context, rawA
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_walletEnable_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "enabled",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["enabled"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_walletRemove_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_walletSave_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "label",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["label"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "settings",
+		func(ctx context.Context, v any) (WalletSettings, error) {
+			return ec.unmarshalNWalletSettings2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWalletSettings(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["settings"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_walletsReorder_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "ids",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalNID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["ids"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_withdraw_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3104,6 +3513,28 @@ func (ec *executionContext) field_Subscription_paidActionUpdated_args(ctx contex
 		return nil, err
 	}
 	args["secret"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Wallet_log_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -5559,6 +5990,182 @@ func (ec *executionContext) fieldContext_Mutation_cancelInvoice(ctx context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_walletSave(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_walletSave(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WalletSave(ctx, fc.Args["id"].(*int64), fc.Args["label"].(string), fc.Args["settings"].(WalletSettings))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *wallet.Wallet) graphql.Marshaler {
+			return ec.marshalNWallet2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐWallet(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_walletSave(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Wallet(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_walletSave_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_walletEnable(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_walletEnable(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WalletEnable(ctx, fc.Args["id"].(int64), fc.Args["enabled"].(bool))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *wallet.Wallet) graphql.Marshaler {
+			return ec.marshalNWallet2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐWallet(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_walletEnable(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Wallet(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_walletEnable_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_walletRemove(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_walletRemove(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WalletRemove(ctx, fc.Args["id"].(int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*wallet.Wallet) graphql.Marshaler {
+			return ec.marshalNWallet2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐWalletᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_walletRemove(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Wallet(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_walletRemove_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_walletsReorder(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_walletsReorder(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WalletsReorder(ctx, fc.Args["ids"].([]int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*wallet.Wallet) graphql.Marshaler {
+			return ec.marshalNWallet2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐWalletᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_walletsReorder(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Wallet(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_walletsReorder_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_signUp(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6138,6 +6745,38 @@ func (ec *executionContext) fieldContext_Query_notifications(ctx context.Context
 	if fc.Args, err = ec.field_Query_notifications_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_wallets(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_wallets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Wallets(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*wallet.Wallet) graphql.Marshaler {
+			return ec.marshalNWallet2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐWalletᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_wallets(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Wallet(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -6926,6 +7565,404 @@ func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Wallet_id(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wallet_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Wallet_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wallet", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Wallet_kind(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wallet_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v wallet.Kind) graphql.Marshaler {
+			return ec.marshalNWalletKind2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Wallet_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wallet", field, false, false, errors.New("field of type WalletKind does not have child fields"))
+}
+
+func (ec *executionContext) _Wallet_label(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wallet_label(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Label, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Wallet_label(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wallet", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Wallet_priority(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wallet_priority(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Priority, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Wallet_priority(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wallet", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Wallet_enabled(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wallet_enabled(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Enabled, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Wallet_enabled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wallet", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Wallet_createdAt(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wallet_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Wallet_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wallet", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Wallet_changedAt(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wallet_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Wallet_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wallet", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Wallet_log(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wallet_log(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Wallet().Log(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *WalletLogPage) graphql.Marshaler {
+			return ec.marshalNWalletLogPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWalletLogPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Wallet_log(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Wallet",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WalletLogPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Wallet_log_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WalletLogEntry_id(ctx context.Context, field graphql.CollectedField, obj *db.LogsOfWalletsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WalletLogEntry_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WalletLogEntry_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WalletLogEntry", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _WalletLogEntry_ok(ctx context.Context, field graphql.CollectedField, obj *db.LogsOfWalletsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WalletLogEntry_ok(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ok, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WalletLogEntry_ok(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WalletLogEntry", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _WalletLogEntry_code(ctx context.Context, field graphql.CollectedField, obj *db.LogsOfWalletsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WalletLogEntry_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WalletLogEntry_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WalletLogEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WalletLogEntry_message(ctx context.Context, field graphql.CollectedField, obj *db.LogsOfWalletsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WalletLogEntry_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WalletLogEntry_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WalletLogEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WalletLogEntry_ms(ctx context.Context, field graphql.CollectedField, obj *db.LogsOfWalletsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WalletLogEntry_ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ms, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WalletLogEntry_ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WalletLogEntry", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _WalletLogEntry_at(ctx context.Context, field graphql.CollectedField, obj *db.LogsOfWalletsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WalletLogEntry_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WalletLogEntry_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WalletLogEntry", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WalletLogPage_nodes(ctx context.Context, field graphql.CollectedField, obj *WalletLogPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WalletLogPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.LogsOfWalletsRow) graphql.Marshaler {
+			return ec.marshalNWalletLogEntry2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐLogsOfWalletsRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WalletLogPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WalletLogPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WalletLogEntry(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WalletLogPage_next(ctx context.Context, field graphql.CollectedField, obj *WalletLogPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WalletLogPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WalletLogPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WalletLogPage", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _WithdrawAction_id(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
@@ -8915,6 +9952,197 @@ func (ec *executionContext) unmarshalInputForward(ctx context.Context, obj any) 
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputLnbitsSettings(ctx context.Context, obj any) (LnbitsSettings, error) {
+	var it LnbitsSettings
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"url", "key"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "key":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("key"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Key = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputLndGrpcSettings(ctx context.Context, obj any) (LndGrpcSettings, error) {
+	var it LndGrpcSettings
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["certificate"]; !present {
+		asMap["certificate"] = ""
+	}
+
+	fieldsInOrder := [...]string{"address", "macaroon", "certificate"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "address":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("address"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Address = data
+		case "macaroon":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("macaroon"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Macaroon = data
+		case "certificate":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("certificate"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Certificate = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputLndRestSettings(ctx context.Context, obj any) (LndRestSettings, error) {
+	var it LndRestSettings
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["certificate"]; !present {
+		asMap["certificate"] = ""
+	}
+
+	fieldsInOrder := [...]string{"url", "macaroon", "certificate"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "macaroon":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("macaroon"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Macaroon = data
+		case "certificate":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("certificate"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Certificate = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputWalletSettings(ctx context.Context, obj any) (WalletSettings, error) {
+	var it WalletSettings
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"lightningAddress", "lndRest", "lndGrpc", "lnbits", "nwc"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "lightningAddress":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lightningAddress"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LightningAddress = data
+		case "lndRest":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lndRest"))
+			data, err := ec.unmarshalOLndRestSettings2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐLndRestSettings(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LndRest = data
+		case "lndGrpc":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lndGrpc"))
+			data, err := ec.unmarshalOLndGrpcSettings2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐLndGrpcSettings(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LndGrpc = data
+		case "lnbits":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lnbits"))
+			data, err := ec.unmarshalOLnbitsSettings2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐLnbitsSettings(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Lnbits = data
+		case "nwc":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("nwc"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Nwc = data
+		}
+	}
+	return it, nil
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -10055,6 +11283,34 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "walletSave":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_walletSave(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "walletEnable":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_walletEnable(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "walletRemove":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_walletRemove(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "walletsReorder":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_walletsReorder(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "signUp":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_signUp(ctx, field)
@@ -10451,6 +11707,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "wallets":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_wallets(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___type(ctx, field)
@@ -10816,6 +12094,218 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 		case "createdAt":
 			out.Values[i] = ec._User_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var walletImplementors = []string{"Wallet"}
+
+func (ec *executionContext) _Wallet(ctx context.Context, sel ast.SelectionSet, obj *wallet.Wallet) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, walletImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Wallet")
+		case "id":
+			out.Values[i] = ec._Wallet_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "kind":
+			out.Values[i] = ec._Wallet_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "label":
+			out.Values[i] = ec._Wallet_label(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "priority":
+			out.Values[i] = ec._Wallet_priority(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "enabled":
+			out.Values[i] = ec._Wallet_enabled(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdAt":
+			out.Values[i] = ec._Wallet_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "changedAt":
+			out.Values[i] = ec._Wallet_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "log":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Wallet_log(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var walletLogEntryImplementors = []string{"WalletLogEntry"}
+
+func (ec *executionContext) _WalletLogEntry(ctx context.Context, sel ast.SelectionSet, obj *db.LogsOfWalletsRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, walletLogEntryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WalletLogEntry")
+		case "id":
+			out.Values[i] = ec._WalletLogEntry_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ok":
+			out.Values[i] = ec._WalletLogEntry_ok(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._WalletLogEntry_code(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._WalletLogEntry_message(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ms":
+			out.Values[i] = ec._WalletLogEntry_ms(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._WalletLogEntry_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var walletLogPageImplementors = []string{"WalletLogPage"}
+
+func (ec *executionContext) _WalletLogPage(ctx context.Context, sel ast.SelectionSet, obj *WalletLogPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, walletLogPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WalletLogPage")
+		case "nodes":
+			out.Values[i] = ec._WalletLogPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._WalletLogPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -11659,6 +13149,35 @@ func (ec *executionContext) marshalNID2int64(ctx context.Context, sel ast.Select
 	return res
 }
 
+func (ec *executionContext) unmarshalNID2ᚕint64ᚄ(ctx context.Context, v any) ([]int64, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]int64, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2int64(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNID2ᚕint64ᚄ(ctx context.Context, sel ast.SelectionSet, v []int64) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2int64(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
 	res, err := graphql.UnmarshalInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -11951,6 +13470,89 @@ func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 	return ec._User(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNWallet2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐWalletᚄ(ctx context.Context, sel ast.SelectionSet, v []*wallet.Wallet) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWallet2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐWallet(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNWallet2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐWallet(ctx context.Context, sel ast.SelectionSet, v *wallet.Wallet) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Wallet(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNWalletKind2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐKind(ctx context.Context, v any) (wallet.Kind, error) {
+	res, err := UnmarshalWalletKind(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNWalletKind2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwalletᚐKind(ctx context.Context, sel ast.SelectionSet, v wallet.Kind) graphql.Marshaler {
+	_ = sel
+	res := MarshalWalletKind(v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNWalletLogEntry2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐLogsOfWalletsRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.LogsOfWalletsRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWalletLogEntry2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐLogsOfWalletsRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNWalletLogEntry2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐLogsOfWalletsRow(ctx context.Context, sel ast.SelectionSet, v *db.LogsOfWalletsRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._WalletLogEntry(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNWalletLogPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWalletLogPage(ctx context.Context, sel ast.SelectionSet, v *WalletLogPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._WalletLogPage(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNWalletSettings2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWalletSettings(ctx context.Context, v any) (WalletSettings, error) {
+	res, err := ec.unmarshalInputWalletSettings(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawAction(ctx context.Context, sel ast.SelectionSet, v *WithdrawAction) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -12216,6 +13818,30 @@ func (ec *executionContext) marshalOItemCreateResult2ᚖgithubᚗcomᚋaᚑseed�
 		return graphql.Null
 	}
 	return ec._ItemCreateResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOLnbitsSettings2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐLnbitsSettings(ctx context.Context, v any) (*LnbitsSettings, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLnbitsSettings(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOLndGrpcSettings2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐLndGrpcSettings(ctx context.Context, v any) (*LndGrpcSettings, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLndGrpcSettings(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOLndRestSettings2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐLndRestSettings(ctx context.Context, v any) (*LndRestSettings, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLndRestSettings(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOMe2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐMe(ctx context.Context, sel ast.SelectionSet, v *Me) graphql.Marshaler {

@@ -103,6 +103,28 @@ type ItemPage struct {
 	Next  *int64             `json:"next,omitempty"`
 }
 
+type LnbitsSettings struct {
+	URL string `json:"url"`
+	// The invoice/read key.
+	Key string `json:"key"`
+}
+
+type LndGrpcSettings struct {
+	// host:10009
+	Address     string `json:"address"`
+	Macaroon    string `json:"macaroon"`
+	Certificate string `json:"certificate"`
+}
+
+type LndRestSettings struct {
+	// https://host:8080
+	URL string `json:"url"`
+	// In hex. invoice.macaroon is enough, and a macaroon that may do more is dangerous.
+	Macaroon string `json:"macaroon"`
+	// The text of tls.cert, unless everybody trusts the certificate.
+	Certificate string `json:"certificate"`
+}
+
 // Two balances that are never added up: credits can be spent here alone, sats can be withdrawn.
 type Me struct {
 	User        *db.Usr         `json:"user"`
@@ -144,6 +166,22 @@ type SignUp struct {
 }
 
 type Subscription struct {
+}
+
+type WalletLogPage struct {
+	Nodes []*db.LogsOfWalletsRow `json:"nodes"`
+	Next  *int64                 `json:"next,omitempty"`
+}
+
+// How a wallet is reached: exactly one of these. It is encrypted, and never shown again.
+type WalletSettings struct {
+	// name@domain, an LNURL (lnurl1…), or the address that it stands for.
+	LightningAddress *string          `json:"lightningAddress,omitempty"`
+	LndRest          *LndRestSettings `json:"lndRest,omitempty"`
+	LndGrpc          *LndGrpcSettings `json:"lndGrpc,omitempty"`
+	Lnbits           *LnbitsSettings  `json:"lnbits,omitempty"`
+	// A connection of Nostr Wallet Connect, nostr+walletconnect://…, that may make invoices.
+	Nwc *string `json:"nwc,omitempty"`
 }
 
 type WithdrawAction struct {

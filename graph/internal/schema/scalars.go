@@ -10,6 +10,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
 
 func quoted(s string) graphql.Marshaler {
@@ -88,6 +89,14 @@ func MarshalPaymentMethod(m paidaction.Method) graphql.Marshaler { return quoted
 // UnmarshalPaymentMethod reads a payment method.
 func UnmarshalPaymentMethod(v any) (paidaction.Method, error) {
 	return oneOf(v, paidaction.Methods, "That is no way to pay.")
+}
+
+// MarshalWalletKind writes a kind of wallet.
+func MarshalWalletKind(k wallet.Kind) graphql.Marshaler { return quoted(string(k)) }
+
+// UnmarshalWalletKind reads a kind of wallet.
+func UnmarshalWalletKind(v any) (wallet.Kind, error) {
+	return oneOf(v, wallet.Kinds, "That is no kind of wallet.")
 }
 
 func oneOf[T ~string](v any, all []T, otherwise string) (T, error) {

@@ -1,0 +1,145 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
+)
+
+// owner is who asks for their own wallets.
+func owner(ctx context.Context) (int64, error) {
+	user := sessionOf(ctx).user
+	if user == nil {
+		return 0, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to see and change your wallets.")
+	}
+	return *user, nil
+}
+
+func (m mutations) WalletSave(ctx context.Context, id *int64, label string, settings schema.WalletSettings) (*wallet.Wallet, error) {
+	user, err := owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	how, err := settingsOf(settings)
+	if err != nil {
+		return nil, err
+	}
+	return pointer(m.Wallets.Save(ctx, user, orElse(id, 0), label, how))
+}
+
+// settingsOf is the one kind of settings that was sent.
+func settingsOf(s schema.WalletSettings) (wallet.Settings, error) {
+	var sent []wallet.Settings
+	if s.LightningAddress != nil {
+		sent = append(sent, wallet.LightningAddress{Address: wallet.Secret(*s.LightningAddress)})
+	}
+	if l := s.LndRest; l != nil {
+		sent = append(sent, wallet.LNDREST{URL: l.URL, Macaroon: wallet.Secret(l.Macaroon), Certificate: l.Certificate})
+	}
+	if l := s.LndGrpc; l != nil {
+		sent = append(sent, wallet.LNDGRPC{Address: l.Address, Macaroon: wallet.Secret(l.Macaroon), Certificate: l.Certificate})
+	}
+	if l := s.Lnbits; l != nil {
+		sent = append(sent, wallet.LNbits{URL: l.URL, Key: wallet.Secret(l.Key)})
+	}
+	if s.Nwc != nil {
+		sent = append(sent, wallet.NWC{URI: wallet.Secret(*s.Nwc)})
+	}
+	if len(sent) != 1 {
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet is of one kind: send the settings of exactly one.")
+	}
+	return sent[0], nil
+}
+
+func (m mutations) WalletEnable(ctx context.Context, id int64, enabled bool) (*wallet.Wallet, error) {
+	user, err := owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pointer(m.Wallets.Enable(ctx, user, id, enabled))
+}
+
+func (m mutations) WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet, error) {
+	user, err := owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Wallets.Remove(ctx, user, id); err != nil {
+		return nil, err
+	}
+	return pointers(m.Wallets.List(ctx, user))
+}
+
+func (m mutations) WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.Wallet, error) {
+	user, err := owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pointers(m.Wallets.Reorder(ctx, user, ids))
+}
+
+func (q queries) Wallets(ctx context.Context) ([]*wallet.Wallet, error) {
+	user, err := owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pointers(q.resolver.Wallets.List(ctx, user))
+}
+
+func pointer(w wallet.Wallet, err error) (*wallet.Wallet, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &w, nil
+}
+
+func pointers(all []wallet.Wallet, err error) ([]*wallet.Wallet, error) {
+	out := make([]*wallet.Wallet, len(all))
+	for i := range all {
+		out[i] = &all[i]
+	}
+	return out, err
+}
+
+// Log is resolved for wallets that were found for their owner.
+func (r wallets) Log(ctx context.Context, w *wallet.Wallet, first int, after *int64) (*schema.WalletLogPage, error) {
+	if err := r.Limits.checkList(first); err != nil {
+		return nil, err
+	}
+	rows, err := loadersOf(ctx).logs.Load(ctx, logOf{wallet: w.ID, logPage: logPage{before: orElse(after, math.MaxInt64), rows: first + 1}})
+	if err != nil {
+		return nil, err
+	}
+	page := &schema.WalletLogPage{}
+	page.Nodes, page.Next = cut(rows, first, func(e *db.LogsOfWalletsRow) int64 { return e.ID })
+	return page, nil
+}
+
+// loadLogs reads pages of logs: one query for all wallets of which the same page is asked for.
+func loadLogs(ctx context.Context, q *db.Queries, keys []logOf) ([][]*db.LogsOfWalletsRow, []error) {
+	wallets := map[logPage][]int64{}
+	for _, k := range keys {
+		wallets[k.logPage] = append(wallets[k.logPage], k.wallet)
+	}
+	found := map[logOf][]*db.LogsOfWalletsRow{}
+	for page, of := range wallets {
+		rows, err := q.LogsOfWallets(ctx, db.LogsOfWalletsParams{Wallets: of, Before: page.before, Page: int32(page.rows)})
+		if err != nil {
+			return nil, []error{fmt.Errorf("load the logs of wallets: %w", err)}
+		}
+		for _, row := range rows {
+			k := logOf{row.WalletID, page}
+			found[k] = append(found[k], &row)
+		}
+	}
+	ordered := make([][]*db.LogsOfWalletsRow, len(keys))
+	for i, k := range keys {
+		ordered[i] = found[k]
+	}
+	return ordered, nil
+}

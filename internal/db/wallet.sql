@@ -1,0 +1,57 @@
+-- name: NextWalletID :one
+-- The settings are bound to the id, so it has to be known before they are written.
+SELECT nextval(pg_get_serial_sequence('receiver_wallet', 'id'))::bigint AS id;
+
+-- name: InsertWallet :exec
+-- The last to be asked.
+INSERT INTO receiver_wallet (id, user_id, kind, label, priority, settings, created_at, changed_at)
+SELECT @id, @user_id, @kind, @label, coalesce(max(priority), 0) + 1, @settings, @at, @at FROM receiver_wallet WHERE user_id = @user_id;
+
+-- name: ReplaceWallet :execrows
+UPDATE receiver_wallet SET kind = @kind, label = @label, settings = @settings, changed_at = @at WHERE id = @id AND user_id = @user_id;
+
+-- name: EnableWallet :execrows
+UPDATE receiver_wallet SET enabled = @enabled, changed_at = @at WHERE id = @id AND user_id = @user_id;
+
+-- name: OrderWallets :exec
+UPDATE receiver_wallet SET priority = array_position(@ids::bigint[], id) WHERE user_id = @user_id AND id = ANY(@ids::bigint[]);
+
+-- name: DeleteWallet :execrows
+DELETE FROM receiver_wallet WHERE id = @id AND user_id = @user_id;
+
+-- name: WalletsOfUser :many
+SELECT id, kind, label, priority, enabled, created_at, changed_at FROM receiver_wallet WHERE user_id = $1 ORDER BY priority, id;
+
+-- name: HasWallet :one
+SELECT EXISTS (SELECT FROM receiver_wallet WHERE user_id = $1 AND enabled);
+
+-- name: UsableWallets :many
+-- In the order in which they are asked. One that failed as often for this genesis is left out.
+SELECT id, kind, settings FROM receiver_wallet
+WHERE user_id = @user_id AND enabled AND NOT EXISTS (
+    SELECT FROM wallet_failure f WHERE f.wallet_id = receiver_wallet.id AND f.genesis_id = @genesis_id AND f.failures >= @failures)
+ORDER BY priority, id;
+
+-- name: AppendWalletLog :one
+-- No row if the wallet was removed meanwhile.
+INSERT INTO wallet_log (wallet_id, genesis_id, ok, code, message, ms, at)
+SELECT w.id, sqlc.narg(genesis_id), @ok::boolean, @code::text, @message::text, @ms::bigint, @at::timestamptz
+FROM receiver_wallet w WHERE w.id = @wallet_id FOR KEY SHARE
+RETURNING id;
+
+-- name: CountWalletFailure :exec
+INSERT INTO wallet_failure (genesis_id, wallet_id, failures)
+SELECT @genesis_id::bigint, w.id, 1 FROM receiver_wallet w WHERE w.id = @wallet_id FOR KEY SHARE
+ON CONFLICT (genesis_id, wallet_id) DO UPDATE SET failures = wallet_failure.failures + 1;
+
+-- name: ForgetWalletLog :exec
+-- All but the newest of one wallet.
+DELETE FROM wallet_log WHERE wallet_log.wallet_id = @wallet_id AND wallet_log.id <= (
+    SELECT l.id FROM wallet_log l WHERE l.wallet_id = @wallet_id ORDER BY l.id DESC OFFSET @kept LIMIT 1);
+
+-- name: LogsOfWallets :many
+-- One page of each of these wallets' logs, newest first.
+SELECT entry.id, entry.wallet_id, entry.ok, entry.code, entry.message, entry.ms, entry.at
+FROM unnest(@wallets::bigint[]) AS wallet (id) CROSS JOIN LATERAL (
+    SELECT l.* FROM wallet_log l WHERE l.wallet_id = wallet.id AND l.id < @before::bigint ORDER BY l.id DESC LIMIT @page
+) AS entry ORDER BY entry.wallet_id, entry.id DESC;

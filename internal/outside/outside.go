@@ -1,0 +1,225 @@
+// Package outside calls servers whose addresses were given by strangers: receivers' wallets, lightning addresses. It never connects
+// to an address that is not of the public internet, follows few redirects, reads little, and ends in time. What it says when it
+// fails holds no part of an address, a header or an answer.
+package outside
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Bounds of every call.
+const (
+	Timeout      = 20 * time.Second // in all, the redirects included
+	MaxRedirects = 2
+	MaxBody      = 64 << 10 // bytes
+	// maxRead is what one connection reads at most, whatever the protocol: a body, its headers, and the handshake of TLS.
+	maxRead    = MaxBody + 64<<10
+	maxHeaders = 16 << 10
+)
+
+// Why a call came to nothing.
+var (
+	ErrAddress     = errors.New("outside: the address is not one that is called")
+	ErrForbidden   = errors.New("outside: the address is not of the public internet")
+	ErrUnreachable = errors.New("outside: the server cannot be reached")
+	ErrCertificate = errors.New("outside: the server's certificate is not trusted")
+	ErrTimeout     = errors.New("outside: the server did not answer in time")
+	ErrTooLarge    = errors.New("outside: the answer is too large")
+	ErrRedirected  = errors.New("outside: redirected too often, or with a secret to another server")
+)
+
+// Config says what is allowed.
+type Config struct {
+	AllowPrivate bool           // in development: private addresses too, and without TLS
+	Resolver     *net.Resolver  // nil: the system's
+	Roots        *x509.CertPool // nil: the system's
+}
+
+// Client is safe for concurrent use. It keeps no connection open.
+type Client struct {
+	Config
+	permitted map[netip.AddrPort]bool // tests call servers of their own, though they are on loopback
+}
+
+// New makes a client.
+func New(c Config) *Client { return &Client{Config: c} }
+
+// Request is one call by HTTP.
+type Request struct {
+	URL    string
+	Header http.Header    // may hold secrets
+	Body   []byte         // nil: GET, else POST
+	Roots  *x509.CertPool // instead of the client's; nil: the client's
+}
+
+// Answer is what a server said.
+type Answer struct {
+	Status int
+	Body   []byte // whole
+}
+
+// Do calls. A GET follows redirects to any server, which gets no header of the request; a POST only those within its own server:
+// its headers are secrets. Its errors are those of this package, and nothing else.
+func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	target, err := c.Parse(r.URL)
+	if err != nil {
+		return Answer{}, err
+	}
+	method := http.MethodGet
+	if r.Body != nil {
+		method = http.MethodPost
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(r.Body))
+	if err != nil {
+		return Answer{}, ErrAddress
+	}
+	if r.Header != nil {
+		request.Header = r.Header.Clone()
+	}
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", userAgent)
+	response, err := c.http(r.Roots).Do(request)
+	if err != nil {
+		return Answer{}, explain(ctx, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, MaxBody+1))
+	if err != nil {
+		return Answer{}, explain(ctx, err)
+	}
+	if len(body) > MaxBody {
+		return Answer{}, ErrTooLarge
+	}
+	return Answer{Status: response.StatusCode, Body: body}, nil
+}
+
+const userAgent = "Holdfast"
+
+// Parse refuses a URL that is not called: it must be https or wss with a host and without a user.
+func (c *Client) Parse(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, ErrAddress // the error of url.Parse quotes the URL
+	}
+	return u, c.check(u)
+}
+
+func (c *Client) check(u *url.URL) error {
+	plain := u.Scheme == "http" || u.Scheme == "ws"
+	secure := u.Scheme == "https" || u.Scheme == "wss"
+	if u.Hostname() == "" || u.User != nil || !secure && !(plain && c.AllowPrivate) {
+		return ErrAddress
+	}
+	return nil
+}
+
+// http is a client of one call. No proxy of the environment is used: it would connect for us, unguarded.
+func (c *Client) http(roots *x509.CertPool) *http.Client {
+	if roots == nil {
+		roots = c.Roots
+	}
+	return &http.Client{CheckRedirect: c.redirect, Transport: &http.Transport{
+		DialContext:            func(ctx context.Context, _, address string) (net.Conn, error) { return c.connect(ctx, address) },
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    Timeout,
+		MaxResponseHeaderBytes: maxHeaders,
+		DisableKeepAlives:      true, // each call looks its address up anew
+		DisableCompression:     true,
+	}}
+}
+
+// redirect decides whether a redirect is followed. Go takes only its own few headers away from another server; what opens a wallet
+// lies in others.
+func (c *Client) redirect(r *http.Request, via []*http.Request) error {
+	if err := c.check(r.URL); err != nil {
+		return err
+	}
+	first := via[0]
+	elsewhere := r.URL.Scheme != first.URL.Scheme || r.URL.Host != first.URL.Host
+	if len(via) > MaxRedirects || elsewhere && first.Method != http.MethodGet {
+		return ErrRedirected
+	}
+	r.Header.Del("Referer") // the address before may hold a secret
+	if elsewhere {
+		for name := range r.Header {
+			if name != "Accept" && name != "User-Agent" && !websocketHeader(name) {
+				r.Header.Del(name)
+			}
+		}
+	}
+	return nil
+}
+
+// Dial connects to host:port, for protocols other than HTTP. What the connection reads is bounded.
+func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := c.connect(ctx, address)
+	if err != nil {
+		return nil, explain(ctx, err)
+	}
+	return conn, nil
+}
+
+func (c *Client) connect(ctx context.Context, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: Timeout, Resolver: c.Resolver, Control: c.guard}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	bounded := &boundedConn{Conn: conn}
+	bounded.left.Store(maxRead)
+	return bounded, nil
+}
+
+// boundedConn reads no more than maxRead bytes.
+type boundedConn struct {
+	net.Conn
+	left atomic.Int64
+}
+
+func (c *boundedConn) Read(p []byte) (int, error) {
+	left := c.left.Load()
+	if left <= 0 {
+		return 0, ErrTooLarge
+	}
+	n, err := c.Conn.Read(p[:min(int64(len(p)), left)])
+	c.left.Add(-int64(n))
+	return n, err
+}
+
+// explain takes from an error all that is the server's or the address's.
+func explain(ctx context.Context, err error) error {
+	for _, own := range []error{ErrAddress, ErrForbidden, ErrTooLarge, ErrRedirected} {
+		if errors.Is(err, own) {
+			return own
+		}
+	}
+	if errors.Is(err, websocket.ErrMessageTooBig) {
+		return ErrTooLarge
+	}
+	var untrusted *tls.CertificateVerificationError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &untrusted):
+		return ErrCertificate
+	case errors.Is(ctx.Err(), context.Canceled):
+		return context.Canceled // the caller gave up
+	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+		return ErrTimeout
+	}
+	return ErrUnreachable
+}

@@ -1,0 +1,1 @@
+DROP TABLE wallet_failure, wallet_log, receiver_wallet;

@@ -1,0 +1,91 @@
+package wallet
+
+import (
+	"context"
+	"strings"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet/internal/lnurl"
+)
+
+// LightningAddress is a lightning address (user@domain) or an LNURL that is paid to, in any of its forms.
+type LightningAddress struct {
+	Address Secret `json:"address"` // an LNURL may hold a token
+}
+
+// Kind is LIGHTNING_ADDRESS.
+func (LightningAddress) Kind() Kind { return KindLightningAddress }
+
+func (s LightningAddress) tidied(w *Wallets) (Settings, error) {
+	s.Address = Secret(strings.TrimSpace(string(s.Address)))
+	target, err := lnurl.Parse(string(s.Address))
+	if err == nil {
+		_, err = w.Outside.Parse(target)
+	}
+	if err != nil {
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "That is no lightning address: give name@domain, an LNURL (lnurl1…) or an https:// address.")
+	}
+	return s, nil
+}
+
+func (s LightningAddress) issue(ctx context.Context, w *Wallets, r Request) (invoice, error) {
+	target, err := lnurl.Parse(string(s.Address))
+	if err != nil {
+		return invoice{}, err
+	}
+	body, err := w.get(ctx, target)
+	if err != nil {
+		return invoice{}, err
+	}
+	pay, err := lnurl.ReadPay(body)
+	if err != nil {
+		return invoice{}, err
+	}
+	least, most := paidaction.Msat(pay.Min), paidaction.Msat(pay.Max)
+	if r.least {
+		r.Amount = max(r.Amount, least)
+	}
+	if r.Amount < least || r.Amount > most {
+		return invoice{}, paidaction.Errorf(CodeAmount, "The wallet takes %s to %s msat at once, and was asked for %s.", least, most, r.Amount)
+	}
+	bolt11, err := w.callback(ctx, pay, r.Amount, r.Memo)
+	// Some take whole sats only; an invoice that is short by less than one will do.
+	if whole := r.Amount - r.Amount%1000; err != nil && whole < r.Amount && whole >= max(least, 1) && ctx.Err() == nil {
+		bolt11, err = w.callback(ctx, pay, whole, r.Memo)
+	}
+	return invoice{bolt11, r.Amount}, err
+}
+
+func (w *Wallets) callback(ctx context.Context, pay *lnurl.Pay, amount paidaction.Msat, comment string) (string, error) {
+	body, err := w.get(ctx, pay.Callback(int64(amount), comment))
+	if err != nil {
+		return "", err
+	}
+	return lnurl.ReadInvoice(body)
+}
+
+// get reads JSON, whatever the status: LUD-06 tells of errors in the body, and servers do not agree on what comes with it.
+func (w *Wallets) get(ctx context.Context, target string) ([]byte, error) {
+	answer, err := w.Outside.Do(ctx, outside.Request{URL: target})
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.Body) == 0 || answer.Body[0] != '{' {
+		if err := ofStatus(answer.Status); err != nil {
+			return nil, err
+		}
+	}
+	return answer.Body, nil
+}
+
+// Address gets an invoice of anybody's lightning address or LNURL, for a payment that leaves. The error is a refusal, or the end of
+// ctx. The invoice is for the node to read: that it is over the amount is not known yet.
+func (w *Wallets) Address(ctx context.Context, address string, amount paidaction.Msat, comment string) (bolt11 string, err error) {
+	s, err := LightningAddress{Secret(address)}.tidied(w)
+	if err != nil {
+		return "", err
+	}
+	got, err := w.ask(ctx, s, Request{Amount: amount, Memo: comment})
+	return got.bolt11, err
+}

@@ -1,0 +1,165 @@
+package wallet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+const (
+	invoiceExpiry = 10 * time.Minute
+	maxMemo       = 639 // bytes that a bolt11 has room for
+	soonest       = 2 * time.Second
+)
+
+// Has says whether a user has a wallet that can be asked.
+func (w *Wallets) Has(ctx context.Context, user int64) (bool, error) {
+	has, err := db.New(w.Pool).HasWallet(ctx, user)
+	if err != nil {
+		return false, fmt.Errorf("look for wallets: %w", err)
+	}
+	return has, nil
+}
+
+// Each asks the receiver's wallets in their order for an invoice, and hands each to try until try returns nil. genesis is the first
+// attempt of what is to be paid, 0 if this is it: a wallet that failed twice for it is left out. Whatever a wallet or try fails with
+// is logged for the owner (a refusal in its own words, anything else without any) and counted against the wallet; then comes the next.
+//
+// Errors: ErrNoWallet, also where those that are left would not answer in time; the end of ctx; faults of the database.
+func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error {
+	rows, err := db.New(w.Pool).UsableWallets(ctx, db.UsableWalletsParams{UserID: receiver, GenesisID: genesis, Failures: int32(w.Limits.Failures)})
+	if err != nil {
+		return fmt.Errorf("read wallets: %w", err)
+	}
+	request := Request{Amount: amount, Memo: fitted(memo), Expiry: invoiceExpiry}
+	search, cancel := context.WithTimeout(ctx, w.Limits.Search)
+	defer cancel()
+	for i, row := range rows {
+		// A wallet that could hardly answer any more is not asked: it would be counted as its failure.
+		if until, _ := search.Deadline(); i > 0 && time.Until(until) < min(soonest, w.Limits.Search/10) {
+			break
+		}
+		begun := w.Now()
+		bolt11, err := w.issued(search, place{row.ID, receiver, Kind(row.Kind)}, row.Settings, request)
+		ms := w.Now().Sub(begun).Milliseconds()
+		if err == nil {
+			err = try(row.ID, bolt11)
+		}
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		w.note(ctx, row.ID, genesis, err, ms)
+		if err == nil {
+			return nil
+		}
+	}
+	return ErrNoWallet
+}
+
+// issued gets an invoice of a wallet as it is stored.
+func (w *Wallets) issued(ctx context.Context, p place, sealed []byte, r Request) (string, error) {
+	s, err := w.openSettings(p, sealed)
+	if err != nil {
+		w.Log.ErrorContext(ctx, "the settings of a wallet cannot be opened", "wallet", p.wallet, "error", err)
+		return "", errUnopened
+	}
+	got, err := w.ask(ctx, s, r)
+	return got.bolt11, err
+}
+
+var bolt11Pattern = regexp.MustCompile(`^ln[a-z0-9]{20,4094}$`)
+
+// ask gets an invoice of a wallet, within the time that one call has. The error is a refusal, or the end of ctx.
+func (w *Wallets) ask(ctx context.Context, s Settings, r Request) (invoice, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.Limits.Call)
+	defer cancel()
+	got, err := s.issue(ctx, w, r)
+	if err != nil {
+		return invoice{}, explain(ctx, err)
+	}
+	got.bolt11 = strings.ToLower(strings.TrimSpace(got.bolt11))
+	if !bolt11Pattern.MatchString(got.bolt11) {
+		return invoice{}, errBadAnswer
+	}
+	return got, nil
+}
+
+// Failed notes that the payment of a wallet's invoice failed, for a reason as nodes name them ("NO_ROUTE"). It counts as a failure of
+// the wallet, unless it was ours.
+func (w *Wallets) Failed(ctx context.Context, wallet, genesis int64, reason string) error {
+	why, theirs := ofPayment(reason)
+	if !theirs {
+		return nil
+	}
+	return w.record(ctx, wallet, genesis, why, 0)
+}
+
+// note is record for a call that must not fail with it.
+func (w *Wallets) note(ctx context.Context, wallet, genesis int64, failure error, ms int64) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	if err := w.record(limited, wallet, genesis, failure, ms); err != nil {
+		w.Log.WarnContext(ctx, "what became of a wallet's invoice could not be noted", "wallet", wallet, "error", err)
+	}
+}
+
+const (
+	noteTimeout = 5 * time.Second
+	// forgetEvery is how many entries lie between two looks at what can be forgotten of a wallet. A prime: the numbers of entries are
+	// those of all wallets, and a few that are asked in turn must not pass by one of them for ever.
+	forgetEvery = 53
+)
+
+// record logs what became of an invoice, and counts a failure.
+func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure error, ms int64) error {
+	q := db.New(w.Pool)
+	entry := db.AppendWalletLogParams{WalletID: wallet, Ok: failure == nil, Code: string(CodeInvoiceIssued), Message: "The wallet issued an invoice.",
+		Ms: ms, At: w.Now()}
+	if genesis != 0 {
+		entry.GenesisID = &genesis
+	}
+	if refusal, ok := paidaction.AsRefusal(failure); ok {
+		entry.Code, entry.Message = string(refusal.Code), refusal.Message
+	} else if failure != nil {
+		entry.Code, entry.Message = string(CodeBadInvoice), "The wallet's invoice could not be used for a payment."
+	}
+	id, err := q.AppendWalletLog(ctx, entry)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil // removed meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("log for wallet %d: %w", wallet, err)
+	}
+	if failure != nil && genesis != 0 {
+		if err := q.CountWalletFailure(ctx, db.CountWalletFailureParams{GenesisID: genesis, WalletID: wallet}); err != nil {
+			return fmt.Errorf("count a failure of wallet %d: %w", wallet, err)
+		}
+	}
+	if id%forgetEvery == 0 {
+		if err := q.ForgetWalletLog(ctx, db.ForgetWalletLogParams{WalletID: wallet, Kept: int32(w.Limits.Log)}); err != nil {
+			return fmt.Errorf("forget old entries of wallet %d: %w", wallet, err)
+		}
+	}
+	return nil
+}
+
+// fitted is a memo cut to what an invoice has room for.
+func fitted(memo string) string {
+	if len(memo) <= maxMemo {
+		return memo
+	}
+	end := maxMemo
+	for !utf8.RuneStart(memo[end]) {
+		end--
+	}
+	return memo[:end]
+}

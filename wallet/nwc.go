@@ -1,0 +1,66 @@
+package wallet
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet/internal/nostr"
+)
+
+// NWC is a wallet that is spoken to over a relay of Nostr (NIP-47).
+type NWC struct {
+	URI Secret `json:"uri"` // nostr+walletconnect://…; a connection that may make invoices is enough
+}
+
+// Kind is NWC.
+func (NWC) Kind() Kind { return KindNWC }
+
+func (s NWC) tidied(w *Wallets) (Settings, error) {
+	s.URI = Secret(strings.TrimSpace(string(s.URI)))
+	c, err := nostr.ParseConnection(string(s.URI))
+	if err != nil {
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "That is no connection of Nostr Wallet Connect: it begins with nostr+walletconnect:// and holds a relay and a secret.")
+	}
+	for _, relay := range c.Relays {
+		u, err := w.Outside.Parse(relay)
+		if err != nil || !slices.Contains([]string{"wss", "ws"}, u.Scheme) {
+			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "The relay of the connection must begin with wss:// and name no user.")
+		}
+	}
+	return s, nil
+}
+
+// issue asks through the first relay that can be reached.
+func (s NWC) issue(ctx context.Context, w *Wallets, r Request) (invoice, error) {
+	c, err := nostr.ParseConnection(string(s.URI))
+	if err != nil {
+		return invoice{}, errBadAnswer
+	}
+	var socket *outside.Socket
+	for _, relay := range c.Relays {
+		if socket, err = w.Outside.Websocket(ctx, relay); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return invoice{}, err
+	}
+	defer socket.Close()
+	result, err := c.Ask(ctx, socket, "make_invoice", map[string]any{
+		"amount": int64(r.Amount), "description": r.Memo, "expiry": int64(r.Expiry.Seconds()),
+	}, w.Now(), w.Random)
+	if err != nil {
+		return invoice{}, err
+	}
+	var made struct {
+		Invoice string `json:"invoice"`
+	}
+	if json.Unmarshal(result, &made) != nil {
+		return invoice{}, errBadAnswer
+	}
+	return invoice{made.Invoice, r.Amount}, nil
+}

@@ -1,0 +1,211 @@
+package wallet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+const (
+	maxLabel   = 60   // characters
+	testAmount = 1000 // msat; more where the wallet takes no less
+	testMemo   = "A test of this wallet: it is not paid."
+)
+
+func errNoSuchWallet() error {
+	return paidaction.Errorf(paidaction.CodeNotFound, "You have no such wallet.")
+}
+
+// Save tests a wallet, and stores it if it issued an invoice that our node can read. With an id of 0 it is a new one, asked last;
+// otherwise it takes the place of that wallet of the user's.
+//
+// Errors: INVALID_INPUT, NOT_FOUND, WALLET_TOO_MANY, TRY_AGAIN while another one of the user's is tested, what Decode refuses with, and
+// the codes of this package that say what is wrong with the wallet. After each of them everything is as before.
+func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Settings) (Wallet, error) {
+	if utf8.RuneCountInString(label) > maxLabel || !utf8.ValidString(label) || slices.Contains([]byte(label), 0) {
+		return Wallet{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet's label has at most %d characters.", maxLabel)
+	}
+	s, err := s.tidied(w)
+	if err != nil {
+		return Wallet{}, err
+	}
+	// What is refused anyhow calls nobody.
+	if err := w.roomFor(ctx, db.New(w.Pool), user, id); err != nil {
+		return Wallet{}, err
+	}
+	if _, busy := w.testing.LoadOrStore(user, true); busy {
+		return Wallet{}, paidaction.Errorf(paidaction.CodeTryAgain, "A wallet of yours is being tested. Wait until that has ended.")
+	}
+	ms, err := w.test(ctx, s)
+	w.testing.Delete(user)
+	if err != nil {
+		return Wallet{}, err
+	}
+	if id, err = w.store(ctx, user, id, label, s); err != nil {
+		return Wallet{}, err
+	}
+	w.note(ctx, id, 0, nil, ms)
+	return w.one(ctx, user, id)
+}
+
+// roomFor refuses a wallet too many, and the place of one that is not the user's.
+func (w *Wallets) roomFor(ctx context.Context, q *db.Queries, user, id int64) error {
+	rows, err := q.WalletsOfUser(ctx, user)
+	if err != nil {
+		return fmt.Errorf("read wallets: %w", err)
+	}
+	if id != 0 && !slices.ContainsFunc(rows, func(r db.WalletsOfUserRow) bool { return r.ID == id }) {
+		return errNoSuchWallet()
+	}
+	if id == 0 && len(rows) >= w.Limits.Wallets {
+		return paidaction.Errorf(CodeTooMany, "You have %d wallets, and more are not asked. Remove one first.", len(rows))
+	}
+	return nil
+}
+
+// test has a wallet issue an invoice and our node read it. It returns how long the wallet took, in ms.
+func (w *Wallets) test(ctx context.Context, s Settings) (ms int64, err error) {
+	begun := w.Now()
+	issued, err := w.ask(ctx, s, Request{Amount: testAmount, Memo: testMemo, Expiry: invoiceExpiry, least: true})
+	if err != nil {
+		return 0, err
+	}
+	ms = w.Now().Sub(begun).Milliseconds()
+	read, err := w.Decode(ctx, issued.bolt11)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if refusal, ok := paidaction.AsRefusal(err); ok {
+			return 0, refusal
+		}
+		return 0, paidaction.Errorf(CodeBadInvoice, "The wallet issued an invoice that our node cannot read. Is it a wallet of the same network?")
+	}
+	// Wallets cut off what is less than a sat (spec 05.11).
+	if read.Amount > issued.asked || read.Amount <= issued.asked-1000 {
+		return 0, paidaction.Errorf(CodeBadInvoice, "The wallet was asked for an invoice over %s msat, and issued one over %s.", issued.asked, read.Amount)
+	}
+	return ms, nil
+}
+
+// store writes a tested wallet.
+func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Settings) (int64, error) {
+	added := id == 0
+	err := w.change(ctx, user, func(q *db.Queries) (err error) {
+		// Meanwhile there may be one more, or one less.
+		if err := w.roomFor(ctx, q, user, id); err != nil {
+			return err
+		}
+		if added {
+			if id, err = q.NextWalletID(ctx); err != nil {
+				return fmt.Errorf("number a wallet: %w", err)
+			}
+		}
+		sealed, err := w.sealSettings(place{id, user, s.Kind()}, s)
+		if err != nil {
+			return err
+		}
+		if added {
+			err = q.InsertWallet(ctx, db.InsertWalletParams{ID: id, UserID: user, Kind: string(s.Kind()), Label: label, Settings: sealed, At: w.Now()})
+		} else {
+			_, err = q.ReplaceWallet(ctx, db.ReplaceWalletParams{ID: id, UserID: user, Kind: string(s.Kind()), Label: label, Settings: sealed, At: w.Now()})
+		}
+		if err != nil {
+			return fmt.Errorf("store a wallet: %w", err)
+		}
+		return nil
+	})
+	return id, err
+}
+
+// change runs one transaction about a user's wallets. They come one after the other.
+func (w *Wallets) change(ctx context.Context, user int64, do func(*db.Queries) error) error {
+	return pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		if _, err := q.LockUser(ctx, user); err != nil {
+			return fmt.Errorf("lock the user: %w", err)
+		}
+		return do(q)
+	})
+}
+
+// Enable says whether a wallet is asked. NOT_FOUND where it is not the user's.
+func (w *Wallets) Enable(ctx context.Context, user, id int64, enabled bool) (Wallet, error) {
+	n, err := db.New(w.Pool).EnableWallet(ctx, db.EnableWalletParams{ID: id, UserID: user, Enabled: enabled, At: w.Now()})
+	if err != nil {
+		return Wallet{}, fmt.Errorf("enable a wallet: %w", err)
+	}
+	if n == 0 {
+		return Wallet{}, errNoSuchWallet()
+	}
+	return w.one(ctx, user, id)
+}
+
+// Remove forgets a wallet with its settings and its log. NOT_FOUND where it is not the user's.
+func (w *Wallets) Remove(ctx context.Context, user, id int64) error {
+	n, err := db.New(w.Pool).DeleteWallet(ctx, db.DeleteWalletParams{ID: id, UserID: user})
+	if err != nil {
+		return fmt.Errorf("remove a wallet: %w", err)
+	}
+	if n == 0 {
+		return errNoSuchWallet()
+	}
+	return nil
+}
+
+// Reorder says in which order a user's wallets are asked. INVALID_INPUT unless each of them is named once.
+func (w *Wallets) Reorder(ctx context.Context, user int64, ids []int64) ([]Wallet, error) {
+	err := w.change(ctx, user, func(q *db.Queries) error {
+		rows, err := q.WalletsOfUser(ctx, user)
+		if err != nil {
+			return fmt.Errorf("read wallets: %w", err)
+		}
+		var own []int64
+		for _, r := range rows {
+			own = append(own, r.ID)
+		}
+		if !slices.Equal(slices.Sorted(slices.Values(own)), slices.Sorted(slices.Values(ids))) {
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "Name each of your wallets once, in the order in which they are to be asked.")
+		}
+		if err := q.OrderWallets(ctx, db.OrderWalletsParams{UserID: user, Ids: ids}); err != nil {
+			return fmt.Errorf("order wallets: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w.List(ctx, user)
+}
+
+// List is a user's wallets, in the order in which they are asked.
+func (w *Wallets) List(ctx context.Context, user int64) ([]Wallet, error) {
+	rows, err := db.New(w.Pool).WalletsOfUser(ctx, user)
+	if err != nil {
+		return nil, fmt.Errorf("read wallets: %w", err)
+	}
+	list := make([]Wallet, len(rows))
+	for i, r := range rows {
+		list[i] = Wallet{ID: r.ID, Kind: Kind(r.Kind), Label: r.Label, Priority: int(r.Priority), Enabled: r.Enabled,
+			CreatedAt: r.CreatedAt, ChangedAt: r.ChangedAt}
+	}
+	return list, nil
+}
+
+func (w *Wallets) one(ctx context.Context, user, id int64) (Wallet, error) {
+	list, err := w.List(ctx, user)
+	if err != nil {
+		return Wallet{}, err
+	}
+	i := slices.IndexFunc(list, func(x Wallet) bool { return x.ID == id })
+	if i < 0 {
+		return Wallet{}, errNoSuchWallet() // removed meanwhile
+	}
+	return list[i], nil
+}

@@ -1,0 +1,121 @@
+// Package wallet asks the wallets of those who receive payments for invoices (spec 03 §3.1). A user has several, in an order; each
+// is tested before it is saved, its settings are encrypted at rest, and what becomes of every call is logged for its owner.
+//
+// The servers behind wallets are strangers, and so are those who name them: everything that leaves goes through internal/outside,
+// and of what comes back only the invoice is used. No text of a foreign server reaches a log, an error or a person.
+package wallet
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Kind names a kind of wallet. The names are part of the public contract.
+type Kind string
+
+// The kinds there are.
+const (
+	KindLightningAddress Kind = "LIGHTNING_ADDRESS" // a lightning address or an LNURL (LUD-01, 06, 16)
+	KindLNDREST          Kind = "LND_REST"
+	KindLNDGRPC          Kind = "LND_GRPC"
+	KindLNbits           Kind = "LNBITS"
+	KindNWC              Kind = "NWC" // Nostr Wallet Connect (NIP-47)
+)
+
+// Kinds are all of them.
+var Kinds = []Kind{KindLightningAddress, KindLNDREST, KindLNDGRPC, KindLNbits, KindNWC}
+
+// Wallet is a wallet as its owner sees it: without what opens it.
+type Wallet struct {
+	ID        int64
+	Kind      Kind
+	Label     string // the owner's name for it
+	Priority  int    // the lowest is asked first
+	Enabled   bool
+	CreatedAt time.Time
+	ChangedAt time.Time
+}
+
+// Request asks a wallet for an invoice.
+type Request struct {
+	Amount paidaction.Msat
+	Memo   string
+	Expiry time.Duration // whole seconds
+
+	least bool // ask for more where the wallet takes no less: a test
+}
+
+// Limits bound what is done for one user. The zero value of each stands for its default.
+type Limits struct {
+	Call     time.Duration // one wallet's answer; default 20 seconds
+	Search   time.Duration // all wallets' answers for one payment together; default 25 seconds
+	Wallets  int           // of one user; default 10
+	Failures int           // for one genesis, after which a wallet is left out; default 2
+	Log      int           // entries that are kept of one wallet, and a few more; default 1,000
+}
+
+// Config is what Wallets are made of. Pool, Outside and Secret are needed.
+type Config struct {
+	Pool    *pgxpool.Pool
+	Outside *outside.Client
+	Secret  []byte // at least 32 bytes; the key of the settings is derived from it
+	// Decode has a node of ours read a bolt11: there is no other authority on what it says. A refusal is passed on; any other
+	// error means that the node cannot read it.
+	Decode func(ctx context.Context, bolt11 string) (paidaction.Bolt11, error)
+	// AddInvoice has an LND issue an invoice by gRPC, over a connection that dial opens and no other. Its errors are ErrKeyRefused or
+	// ErrUnreachable, or mean that the node declined. Nil: wallets of that kind cannot be saved.
+	AddInvoice func(ctx context.Context, at LNDGRPC, r Request, dial Dial) (bolt11 string, err error)
+	Limits     Limits
+	Now        func() time.Time // default time.Now
+	Random     io.Reader        // default crypto/rand
+	Log        *slog.Logger     // default slog.Default()
+}
+
+// Dial opens a connection to host:port.
+type Dial func(ctx context.Context, address string) (net.Conn, error)
+
+// Wallets are the wallets of all users. It is safe for concurrent use, in any number of processes.
+type Wallets struct {
+	Config
+	sealer  *sealer
+	testing sync.Map // users who have a wallet tested now
+}
+
+// New makes the service. It calls nobody yet.
+func New(c Config) (*Wallets, error) {
+	if c.Pool == nil || c.Outside == nil || c.Decode == nil {
+		return nil, errors.New("wallet: a database pool, a client for the outside and a decoder are needed")
+	}
+	l := &c.Limits
+	l.Call, l.Search = cmp.Or(l.Call, 20*time.Second), cmp.Or(l.Search, 25*time.Second)
+	l.Wallets, l.Failures, l.Log = cmp.Or(l.Wallets, 10), cmp.Or(l.Failures, 2), cmp.Or(l.Log, 1000)
+	if min(l.Call, l.Search) < 0 || min(l.Wallets, l.Failures, l.Log) < 0 {
+		return nil, errors.New("wallet: a limit must be above zero")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	s, err := newSealer(c.Secret, c.Random)
+	if err != nil {
+		return nil, err
+	}
+	return &Wallets{Config: c, sealer: s}, nil
+}
