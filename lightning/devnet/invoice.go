@@ -118,15 +118,6 @@ func (n *Node) AwaitHeld(ctx context.Context, hash string) error {
 	})
 }
 
-// Balance is what the node has in its channels, in msat. What is under way counts for nobody.
-func (n *Node) Balance(ctx context.Context) (msat int64, err error) {
-	balance, err := n.lightning().ChannelBalance(ctx, &lnrpc.ChannelBalanceRequest{})
-	if err != nil {
-		return 0, fmt.Errorf("%s: balance: %w", n.name, err)
-	}
-	return int64(balance.GetLocalBalance().GetMsat()), nil
-}
-
 func (n *Node) invoices() invoicesrpc.InvoicesClient {
 	return invoicesrpc.NewInvoicesClient(n.connection)
 }
