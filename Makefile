@@ -11,7 +11,7 @@ export GOFLAGS     := -trimpath -buildvcs=false
 
 .PHONY: run demo build clean test test-fast bench-lock lint generate check-generated
 
-## run: PostgreSQL, a Lightning network of three LND and the service, until Ctrl-C
+## run: PostgreSQL, a Lightning network of four LND and the service, until Ctrl-C
 run: build
 	@exec $(BIN)/holdfast-dev --follow-parent run
 
