@@ -107,7 +107,11 @@ func (n *Node) Issued(ctx context.Context, hash string) (Invoice, error) {
 	if err != nil {
 		return Invoice{}, fmt.Errorf("%s: look up invoice %s: %w", n.name, hash, err)
 	}
-	return Invoice{State: invoice.State.String(), Msat: invoice.ValueMsat, PaidMsat: invoice.AmtPaidMsat}, nil
+	found := Invoice{State: invoice.State.String(), Msat: invoice.ValueMsat}
+	if invoice.State != lnrpc.Invoice_CANCELED { // LND goes on to tell what was given back
+		found.PaidMsat = invoice.AmtPaidMsat
+	}
+	return found, nil
 }
 
 // AwaitHeld returns when a payment of the node's invoice with this hash (hex) is held.

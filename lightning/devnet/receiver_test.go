@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
-	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
@@ -24,7 +23,7 @@ import (
 func receiverTests(t *testing.T, network *devnet.Network) {
 	t.Run("the lightning address", func(t *testing.T) { lightningAddress(t, network) })
 	t.Run("the invoice macaroon", func(t *testing.T) { invoiceMacaroon(t, network) })
-	t.Run("a wrapped payment", func(t *testing.T) { wrapped(t, network) })
+	t.Run("the receiver holds", func(t *testing.T) { receiverHolds(t, network) })
 }
 
 // get asks an LNURL server.
@@ -158,9 +157,8 @@ func invoiceMacaroon(t *testing.T, network *devnet.Network) {
 	}
 }
 
-// wrapped passes a payment on by its hash, as the service does: what the payer pays is held until the receiver has revealed the
-// preimage. Here the receiver holds it, too.
-func wrapped(t *testing.T, network *devnet.Network) {
+// receiverHolds: the receiver takes its time, and takes the payment or gives it back.
+func receiverHolds(t *testing.T, network *devnet.Network) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	receiver := network.Node(devnet.Receiver)
@@ -168,74 +166,40 @@ func wrapped(t *testing.T, network *devnet.Network) {
 	t.Cleanup(func() { network.ReceiverAnswers(devnet.Honest) })
 	for _, ours := range network.Ours() {
 		for _, settles := range []bool{true, false} {
-			inner, invoice := ask(t, network, 97_531)
-			outer := wrap(t, ours, invoice.PaymentHash, 100_000)
-			pay := func(node *devnet.Node, bolt11 string) <-chan devnet.Payment {
-				done := make(chan devnet.Payment, 1)
-				go func() {
-					p, err := node.Pay(ctx, bolt11)
-					if err != nil {
-						t.Error(err)
-					}
-					done <- p
-				}()
-				return done
-			}
-			incoming := pay(network.Node(devnet.Payer), outer)
-			if err := ours.AwaitHeld(ctx, invoice.PaymentHash); err != nil {
-				t.Fatal(err)
-			}
-			outgoing := pay(ours, inner)
+			bolt11, invoice := ask(t, network, 97_531)
+			outcome := make(chan devnet.Payment, 1)
+			go func() {
+				payment, err := ours.Pay(ctx, bolt11)
+				if err != nil {
+					t.Error(err)
+				}
+				outcome <- payment
+			}()
 			if err := receiver.AwaitHeld(ctx, invoice.PaymentHash); err != nil {
 				t.Fatal(err)
 			}
-			paid, err := network.OursPaid(ctx, invoice.PaymentHash)
-			if p := paid[ours.Name()]; err != nil || len(paid) != 1 || p.Settled || p.Failure != "" {
-				t.Errorf("while the receiver holds it: %+v, %v", paid, err)
+			under, err := network.OursPaid(ctx, invoice.PaymentHash)
+			if p := under[ours.Name()]; err != nil || len(under) != 1 || p.Settled || p.Failure != "" {
+				t.Errorf("while the receiver holds it: %+v, %v", under, err)
 			}
-			decide := map[bool]func(context.Context, string) error{true: receiver.Settle, false: receiver.Cancel}[settles]
+			decide := receiver.Cancel
+			if settles {
+				decide = receiver.Settle
+			}
 			if err := decide(ctx, invoice.PaymentHash); err != nil {
 				t.Fatal(err)
 			}
-			out := <-outgoing
-			if out.Settled != settles || settles && out.FeeMsat != 250+97 {
-				t.Errorf("%s paid the receiver: %+v", ours.Name(), out)
+			payment := <-outcome
+			if payment.Settled != settles || settles && payment.FeeMsat != 250+97 || !settles && payment.Failure == "" {
+				t.Errorf("%s paid the receiver: %+v", ours.Name(), payment)
 			}
+			want := devnet.Invoice{State: "CANCELED", Msat: 97_531}
 			if settles {
-				settle(t, ours, out.Preimage)
-			} else if err := ours.Cancel(ctx, invoice.PaymentHash); err != nil {
-				t.Error(err)
+				want.State, want.PaidMsat = "SETTLED", 97_531
 			}
-			if in := <-incoming; in.Settled != settles || in.Preimage != out.Preimage {
-				t.Errorf("the payer paid %s: %+v", ours.Name(), in)
+			if got, err := receiver.Issued(ctx, invoice.PaymentHash); err != nil || got != want {
+				t.Errorf("the receiver's invoice: %+v, %v", got, err)
 			}
 		}
-	}
-}
-
-// wrap makes a hold invoice under the hash of another invoice.
-func wrap(t *testing.T, node *devnet.Node, hash string, msat int64) (bolt11 string) {
-	t.Helper()
-	raw, err := hex.DecodeString(hash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// What is sent on has to expire well before what is held.
-	invoice, err := invoicesrpc.NewInvoicesClient(node.Conn()).AddHoldInvoice(t.Context(),
-		&invoicesrpc.AddHoldInvoiceRequest{Hash: raw, ValueMsat: msat, CltvExpiry: 300})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return invoice.PaymentRequest
-}
-
-func settle(t *testing.T, node *devnet.Node, preimage string) {
-	t.Helper()
-	raw, err := hex.DecodeString(preimage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := invoicesrpc.NewInvoicesClient(node.Conn()).SettleInvoice(t.Context(), &invoicesrpc.SettleInvoiceMsg{Preimage: raw}); err != nil {
-		t.Fatal(err)
 	}
 }
