@@ -1,5 +1,6 @@
 BIN      := .holdfast/bin
-LND_TAGS := autopilotrpc chainrpc invoicesrpc neutrinorpc peersrpc routerrpc signrpc walletrpc watchtowerrpc kvdb_postgres kvdb_sqlite
+# The same as devnet.Tags, see there.
+LND_TAGS := autopilotrpc chainrpc invoicesrpc neutrinorpc peersrpc routerrpc signrpc walletrpc watchtowerrpc kvdb_postgres kvdb_sqlite lowscrypt
 PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuite/btcd
 
 # The same for every target: both settings are part of the key of Go's build cache, and what one target has compiled the others
@@ -10,7 +11,7 @@ export GOFLAGS     := -trimpath -buildvcs=false
 
 .PHONY: run demo build clean test test-fast bench-lock lint generate check-generated
 
-## run: PostgreSQL, a Lightning network of three LND and the service, until Ctrl-C
+## run: PostgreSQL, a Lightning network of four LND and the service, until Ctrl-C
 run: build
 	@exec $(BIN)/holdfast-dev --follow-parent run
 

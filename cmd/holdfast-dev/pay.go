@@ -11,7 +11,7 @@ import (
 
 type payCommand struct {
 	Dir     string `help:"Directory of the running network's data." default:".holdfast"`
-	From    string `help:"The node that pays." enum:"payer,receiver,holdfast" default:"payer"`
+	From    string `help:"The node that pays." enum:"payer,receiver,holdfast,holdfast2" default:"payer"`
 	Invoice string `arg:"" name:"bolt11" help:"The invoice."`
 }
 

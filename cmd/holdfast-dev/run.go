@@ -88,11 +88,16 @@ Holdfast is ready, after %.1f s.
   Database    psql '%[3]s'
   Log         %[4]s
 `, took.Seconds(), running.URL(), running.DSN(), running.ServiceLog())
-	for _, name := range []string{devnet.Holdfast, devnet.Payer, devnet.Receiver} {
+	for _, name := range []string{devnet.Holdfast, devnet.Holdfast2, devnet.Payer, devnet.Receiver} {
 		node := running.Network.Node(name)
 		fmt.Printf("  Node        %-9s lncli --network simnet --rpcserver %s --tlscertpath %s --macaroonpath %s\n",
 			name, node.Address(), node.TLSCert(), node.Macaroon())
 	}
+	receiver := running.Network.Node(devnet.Receiver)
+	fmt.Printf(`
+  Receiver    %s (lightning address, over plain HTTP)
+              https://%s (LND REST; certificate %s, macaroon %s)
+`, running.Network.LightningAddress(), receiver.REST(), receiver.TLSCert(), receiver.InvoiceMacaroon())
 	fmt.Printf(`
   API key     %[1]s
 

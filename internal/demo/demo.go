@@ -13,7 +13,6 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
-	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
 // Flow is the outcome of one flow.
@@ -45,7 +44,7 @@ type Demo struct {
 	stack *stack.Stack
 	out   io.Writer
 
-	node *lightning.Client // the service's node, watched from beside the service
+	nodes map[string]*lightning.Client // the service's nodes by name, watched from beside the service
 
 	payer  client // zaps and buys
 	late   client // has no balance, and pays too late
@@ -56,15 +55,16 @@ type Demo struct {
 // Run drives all flows on a running stack whose invoices expire after InvoiceExpiry, prints a table as it goes, and returns
 // what it found. An error means that a flow could not even be tried.
 func Run(ctx context.Context, s *stack.Stack, out io.Writer) (*Summary, error) {
-	d := &Demo{stack: s, out: out}
-	ours := s.Network.Node(devnet.Holdfast)
-	node, err := lightning.Dial(ctx, lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet",
-		TLSCertPath: ours.TLSCert(), MacaroonPath: ours.Macaroon()})
-	if err != nil {
-		return nil, err
+	d := &Demo{stack: s, out: out, nodes: map[string]*lightning.Client{}}
+	for _, ours := range s.Network.Ours() {
+		node, err := lightning.Dial(ctx, lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet",
+			TLSCertPath: ours.TLSCert(), MacaroonPath: ours.Macaroon()})
+		if err != nil {
+			return nil, err
+		}
+		defer node.Close()
+		d.nodes[ours.Name()] = node
 	}
-	defer node.Close()
-	d.node = node
 	if err := d.signUp(ctx); err != nil {
 		return nil, err
 	}

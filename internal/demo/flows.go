@@ -25,6 +25,7 @@ var flows = []flow{
 	{"the same idempotency key twice: one action", "same action", idempotent},
 	{"service killed (SIGKILL) while a payment is held", "PAID", serviceKilled},
 	{"LND restarted while an invoice is open", "PAID", lndRestarted},
+	{"our first LND stopped: the second issues", "PAID by holdfast2", nodeStopped},
 	{"PostgreSQL restarted: the open invoice, and new payments, go on", "PAID, PAID", postgresRestarted},
 }
 
@@ -238,11 +239,46 @@ func lndRestarted(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := d.stack.Network.RestartNode(ctx, devnet.Holdfast); err != nil {
+	node, err := d.issuer(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	if err := d.stack.Network.RestartNode(ctx, node.Name()); err != nil {
 		return "", err
 	}
 	last, err := d.payAndAwait(ctx, anonymous, a, "PAID")
 	return last.State, err
+}
+
+// issuer is the node that issued the action's invoice.
+func (d *Demo) issuer(ctx context.Context, a action) (*devnet.Node, error) {
+	var unknown []error
+	for _, node := range d.stack.Network.Ours() {
+		_, err := node.Issued(ctx, a.Invoice.Hash)
+		if err == nil {
+			return node, nil
+		}
+		unknown = append(unknown, err)
+	}
+	return nil, errors.Join(unknown...)
+}
+
+func nodeStopped(ctx context.Context, d *Demo) (string, error) {
+	d.stack.Network.StopNode(devnet.Holdfast)
+	anonymous := client{url: d.stack.URL()}
+	a, err := d.createPost(ctx, anonymous, "The other node is up", "")
+	var last action
+	if err == nil {
+		last, err = d.payAndAwait(ctx, anonymous, a, "PAID")
+	}
+	if err := errors.Join(err, d.stack.Network.StartNode(ctx, devnet.Holdfast)); err != nil {
+		return "", err
+	}
+	node, err := d.issuer(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	return last.State + " by " + node.Name(), nil
 }
 
 func postgresRestarted(ctx context.Context, d *Demo) (string, error) {
@@ -274,10 +310,14 @@ func (d *Demo) eventToPaid(ctx context.Context) (time.Duration, error) {
 	if _, err := hex.Decode(hash[:], []byte(a.Invoice.Hash)); err != nil {
 		return 0, err
 	}
+	node, err := d.issuer(ctx, a)
+	if err != nil {
+		return 0, err
+	}
 	settled := make(chan time.Time, 1)
 	watching := make(chan error, 1)
 	go func() {
-		watching <- d.node.WatchInvoice(ctx, hash, func(e paidaction.InvoiceEvent) error {
+		watching <- d.nodes[node.Name()].WatchInvoice(ctx, hash, func(e paidaction.InvoiceEvent) error {
 			if e.State == paidaction.InvoiceSettled {
 				settled <- time.Now()
 			}

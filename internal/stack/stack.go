@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -127,12 +128,15 @@ func (s *Stack) DSN() string { return s.Postgres.DSN(database) }
 // Environment is the environment the service runs in. It holds for programs whose working directory is the stack's: paths are
 // relative, because the list of nodes has no way to write one with a space or a comma in it.
 func (s *Stack) Environment() []string {
-	node := s.Network.Node(devnet.Holdfast)
-	nodes := fmt.Sprintf("%s=%s;tls=%s;macaroon=%s", node.Name(), node.Address(), s.relative(node.TLSCert()), s.relative(node.Macaroon()))
+	var nodes []string
+	for _, node := range s.Network.Ours() {
+		nodes = append(nodes, fmt.Sprintf("%s=%s;tls=%s;macaroon=%s",
+			node.Name(), node.Address(), s.relative(node.TLSCert()), s.relative(node.Macaroon())))
+	}
 	ours := append(os.Environ(),
 		"HOLDFAST_DATABASE_URL="+s.DSN(),
 		fmt.Sprintf("HOLDFAST_LISTEN=127.0.0.1:%d", s.options.Port),
-		"HOLDFAST_NODES="+nodes,
+		"HOLDFAST_NODES="+strings.Join(nodes, ","),
 		"HOLDFAST_NETWORK=simnet",
 		"HOLDFAST_SECRET="+s.secret,
 		"HOLDFAST_DEVELOPMENT=1",

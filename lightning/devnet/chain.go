@@ -191,5 +191,5 @@ func writeSettings(path, section string, settings [][2]string) error {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// errNoCoins means that the chain does not pay its first block to the key it should.
-var errNoCoins = errors.New("the first block pays nobody")
+// errNoCoins means that the chain does not pay its blocks to the key it should.
+var errNoCoins = errors.New("a block pays nobody")

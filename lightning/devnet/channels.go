@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
@@ -16,16 +19,19 @@ type channel struct{ from, to string }
 
 func (c channel) String() string { return c.from + "→" + c.to }
 
-// channels lead both ways between neighbours, so that both have something to pay with from the start, and twice as many
-// payments can be under way as one channel can carry.
-var channels = []channel{{Payer, Holdfast}, {Holdfast, Payer}, {Holdfast, Receiver}, {Receiver, Holdfast}}
+// channels lead both ways between the payer and everybody else, so that all have something to pay with from the start, and
+// twice as many payments can be under way as one channel can carry. Our nodes have none with the receiver: a neighbour is paid
+// for nothing, and then nobody would see whether routing fees are booked.
+var channels = []channel{
+	{Payer, Holdfast}, {Holdfast, Payer}, {Payer, Holdfast2}, {Holdfast2, Payer}, {Payer, Receiver}, {Receiver, Payer},
+}
 
 const (
 	// capacity in sats: the largest that LND opens without asking for more.
 	capacity = 16_000_000
 
-	// coinsEach is how many separate coins each node gets. Change cannot be spent before the next block, so each channel takes
-	// a coin of its own.
+	// coinsEach is how many separate coins a node gets. Change cannot be spent before the next block, so each channel takes a
+	// coin of its own.
 	coinsEach = 4
 
 	// announceAfter is how many blocks must be above a channel before the other nodes hear of it.
@@ -42,11 +48,51 @@ func (n *Network) channelsOf(name string) []channel {
 	return own
 }
 
-// makeChannels gives every node coins and opens the channels.
-func (n *Network) makeChannels(ctx context.Context) error {
-	n.options.Log("Lightning network: giving the nodes coins")
+// makeChannels opens those of the wanted channels that are not there: all in a new network.
+func (n *Network) makeChannels(ctx context.Context, wanted []channel) error {
+	missing := map[string][]channel{} // by who opens them
+	for _, c := range wanted {
+		open, err := n.nodes[c.from].find(ctx, c, n.nodes[c.to])
+		if err != nil {
+			return err
+		}
+		if open == nil {
+			missing[c.from] = append(missing[c.from], c)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := n.giveCoins(ctx, slices.Sorted(maps.Keys(missing))); err != nil {
+		return err
+	}
+	n.options.Log("Lightning network: opening channels")
+	if err := n.connectPeers(ctx, wanted); err != nil {
+		return err
+	}
+	opening, openingCtx := errgroup.WithContext(ctx)
+	for _, own := range missing {
+		// One after the other for each node, since it picks coins for one channel at a time anyhow.
+		opening.Go(func() error {
+			for _, c := range own {
+				if err := n.open(openingCtx, c); err != nil {
+					return fmt.Errorf("open channel %s: %w", c, err)
+				}
+			}
+			return nil
+		})
+	}
+	if err := opening.Wait(); err != nil {
+		return err
+	}
+	return n.Mine(ctx, announceAfter)
+}
+
+// giveCoins gives each of the nodes coins of its own and returns when they can be spent.
+func (n *Network) giveCoins(ctx context.Context, to []string) error {
+	n.options.Log("Lightning network: giving coins to %s", strings.Join(to, ", "))
 	var addresses []string
-	for _, name := range names {
+	for _, name := range to {
 		for range coinsEach {
 			address, err := n.nodes[name].lightning().NewAddress(ctx, &lnrpc.NewAddressRequest{Type: lnrpc.AddressType_WITNESS_PUBKEY_HASH})
 			if err != nil {
@@ -65,40 +111,28 @@ func (n *Network) makeChannels(ctx context.Context) error {
 	if err := n.Mine(ctx, 1); err != nil {
 		return err
 	}
-	coins := payout.TxOut[0].Value * coinsEach
-	err = n.eachNode(ctx, func(node *Node, ctx context.Context) error {
-		return until(ctx, 30*time.Second, node.name+" to have its coins", func(ctx context.Context) (bool, error) {
-			balance, err := node.lightning().WalletBalance(ctx, &lnrpc.WalletBalanceRequest{})
-			return err == nil && balance.ConfirmedBalance >= coins, err
-		})
-	})
-	if err != nil {
-		return err
+	group, ctx := errgroup.WithContext(ctx)
+	for _, name := range to {
+		group.Go(func() error { return n.nodes[name].awaitCoins(ctx, payout.TxHash().String()) })
 	}
+	return group.Wait()
+}
 
-	n.options.Log("Lightning network: opening channels")
-	if err := n.connectPeers(ctx, channels); err != nil {
-		return err
-	}
-	opening, openingCtx := errgroup.WithContext(ctx)
-	for _, from := range names {
-		// One after the other for each node, since it picks coins for one channel at a time anyhow.
-		opening.Go(func() error {
-			for _, c := range channels {
-				if c.from != from {
-					continue
-				}
-				if err := n.open(openingCtx, c); err != nil {
-					return fmt.Errorf("open channel %s: %w", c, err)
-				}
+// awaitCoins returns when the node can spend what the transaction pays it.
+func (n *Node) awaitCoins(ctx context.Context, tx string) error {
+	return until(ctx, 30*time.Second, n.name+" to have its coins", func(ctx context.Context) (bool, error) {
+		list, err := n.lightning().ListUnspent(ctx, &lnrpc.ListUnspentRequest{MinConfs: 1, MaxConfs: math.MaxInt32})
+		if err != nil {
+			return false, err
+		}
+		coins := 0
+		for _, coin := range list.Utxos {
+			if coin.Outpoint.TxidStr == tx {
+				coins++
 			}
-			return nil
-		})
-	}
-	if err := opening.Wait(); err != nil {
-		return err
-	}
-	return n.Mine(ctx, announceAfter)
+		}
+		return coins == coinsEach, nil
+	})
 }
 
 func (n *Network) open(ctx context.Context, c channel) error {
@@ -142,41 +176,57 @@ func (n *Network) connectPeers(ctx context.Context, wanted []channel) error {
 	return group.Wait()
 }
 
-// awaitChannels connects peers and returns when both ends can use each channel.
+// awaitChannels connects peers and returns when both ends can use each channel, and every running node knows the way over it.
 func (n *Network) awaitChannels(ctx context.Context, wanted []channel) error {
 	if err := n.connectPeers(ctx, wanted); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range wanted {
-		from, to := n.nodes[c.from], n.nodes[c.to]
-		group.Go(func() error { return from.awaitChannel(ctx, c, to, true) })
-		group.Go(func() error { return to.awaitChannel(ctx, c, from, false) })
+		group.Go(func() error { return n.awaitChannel(ctx, c) })
 	}
 	return group.Wait()
 }
 
-// awaitChannel returns when the node can send over the channel with the peer which it opened, or else the peer did.
-func (n *Node) awaitChannel(ctx context.Context, c channel, peer *Node, opener bool) error {
-	missing := fmt.Sprintf("channel %s to be usable at %s", c, n.name)
-	return until(ctx, 45*time.Second, missing, func(ctx context.Context) (bool, error) {
-		list, err := n.lightning().ListChannels(ctx, &lnrpc.ListChannelsRequest{ActiveOnly: true})
-		if err != nil {
+func (n *Network) awaitChannel(ctx context.Context, c channel) error {
+	from, to := n.nodes[c.from], n.nodes[c.to]
+	var id uint64
+	err := until(ctx, 45*time.Second, fmt.Sprintf("channel %s to be active", c), func(ctx context.Context) (bool, error) {
+		at, err := from.find(ctx, c, to)
+		if err != nil || at == nil || !at.Active {
 			return false, err
 		}
-		i := slices.IndexFunc(list.Channels, func(open *lnrpc.Channel) bool {
-			return open.RemotePubkey == peer.pubkey && open.Initiator == opener
-		})
-		if i < 0 {
-			return false, nil
-		}
-		// "Active" is not enough: the node finds no way over a channel before both ends' conditions are in its map.
-		edge, err := n.lightning().GetChanInfo(ctx, &lnrpc.ChanInfoRequest{ChanId: list.Channels[i].ChanId})
-		if err != nil {
-			return false, err
-		}
-		return usable(edge.Node1Policy) && usable(edge.Node2Policy), nil
+		id = at.ChanId
+		at, err = to.find(ctx, c, from)
+		return at != nil && at.Active, err
 	})
+	if err != nil {
+		return err
+	}
+	// That it is active is not enough: a node finds no way over a channel before both ends' conditions are in its map.
+	return n.eachRunning(ctx, func(node *Node, ctx context.Context) error {
+		return until(ctx, 45*time.Second, fmt.Sprintf("%s to know channel %s", node.name, c), func(ctx context.Context) (bool, error) {
+			edge, err := node.lightning().GetChanInfo(ctx, &lnrpc.ChanInfoRequest{ChanId: id})
+			if err != nil {
+				return false, err
+			}
+			return usable(edge.Node1Policy) && usable(edge.Node2Policy), nil
+		})
+	})
+}
+
+// find returns a channel between the node and the peer, or nil if it is not there.
+func (n *Node) find(ctx context.Context, c channel, peer *Node) (*lnrpc.Channel, error) {
+	list, err := n.lightning().ListChannels(ctx, &lnrpc.ListChannelsRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: list channels: %w", n.name, err)
+	}
+	for _, open := range list.Channels {
+		if open.RemotePubkey == peer.pubkey && open.Initiator == (c.from == n.name) {
+			return open, nil
+		}
+	}
+	return nil, nil
 }
 
 func usable(conditions *lnrpc.RoutingPolicy) bool { return conditions != nil && !conditions.Disabled }

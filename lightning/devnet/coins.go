@@ -3,6 +3,7 @@ package devnet
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 
 	"github.com/btcsuite/btcd/btcec/v2"
 	"github.com/btcsuite/btcd/btcutil"
@@ -29,15 +30,11 @@ func miningAddress() (string, error) {
 	return address.EncodeAddress(), nil
 }
 
-// payout spends the reward of the chain's first block to the addresses, in equal parts.
+// payout spends the oldest reward that is left to the addresses, in equal parts.
 func (c *chain) payout(ctx context.Context, addresses []string) (*wire.MsgTx, error) {
-	block, err := c.block(ctx, 1)
+	reward, err := c.unspentReward(ctx)
 	if err != nil {
 		return nil, err
-	}
-	reward := block.Transactions[0]
-	if len(reward.TxOut) == 0 {
-		return nil, errNoCoins
 	}
 	const fee = 20_000 // sats; plenty for about 800 bytes
 	part := (reward.TxOut[0].Value - fee) / int64(len(addresses))
@@ -58,4 +55,25 @@ func (c *chain) payout(ctx context.Context, addresses []string) (*wire.MsgTx, er
 	}
 	tx.TxIn[0].SignatureScript, err = txscript.SignatureScript(tx, 0, reward.TxOut[0].PkScript, txscript.SigHashAll, miningKey(), true)
 	return tx, err
+}
+
+// unspentReward is the oldest reward for a block that nobody has spent.
+func (c *chain) unspentReward(ctx context.Context) (*wire.MsgTx, error) {
+	for height := 1; ; height++ {
+		block, err := c.block(ctx, height)
+		if err != nil {
+			return nil, err
+		}
+		reward := block.Transactions[0]
+		if len(reward.TxOut) == 0 {
+			return nil, errNoCoins
+		}
+		var unspent *json.RawMessage // null for what is spent
+		if err := c.call(ctx, &unspent, "gettxout", reward.TxHash().String(), 0, true); err != nil {
+			return nil, err
+		}
+		if unspent != nil {
+			return reward, nil
+		}
+	}
 }

@@ -1,10 +1,14 @@
 // Package devnet runs a Lightning network of real nodes on this machine, on a block chain of its own (btcd's simnet), for
-// development, demonstrations and tests: the node of the service ("holdfast"), one that pays it ("payer") and one that it pays
-// ("receiver"), with open channels in both directions between neighbours.
+// development, demonstrations and tests: two nodes of the service ("holdfast", "holdfast2"), one that pays it ("payer") and one
+// that it pays ("receiver"), with open channels in both directions between neighbours. What the service pays passes through the
+// payer's node, which charges for it.
 //
-//	payer ⇄ holdfast ⇄ receiver
+//	holdfast ⇄ payer ⇄ receiver
+//	             ⇅
+//	         holdfast2
 //
-// Its coins are worth nothing; its programs are the ones that move real ones.
+// The receiver also has a lightning address, as wallets have them. The network's coins are worth nothing; its programs are the
+// ones that move real ones.
 package devnet
 
 import (
@@ -24,12 +28,13 @@ import (
 
 // The names of the nodes.
 const (
-	Holdfast = "holdfast"
-	Payer    = "payer"
-	Receiver = "receiver"
+	Holdfast  = "holdfast"
+	Holdfast2 = "holdfast2"
+	Payer     = "payer"
+	Receiver  = "receiver"
 )
 
-var names = []string{Payer, Holdfast, Receiver}
+var names = []string{Payer, Holdfast, Holdfast2, Receiver}
 
 // Options says which network to start.
 type Options struct {
@@ -53,6 +58,7 @@ type Network struct {
 	claim   *child.Claim
 	chain   *chain
 	nodes   map[string]*Node
+	lnurl   *lnurl
 
 	stopMiner func()
 	mining    sync.WaitGroup
@@ -68,8 +74,9 @@ type Network struct {
 const patience = 3 * time.Minute
 
 // Start brings the network up and returns when every channel can carry payments. The first start in a directory makes the
-// chain, the wallets and the channels, which takes about half a minute; later ones a few seconds. A directory in which the
-// first start never finished is begun anew. It fails with [child.ErrClaimed] if the network in this directory runs already.
+// chain, the wallets and the channels, which takes about ten seconds; later ones a few. A directory in which the first start
+// never finished is begun anew; a network of an older version keeps what it has, since invoices of its nodes are remembered
+// elsewhere, and gains what it lacks. It fails with [child.ErrClaimed] if the network in this directory runs already.
 func Start(ctx context.Context, options Options) (*Network, error) {
 	if options.Log == nil {
 		options.Log = func(string, ...any) {}
@@ -109,7 +116,7 @@ func (n *Network) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.prepare(made); err != nil {
+	if err := n.prepare(); err != nil {
 		return err
 	}
 
@@ -125,19 +132,20 @@ func (n *Network) start(ctx context.Context) error {
 	if err := n.chain.generate(ctx, blocks); err != nil {
 		return err
 	}
-	n.options.Log("Lightning network: starting three LND")
+	n.options.Log("Lightning network: starting %d LND", len(names))
 	if err := n.eachNode(ctx, (*Node).start); err != nil {
 		return err
 	}
-	if !made {
-		if err := n.makeChannels(ctx); err != nil {
-			return err
-		}
+	if err := n.makeChannels(ctx, channels); err != nil {
+		return err
 	}
 	if err := n.awaitChannels(ctx, channels); err != nil {
 		return err
 	}
 	if err := n.markMade(); err != nil {
+		return err
+	}
+	if err := n.lnurl.start(); err != nil {
 		return err
 	}
 	return n.writeRecord()
@@ -150,6 +158,16 @@ func (n *Network) eachNode(ctx context.Context, do func(*Node, context.Context) 
 		group.Go(func() error { return do(node, ctx) })
 	}
 	return group.Wait()
+}
+
+// eachRunning does the same at all nodes that run, at once.
+func (n *Network) eachRunning(ctx context.Context, do func(*Node, context.Context) error) error {
+	return n.eachNode(ctx, func(node *Node, ctx context.Context) error {
+		if !node.server.Running() {
+			return nil
+		}
+		return do(node, ctx)
+	})
 }
 
 const madeFile = "made"
@@ -176,8 +194,10 @@ func (n *Network) markMade() error {
 	return os.WriteFile(filepath.Join(n.options.Dir, madeFile), nil, 0o600)
 }
 
-// Node is the node with this name: one of [Holdfast], [Payer] and [Receiver]. Any other name is a mistake in the program and
-// panics.
+// Ours are the service's nodes, in the order in which it is to ask them.
+func (n *Network) Ours() []*Node { return []*Node{n.Node(Holdfast), n.Node(Holdfast2)} }
+
+// Node is the node with this name: one of the constants above. Any other name is a mistake in the program and panics.
 func (n *Network) Node(name string) *Node {
 	node, ok := n.nodes[name]
 	if !ok {
@@ -198,12 +218,7 @@ func (n *Network) Mine(ctx context.Context, blocks int) error {
 	if err != nil {
 		return err
 	}
-	return n.eachNode(ctx, func(node *Node, ctx context.Context) error {
-		if !node.server.Running() {
-			return nil
-		}
-		return node.awaitHeight(ctx, height)
-	})
+	return n.eachRunning(ctx, func(node *Node, ctx context.Context) error { return node.awaitHeight(ctx, height) })
 }
 
 func (n *Network) mineInBackground() {
@@ -253,6 +268,9 @@ func (n *Network) Stop() {
 	n.stopMiner()
 	n.mining.Wait()
 	n.removeRecord()
+	if n.lnurl != nil {
+		n.lnurl.stop()
+	}
 	var nodes sync.WaitGroup
 	for _, node := range n.nodes {
 		nodes.Go(func() { node.server.Stop(stopGrace) })

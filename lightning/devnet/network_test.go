@@ -33,8 +33,8 @@ func start(t *testing.T, dir, bin string) *devnet.Network {
 	return network
 }
 
-// pays sends 50,000 sats from one node to its neighbour.
-func pays(t *testing.T, network *devnet.Network, from, to string) {
+// pays sends 50,000 sats from one node to another.
+func pays(t *testing.T, network *devnet.Network, from, to string) devnet.Payment {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -52,15 +52,22 @@ func pays(t *testing.T, network *devnet.Network, from, to string) {
 		t.Fatalf("%s pays %s: %+v", from, to, payment)
 	}
 	t.Logf("%s paid %s in %v", from, to, time.Since(begun).Round(time.Millisecond))
+	return payment
 }
 
-func TestNeighboursPayEachOtherOverStartsAndCrashes(t *testing.T) {
+func TestNodesPayEachOtherOverStartsAndCrashes(t *testing.T) {
 	dir, bin := t.TempDir(), programs(t)
 	network := start(t, dir, bin)
-	pays(t, network, devnet.Payer, devnet.Holdfast)
-	pays(t, network, devnet.Holdfast, devnet.Receiver)
-	pays(t, network, devnet.Receiver, devnet.Holdfast)
-	pays(t, network, devnet.Holdfast, devnet.Payer)
+	for _, ours := range network.Ours() {
+		pays(t, network, devnet.Payer, ours.Name())
+		// The payer's node asks 250 msat and a thousandth.
+		if p := pays(t, network, ours.Name(), devnet.Receiver); p.FeeMsat != 250+50_000 {
+			t.Errorf("the payer's node took %d msat for forwarding", p.FeeMsat)
+		}
+		pays(t, network, devnet.Receiver, ours.Name())
+		pays(t, network, ours.Name(), devnet.Payer)
+	}
+	receiverTests(t, network)
 
 	before, err := network.Height(t.Context())
 	if err != nil {
@@ -101,8 +108,22 @@ func TestNeighboursPayEachOtherOverStartsAndCrashes(t *testing.T) {
 		t.Errorf("the record of a stopped network: %v", err)
 	}
 
+	// So looks what an older version made, which had one node of ours.
+	if err := os.RemoveAll(filepath.Join(dir, devnet.Holdfast2)); err != nil {
+		t.Fatal(err)
+	}
+	address, identity := network.LightningAddress(), network.Node(devnet.Holdfast).Pubkey()
 	network = start(t, dir, bin)
-	pays(t, network, devnet.Payer, devnet.Holdfast)
+	if network.Node(devnet.Holdfast).Pubkey() != identity {
+		t.Error("the nodes that were there were not kept")
+	}
+	if network.LightningAddress() != address {
+		t.Errorf("the receiver moved from %s to %s", address, network.LightningAddress())
+	}
+	for _, ours := range network.Ours() {
+		pays(t, network, devnet.Payer, ours.Name())
+		pays(t, network, ours.Name(), devnet.Receiver)
+	}
 	record, err := devnet.ReadRecord(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -111,15 +132,35 @@ func TestNeighboursPayEachOtherOverStartsAndCrashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if receiver := record.Nodes[devnet.Receiver]; receiver.REST == "" || record.LightningAddress != address {
+		t.Errorf("the record does not tell how wallets reach the receiver: %+v", record)
+	}
 	if payment, err := record.Nodes[devnet.Payer].Pay(t.Context(), invoice); err != nil || !payment.Settled {
 		t.Errorf("pay by record: %+v, %v", payment, err)
 	}
+	wiped(t, network)
 	network.Stop()
 	select {
 	case err := <-network.Died():
 		t.Errorf("reported as unasked for: %v", err)
 	default:
 	}
+}
+
+// wiped: a node comes back under its name and knows nothing.
+func wiped(t *testing.T, network *devnet.Network) {
+	node := network.Node(devnet.Holdfast2)
+	before := node.Pubkey()
+	begun := time.Now()
+	if err := network.WipeNode(t.Context(), node.Name()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("wipe of a node: %v", time.Since(begun).Round(100*time.Millisecond))
+	if node.Pubkey() == before {
+		t.Error("a wiped node is still the same")
+	}
+	pays(t, network, devnet.Payer, node.Name())
+	pays(t, network, node.Name(), devnet.Receiver)
 }
 
 func TestAHalfMadeNetworkIsBegunAnew(t *testing.T) {

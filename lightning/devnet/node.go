@@ -3,7 +3,9 @@ package devnet
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
@@ -18,10 +20,13 @@ type Node struct {
 	name   string
 	dir    string
 	rpc    string // address for clients
+	rest   string // address for clients that speak HTTP; empty if the node does not
 	peer   string // address for other nodes
 
 	connection *grpc.ClientConn
 	pubkey     string // known once the node has run
+
+	preimages sync.Map // of its hold invoices, by hash
 }
 
 // Name is the node's name in the network, which is also its alias.
@@ -33,9 +38,17 @@ func (n *Node) Address() string { return n.rpc }
 // TLSCert is the path of the certificate that the node shows to clients.
 func (n *Node) TLSCert() string { return filepath.Join(n.dir, "tls.cert") }
 
+// REST is the host and port of the node's REST interface (HTTPS). Only the receiver has one.
+func (n *Node) REST() string { return n.rest }
+
 // Macaroon is the path of the macaroon that permits everything.
-func (n *Node) Macaroon() string {
-	return filepath.Join(n.dir, "data", "chain", "bitcoin", "simnet", "admin.macaroon")
+func (n *Node) Macaroon() string { return n.macaroon("admin") }
+
+// InvoiceMacaroon is the path of the macaroon that permits to issue and to see invoices, and to pay nothing.
+func (n *Node) InvoiceMacaroon() string { return n.macaroon("invoice") }
+
+func (n *Node) macaroon(name string) string {
+	return filepath.Join(n.dir, "data", "chain", "bitcoin", "simnet", name+".macaroon")
 }
 
 // Pubkey is the node's identity, in hex.
@@ -111,6 +124,31 @@ func (n *Network) RestartNode(ctx context.Context, name string) error {
 	return n.StartNode(ctx, name)
 }
 
+// WipeNode makes a node forget everything but its name and its addresses, as one whose disk was lost and which was set up again.
+// Its identity and its macaroons are new. The money in its channels, and payments in them, are left to its peers, which have to
+// run; it gets new channels with them. Nobody may use the node meanwhile.
+func (n *Network) WipeNode(ctx context.Context, name string) error {
+	node := n.Node(name)
+	n.StopNode(name)
+	if node.connection != nil {
+		_ = node.connection.Close() // its macaroon is void
+		node.connection = nil
+	}
+	if err := os.RemoveAll(filepath.Join(node.dir, "data")); err != nil {
+		return err
+	}
+	if err := node.start(ctx); err != nil {
+		return err
+	}
+	if err := n.makeChannels(ctx, n.channelsOf(name)); err != nil {
+		return err
+	}
+	if err := n.awaitChannels(ctx, n.channelsOf(name)); err != nil {
+		return err
+	}
+	return n.writeRecord()
+}
+
 // configure writes the node's settings. Those beyond what a node must be told make it quick or keep it alone:
 //
 //   - trickledelay, sub-batch-delay: news of channels go out at once instead of in batches every half minute.
@@ -119,9 +157,11 @@ func (n *Network) RestartNode(ctx context.Context, name string) error {
 //   - healthcheck: LND stops itself when the disk is nearly full or btcd is away for a moment, both usual on a developer's
 //     machine.
 //   - tlsdisableautofill: the certificate does not tell the machine's name and addresses.
+//   - penaltyhalflife: a way over a node that was away is tried again at once instead of after an hour.
+//   - basefee, feerate: as on real routes, a part of a sat is due.
 func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
 	settings := [][2]string{
-		{"alias", n.name}, {"noseedbackup", "1"}, {"nobootstrap", "1"}, {"norest", "1"},
+		{"alias", n.name}, {"noseedbackup", "1"}, {"nobootstrap", "1"},
 		{"rpclisten", n.rpc}, {"listen", n.peer},
 		{"tlsdisableautofill", "1"}, {"tlsextradomain", "localhost"}, {"tlsextraip", "127.0.0.1"},
 		{"trickledelay", "50"}, {"gossip.sub-batch-delay", "50ms"}, {"minbackoff", "200ms"}, {"maxbackoff", "1s"},
@@ -129,7 +169,13 @@ func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
 		{"healthcheck.chainbackend.attempts", "0"}, {"healthcheck.diskspace.attempts", "0"},
 		{"bitcoin.simnet", "1"}, {"bitcoin.node", "btcd"}, {"bitcoin.defaultchanconfs", "1"},
 		{"btcd.rpchost", c.rpc}, {"btcd.rpcuser", c.user}, {"btcd.rpcpass", c.password}, {"btcd.rpccert", c.cert},
+		{"routerrpc.apriori.penaltyhalflife", "1s"}, {"bitcoin.basefee", "250"}, {"bitcoin.feerate", "1000"},
 		{"db.backend", "sqlite"},
+	}
+	if n.rest == "" {
+		settings = append(settings, [2]string{"norest", "1"})
+	} else {
+		settings = append(settings, [2]string{"restlisten", n.rest})
 	}
 	if err := writeSettings(filepath.Join(n.dir, "lnd.conf"), "Application Options", settings); err != nil {
 		return err

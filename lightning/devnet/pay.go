@@ -2,20 +2,32 @@ package devnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
-// Payment is the outcome of paying an invoice.
+// Payment is what came of paying an invoice. One that is neither settled nor failed is under way.
 type Payment struct {
 	Settled    bool
-	Failure    string // LND's reason; empty if settled
+	Failure    string // LND's reason; empty unless failed
 	AmountMsat int64
-	FeeMsat    int64
+	FeeMsat    int64  // of routing; 0 unless settled
 	Preimage   string // hex; empty unless settled
+}
+
+func paymentOf(p *lnrpc.Payment) Payment {
+	switch p.Status {
+	case lnrpc.Payment_SUCCEEDED:
+		return Payment{Settled: true, AmountMsat: p.ValueMsat, FeeMsat: p.FeeMsat, Preimage: p.PaymentPreimage}
+	case lnrpc.Payment_FAILED:
+		return Payment{Failure: p.FailureReason.String(), AmountMsat: p.ValueMsat}
+	default:
+		return Payment{AmountMsat: p.ValueMsat}
+	}
 }
 
 // Pay pays a BOLT 11 invoice from the node and waits for the outcome: for a hold invoice until its receiver settles or cancels.
@@ -50,23 +62,48 @@ func pay(ctx context.Context, router routerrpc.RouterClient, bolt11 string) (Pay
 		if err != nil {
 			return Payment{}, fmt.Errorf("pay: %w", err)
 		}
-		switch update.Status {
-		case lnrpc.Payment_SUCCEEDED:
-			return Payment{Settled: true, AmountMsat: update.ValueMsat, FeeMsat: update.FeeMsat, Preimage: update.PaymentPreimage}, nil
-		case lnrpc.Payment_FAILED:
-			return Payment{Failure: update.FailureReason.String(), AmountMsat: update.ValueMsat}, nil
+		if payment := paymentOf(update); payment.Settled || payment.Failure != "" {
+			return payment, nil
 		}
 	}
 }
 
-// Invoice makes an invoice of the node for an amount in millisatoshi.
-func (n *Node) Invoice(ctx context.Context, msat int64, memo string) (bolt11 string, err error) {
-	if msat <= 0 {
-		return "", errors.New("an invoice of nothing")
-	}
-	invoice, err := n.lightning().AddInvoice(ctx, &lnrpc.Invoice{ValueMsat: msat, Memo: memo})
+// Paid is what the node knows of its payment with this hash (hex); nil if it has never tried one. LND keeps one per hash: a new
+// try takes the place of one that failed.
+func (n *Node) Paid(ctx context.Context, hash string) (*Payment, error) {
+	raw, err := parseHash(hash)
 	if err != nil {
-		return "", fmt.Errorf("%s: add invoice: %w", n.name, err)
+		return nil, err
 	}
-	return invoice.PaymentRequest, nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	updates, err := routerrpc.NewRouterClient(n.connection).TrackPaymentV2(ctx, &routerrpc.TrackPaymentRequest{PaymentHash: raw[:]})
+	if err != nil {
+		return nil, fmt.Errorf("%s: look up payment %s: %w", n.name, hash, err)
+	}
+	now, err := updates.Recv() // the first is the present state
+	if status.Code(err) == codes.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: look up payment %s: %w", n.name, hash, err)
+	}
+	payment := paymentOf(now)
+	return &payment, nil
+}
+
+// OursPaid are the payments of the service's nodes with this hash (hex), by the node's name. It fails if one of the nodes cannot
+// be asked.
+func (n *Network) OursPaid(ctx context.Context, hash string) (map[string]Payment, error) {
+	payments := map[string]Payment{}
+	for _, node := range n.Ours() {
+		payment, err := node.Paid(ctx, hash)
+		if err != nil {
+			return nil, err
+		}
+		if payment != nil {
+			payments[node.name] = *payment
+		}
+	}
+	return payments, nil
 }

@@ -2,16 +2,18 @@ package devnet
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
 )
 
 // prepare chooses ports and a password and writes every program's settings.
-func (n *Network) prepare(made bool) error {
+func (n *Network) prepare() error {
 	n.removeRecord() // of a network that was killed
-	ports, err := freeport.Pick(1 + 2*len(names))
+	ports, err := n.ports(3 + 2*len(names))
 	if err != nil {
 		return err
 	}
@@ -29,17 +31,46 @@ func (n *Network) prepare(made bool) error {
 	}
 	n.chain = c
 	n.watch(c.server)
+	rest, lnurlPort, ports := ports[1], ports[2], ports[3:]
 	for i, name := range names {
 		path, err := dir(name)
 		if err != nil {
 			return err
 		}
-		node := &Node{name: name, dir: path, rpc: loopback(ports[1+2*i]), peer: loopback(ports[2+2*i])}
+		node := &Node{name: name, dir: path, rpc: loopback(ports[2*i]), peer: loopback(ports[2*i+1])}
+		if name == Receiver {
+			node.rest = loopback(rest)
+		}
 		if err := node.configure(n.options.Bin, n.chain, n.claim); err != nil {
 			return err
 		}
 		n.nodes[name] = node
 		n.watch(node.server)
 	}
+	n.lnurl = newLNURL(n.nodes[Receiver], loopback(lnurlPort))
 	return nil
+}
+
+const portsFile = "ports.json"
+
+// ports are those of the network's last start if they are free, so that an address which somebody has noted down stays right.
+func (n *Network) ports(count int) ([]int, error) {
+	path := filepath.Join(n.options.Dir, portsFile)
+	var ports []int
+	if text, err := os.ReadFile(path); err == nil {
+		_ = json.Unmarshal(text, &ports) // what cannot be read is replaced
+	}
+	taken := func(port int) bool { return !freeport.IsFree(port) }
+	if len(ports) == count && !slices.ContainsFunc(ports, taken) {
+		return ports, nil
+	}
+	ports, err := freeport.Pick(count)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(ports)
+	if err != nil {
+		return nil, err
+	}
+	return ports, os.WriteFile(path, text, 0o600)
 }

@@ -14,16 +14,19 @@ const recordFile = "network.json"
 // Record is what another process needs to know of a running network. It is a JSON file in the network's directory from the end
 // of the start to the beginning of the stop.
 type Record struct {
-	Nodes map[string]NodeRecord `json:"nodes"` // by name
+	Nodes            map[string]NodeRecord `json:"nodes"`             // by name
+	LightningAddress string                `json:"lightning_address"` // of the receiver
 }
 
 // NodeRecord is how to reach a node.
 type NodeRecord struct {
-	Address  string `json:"address"` // of gRPC, host and port
-	Peer     string `json:"peer"`    // for other nodes, host and port
-	TLSCert  string `json:"tls"`     // path
-	Macaroon string `json:"macaroon"`
-	Pubkey   string `json:"pubkey"` // hex
+	Address         string `json:"address"`        // of gRPC, host and port
+	REST            string `json:"rest,omitempty"` // host and port; only the receiver has it
+	Peer            string `json:"peer"`           // for other nodes, host and port
+	TLSCert         string `json:"tls"`            // path
+	Macaroon        string `json:"macaroon"`
+	InvoiceMacaroon string `json:"invoice_macaroon"`
+	Pubkey          string `json:"pubkey"` // hex
 }
 
 // ErrNotRunning means that no network runs in a directory.
@@ -43,10 +46,11 @@ func ReadRecord(dir string) (Record, error) {
 }
 
 func (n *Network) writeRecord() error {
-	record := Record{Nodes: map[string]NodeRecord{}}
+	record := Record{Nodes: map[string]NodeRecord{}, LightningAddress: n.LightningAddress()}
 	for name, node := range n.nodes {
 		record.Nodes[name] = NodeRecord{
-			Address: node.rpc, Peer: node.peer, TLSCert: node.TLSCert(), Macaroon: node.Macaroon(), Pubkey: node.pubkey,
+			Address: node.rpc, REST: node.rest, Peer: node.peer, TLSCert: node.TLSCert(),
+			Macaroon: node.Macaroon(), InvoiceMacaroon: node.InvoiceMacaroon(), Pubkey: node.pubkey,
 		}
 	}
 	text, err := json.MarshalIndent(record, "", "\t")

@@ -20,15 +20,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// realSending lets the suite for sending nodes run on a real one: the payer's, since it reaches the receiver over ours and so at
-// a fee.
-type realSending struct{ payer, receiver *lightning.Client }
+// realSending lets the suite for sending nodes run on a real one of ours.
+type realSending struct{ ours, receiver *lightning.Client }
 
 func newRealSending(t *testing.T, network *devnet.Network) realSending {
-	return realSending{clientOf(t, network.Node(devnet.Payer)), clientOf(t, network.Node(devnet.Receiver))}
+	return realSending{clientOf(t, network.Node(devnet.Holdfast2)), clientOf(t, network.Node(devnet.Receiver))}
 }
 
-func (e realSending) Sender() paidaction.SendingNode { return e.payer }
+func (e realSending) Sender() paidaction.SendingNode { return e.ours }
 func (e realSending) Receiver() nodetest.Receiver    { return e.receiver }
 func (e realSending) Advance(time.Duration)          {}
 

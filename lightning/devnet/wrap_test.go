@@ -63,9 +63,10 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The receiver is our neighbour: no fee, and nothing but its final CLTV with LND's padding.
+	// The payer's node lies between us and the receiver: it takes 250 msat and a thousandth, and 80 blocks. The rest is the
+	// receiver's final CLTV with LND's padding.
 	route, err := c.EstimateRoute(ctx, inner)
-	if err != nil || route.Fee != 0 || route.Height != chain.Height+40+3 {
+	if err != nil || route.Fee != 250+900 || route.Height != chain.Height+80+40+3 {
 		t.Errorf("at %d: %+v, %v", chain.Height, route, err)
 	}
 	_, tooMuch := invoiceOf(t, network, 40_000_000*sat)
@@ -124,7 +125,7 @@ func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if err := c.Pay(limited, request, func(u paidaction.PaymentUpdate) error { last = u; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if last.State != paidaction.PaymentSucceeded || last.Preimage == nil || *last.Preimage != p || last.Amount != 900*sat || last.Fee > terms.Budget {
+	if last.State != paidaction.PaymentSucceeded || last.Preimage == nil || *last.Preimage != p || last.Amount != 900*sat || last.Fee != f.Route.Fee {
 		t.Fatalf("%+v", last)
 	}
 	// The two have the hash in common and nothing else: paying the inner has not touched the outer.
