@@ -76,7 +76,9 @@ func (w *Wallets) issued(ctx context.Context, p place, sealed []byte, r Request)
 	return got.bolt11, err
 }
 
-var bolt11Pattern = regexp.MustCompile(`^ln[a-z0-9]{20,4094}$`)
+var bolt11Pattern = regexp.MustCompile(`^ln[a-z0-9]{20,}$`)
+
+const maxBolt11 = 4096 // bytes
 
 // ask gets an invoice of a wallet, within the time that one call has. The error is a refusal, or the end of ctx.
 func (w *Wallets) ask(ctx context.Context, s Settings, r Request) (invoice, error) {
@@ -87,7 +89,7 @@ func (w *Wallets) ask(ctx context.Context, s Settings, r Request) (invoice, erro
 		return invoice{}, explain(ctx, err)
 	}
 	got.bolt11 = strings.ToLower(strings.TrimSpace(got.bolt11))
-	if !bolt11Pattern.MatchString(got.bolt11) {
+	if len(got.bolt11) > maxBolt11 || !bolt11Pattern.MatchString(got.bolt11) {
 		return invoice{}, errBadAnswer
 	}
 	return got, nil
