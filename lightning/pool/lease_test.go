@@ -345,6 +345,8 @@ func TestPoolsThatCannotWork(t *testing.T) {
 	for name, change := range map[string]func(*pool.Config){
 		"two names that are one key": func(c *pool.Config) { c.Nodes = []pool.Member{{Name: "Alice"}, {Name: "alice"}} },
 		"a name that is no key":      func(c *pool.Config) { c.Nodes = []pool.Member{{Name: "al ice"}} },
+		"no lock":                    func(c *pool.Config) { c.Locker = nil },
+		"no register":                func(c *pool.Config) { c.Register = nil },
 		"no wait":                    func(c *pool.Config) { c.Settings.RetryTimeout = 0 },
 		"a negative cooldown":        func(c *pool.Config) { c.Settings.Cooldown = -1 },
 		"no unknowns":                func(c *pool.Config) { c.Settings.Unknowns = 0 },
