@@ -44,9 +44,10 @@ type Blame int
 
 // Who can be at fault.
 const (
-	Nobody     Blame = iota
-	TheNode          // no route from there, no balance, down: it rests for a while
-	ThePayment       // the receiver, or the terms: another payment may well work
+	Unused     Blame = iota // there was no payment
+	Nobody                  // it did not fail, or nothing is known of it yet
+	TheNode                 // no route from there, no balance, down: it rests for a while
+	ThePayment              // the receiver, or the terms: another payment may well work
 )
 
 // Leases hands out places at nodes.

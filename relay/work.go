@@ -104,7 +104,7 @@ func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
 	}
 	c := &claim{node: node, lease: lease, attempt: db.RelayAttempt{Node: name, NodeKey: key, Fence: lease.Fence()}}
 	if err = r.claim(ctx, c, sendable); err != nil {
-		lease.Release(ctx, Nobody)
+		lease.Release(ctx, Unused)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, nil // others were faster
 		}
