@@ -194,6 +194,30 @@ func (n *Node) Sendable(ctx context.Context) (m paidaction.Msat, err error) {
 	return m, err
 }
 
+// EachPayment implements paidaction.SendingNode.
+func (n *Node) EachPayment(ctx context.Context, since time.Time, on func(u paidaction.PaymentUpdate, created time.Time) error) error {
+	var all []Sent
+	err := n.call(ctx, MethodEachPayment, paidaction.Hash{}, func() error {
+		for _, p := range n.sentInOrder() {
+			all = append(all, p.copy())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		created := p.Until.Add(-p.Request.Timeout)
+		if created.Before(since) || p.Present.State == paidaction.PaymentFailed {
+			continue
+		}
+		if err := on(p.Present, created); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // PublicKey implements paidaction.SendingNode.
 func (n *Node) PublicKey(ctx context.Context) (key string, err error) {
 	err = n.call(ctx, MethodPublicKey, paidaction.Hash{}, func() error { key = n.key; return nil })
