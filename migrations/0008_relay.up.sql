@@ -37,6 +37,7 @@ CREATE TABLE relay_payment (
     expires_at      timestamptz NOT NULL,                     -- of the bolt11: no node sends it after that
     node            text,                                     -- the one it was given to, or has to be given to again
     attempts        integer NOT NULL DEFAULT 0,
+    requeued_at     timestamptz,                              -- by an operator: what nodes refused before counts no more
     not_before      timestamptz,                              -- after a send that came to nothing: others first
     preimage        bytea CHECK (octet_length(preimage) = 32),
     fee_msat        bigint CHECK (fee_msat >= 0),             -- what it really cost; set when it was booked

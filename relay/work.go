@@ -165,11 +165,13 @@ func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) {
 
 // send makes the one call that the claim allows, and tells whose fault it was if nothing came of it.
 func (r *Relay) send(ctx context.Context, c *claim, advance Advance) Blame {
-	request, err := r.prepare(ctx, c)
-	if err != nil {
-		return r.notSent(ctx, c, err)
+	asking, done := context.WithTimeout(ctx, c.attempt.SendUntil.Sub(r.now())) // a node that hangs must not keep the place for ever
+	request, err := r.prepare(asking, c)
+	before := paidaction.PaymentUpdate{}
+	if err == nil {
+		before, err = r.present(asking, c.node, hashOf(c.row))
 	}
-	before, err := present(ctx, c.node, hashOf(c.row))
+	done()
 	switch {
 	case errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && before.State == paidaction.PaymentFailed):
 		window := c.attempt.SendUntil.Sub(r.now())
@@ -197,11 +199,19 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) Blame {
 	return r.track(ctx, c, advance)
 }
 
-// follow brings the action on as soon as a part is settled, though others may hang.
+// follow brings the action on as soon as a part is settled, though others may hang. That the node has the payment is noted at its
+// first word: should it be wiped in the next moment, nobody else could tell.
 func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
-	known := false
+	seen, known := false, false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
+		if !seen {
+			if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
+				r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
+			} else {
+				seen = true
+			}
+		}
 		if u.Preimage != nil && !known {
 			known = true
 			r.Metrics.succeeded.WithLabelValues(c.attempt.Node).Inc()
@@ -273,8 +283,11 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause)
 	}
 	r.Log.WarnContext(ctx, "a payment was not sent", "action", c.row.ActionID, "node", c.attempt.Node, "error", errors.Join(cause, err))
-	if refused {
+	switch {
+	case refused:
 		return ThePayment
+	case errors.Is(cause, errElsewhere):
+		return Nobody
 	}
 	return TheNode
 }

@@ -521,6 +521,7 @@ type RelayPayment struct {
 	ExpiresAt      time.Time
 	Node           *string
 	Attempts       int32
+	RequeuedAt     *time.Time
 	NotBefore      *time.Time
 	Preimage       []byte
 	FeeMsat        *int64
