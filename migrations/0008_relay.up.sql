@@ -68,6 +68,7 @@ CREATE TABLE relay_attempt (
     fence      bigint NOT NULL,                               -- of the lease on the node
     claimed_at timestamptz NOT NULL,
     send_until timestamptz NOT NULL,
+    earlier    bigint,                                        -- the number of a failed payment of this hash that the node showed before the send
     seen       boolean NOT NULL DEFAULT false,                -- the node has shown the payment: "not found" is a loss of data from then on
     outcome    text CHECK (outcome IN ('PAID', 'FAILED', 'NOT_SENT')),
     reason     text,

@@ -170,7 +170,7 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 		return paidaction.Outcome{}, err
 	}
 	now, err := r.present(ctx, node, hashOf(row))
-	if errors.Is(err, paidaction.ErrPaymentNotFound) {
+	if errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && isEarlier(attempt, now)) {
 		return r.notFound(ctx, node, row, attempt)
 	}
 	if err != nil {
@@ -241,7 +241,8 @@ func (r *Relay) neverSent(ctx context.Context, row db.RelayPayment) (bool, error
 	if err := r.sameNode(ctx, node, row); err != nil {
 		return false, err
 	}
-	if _, err := r.present(ctx, node, hashOf(row)); !errors.Is(err, paidaction.ErrPaymentNotFound) {
+	now, err := r.present(ctx, node, hashOf(row))
+	if absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && now.State == paidaction.PaymentFailed); !absent {
 		return false, err
 	}
 	clock, err := node.Time(ctx)

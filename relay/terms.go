@@ -223,7 +223,9 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 		return out, fmt.Errorf("look for the invoice among ours: %w", err)
 	}
 	own, err := r.own(ctx, inv)
-	if err == nil && own {
+	if err != nil {
+		err = paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be asked now. Try again in a minute.").Because(err)
+	} else if own {
 		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
 	}
 	if err != nil {

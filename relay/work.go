@@ -174,6 +174,11 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) Blame {
 	done()
 	switch {
 	case errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && before.State == paidaction.PaymentFailed):
+		if err == nil {
+			if err := r.noteEarlier(ctx, c, before); err != nil {
+				return r.notSent(ctx, c, err)
+			}
+		}
 		window := c.attempt.SendUntil.Sub(r.now())
 		if window <= 0 {
 			return r.notSent(ctx, c, errTooLate)
@@ -199,13 +204,32 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) Blame {
 	return r.track(ctx, c, advance)
 }
 
+// noteEarlier notes which payment of the same hash has failed at the node already. Should the node be restored from a backup that
+// is older than this claim, it shows that one again, and its failure says nothing about this claim's payment.
+func (r *Relay) noteEarlier(ctx context.Context, c *claim, before paidaction.PaymentUpdate) error {
+	c.attempt.Earlier = new(int64(before.Number))
+	n, err := db.New(r.Pool).NoteEarlier(ctx, db.NoteEarlierParams{ID: c.attempt.ID, Earlier: c.attempt.Earlier})
+	if err != nil {
+		return fmt.Errorf("%w: note the earlier payment: %w", errElsewhere, err)
+	}
+	if n == 0 {
+		return errTooLate
+	}
+	return nil
+}
+
+// isEarlier says whether the node speaks of a payment that had failed before the claim's send.
+func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
+	return attempt.Earlier != nil && u.Number == uint64(*attempt.Earlier)
+}
+
 // follow brings the action on as soon as a part is settled, though others may hang. That the node has the payment is noted at its
 // first word: should it be wiped in the next moment, nobody else could tell.
 func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
 	seen, known := false, false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
-		if !seen {
+		if !seen && !isEarlier(c.attempt, u) {
 			if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
 				r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
 			} else {

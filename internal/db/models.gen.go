@@ -500,6 +500,7 @@ type RelayAttempt struct {
 	Fence     int64
 	ClaimedAt time.Time
 	SendUntil time.Time
+	Earlier   *int64
 	Seen      bool
 	Outcome   *string
 	Reason    *string

@@ -104,6 +104,10 @@ UPDATE relay_attempt SET outcome = @outcome, reason = @reason, ended_at = @at WH
 UPDATE relay_attempt SET outcome = 'PAID', ended_at = @at
 WHERE payment_id = (SELECT id FROM relay_payment WHERE action_id = @action_id) AND outcome IS NULL;
 
+-- name: NoteEarlier :execrows
+-- Before the send. 0 rows: the claim has ended.
+UPDATE relay_attempt SET earlier = @earlier WHERE id = @id AND outcome IS NULL;
+
 -- name: SeeAttempt :exec
 UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
 

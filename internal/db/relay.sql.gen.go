@@ -109,7 +109,7 @@ func (q *Queries) AnyClaimable(ctx context.Context, arg AnyClaimableParams) (boo
 }
 
 const attempts = `-- name: Attempts :many
-SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 ORDER BY id
+SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, earlier, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 ORDER BY id
 `
 
 func (q *Queries) Attempts(ctx context.Context, paymentID int64) ([]RelayAttempt, error) {
@@ -129,6 +129,7 @@ func (q *Queries) Attempts(ctx context.Context, paymentID int64) ([]RelayAttempt
 			&i.Fence,
 			&i.ClaimedAt,
 			&i.SendUntil,
+			&i.Earlier,
 			&i.Seen,
 			&i.Outcome,
 			&i.Reason,
@@ -558,8 +559,26 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 	return i, err
 }
 
+const noteEarlier = `-- name: NoteEarlier :execrows
+UPDATE relay_attempt SET earlier = $1 WHERE id = $2 AND outcome IS NULL
+`
+
+type NoteEarlierParams struct {
+	Earlier *int64
+	ID      int64
+}
+
+// Before the send. 0 rows: the claim has ended.
+func (q *Queries) NoteEarlier(ctx context.Context, arg NoteEarlierParams) (int64, error) {
+	result, err := q.db.Exec(ctx, noteEarlier, arg.Earlier, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const openAttempt = `-- name: OpenAttempt :one
-SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL
+SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, earlier, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL
 `
 
 func (q *Queries) OpenAttempt(ctx context.Context, paymentID int64) (RelayAttempt, error) {
@@ -573,6 +592,7 @@ func (q *Queries) OpenAttempt(ctx context.Context, paymentID int64) (RelayAttemp
 		&i.Fence,
 		&i.ClaimedAt,
 		&i.SendUntil,
+		&i.Earlier,
 		&i.Seen,
 		&i.Outcome,
 		&i.Reason,
