@@ -49,8 +49,10 @@ func (b *bundle) wantEnd(pa *paidaction.PaidAction, m moment) {
 			b.Fatal(err)
 		}
 	}
-	if m.method == simnode.MethodCancel { // of what the relay has nothing to do with any more, the job is there
-		b.Drain()
+	if m.method == simnode.MethodCancel { // the relay has nothing to do with it any more
+		if _, err := b.Engine.Sweep(b.Ctx); err != nil {
+			b.Fatal(err)
+		}
 	}
 	b.Await(pa.ID, m.end)
 	paid, outer, stage := paidaction.Msat(0), paidaction.InvoiceCanceled, "failed"
