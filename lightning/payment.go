@@ -86,7 +86,7 @@ func paymentUpdates(on func(paidaction.PaymentUpdate) error) func(*lnrpc.Payment
 }
 
 func paymentUpdate(m *lnrpc.Payment) (paidaction.PaymentUpdate, error) {
-	update := paidaction.PaymentUpdate{Amount: paidaction.Msat(m.ValueMsat), Fee: paidaction.Msat(m.FeeMsat)}
+	update := paidaction.PaymentUpdate{Number: m.PaymentIndex, Amount: paidaction.Msat(m.ValueMsat), Fee: paidaction.Msat(m.FeeMsat)}
 	hash, err := hex.DecodeString(m.PaymentHash)
 	if err != nil || copy(update.Hash[:], hash) != len(update.Hash) {
 		return paidaction.PaymentUpdate{}, fmt.Errorf("payment hash %q", m.PaymentHash)

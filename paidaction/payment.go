@@ -61,6 +61,7 @@ const (
 // PaymentUpdate is a node's present view of a payment it sends.
 type PaymentUpdate struct {
 	Hash    Hash
+	Number  uint64 // the node's own: a failed payment that is tried again has another
 	State   PaymentState
 	Amount  Msat
 	Fee     Msat   // of the parts that were settled; to be booked at SUCCEEDED alone
