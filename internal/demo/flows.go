@@ -27,6 +27,13 @@ var flows = []flow{
 	{"LND restarted while an invoice is open", "PAID", lndRestarted},
 	{"our first LND stopped: the second issues", "PAID by holdfast2", nodeStopped},
 	{"PostgreSQL restarted: the open invoice, and new payments, go on", "PAID, PAID", postgresRestarted},
+
+	{"wrapped zap, to a lightning address", "PAID, 70700 msat", wrappedZap(func(d *Demo) writer { return d.byAddress })},
+	{"wrapped zap, to the receiver's own LND", "PAID, 70700 msat", wrappedZap(func(d *Demo) writer { return d.byNode })},
+	{"wrapped zap, not paid: cancelled, nothing sent", "FAILED CANCELED", wrappedUnpaid},
+	{"the receiver's wallet gives no invoice: another method", "PAID by OPTIMISTIC", walletRefuses},
+	{"the receiver's node is down: another method", "PAID by OPTIMISTIC", receiverDown},
+	{"wrapped zap, receiver refuses: money back, next attempt paid", "RETRYING, PAID, 70700 msat", outgoingFails},
 }
 
 // expired runs beside the others, since it waits.
@@ -36,6 +43,7 @@ const (
 	zapMutation  = `mutation ($item: ID!, $sats: Sats!, $method: PaymentMethod, $key: String) { zap(item: $item, sats: $sats, paymentMethod: $method, idempotencyKey: $key)` + fields + ` }`
 	buyMutation  = `mutation ($credits: Sats!) { buyCredits(credits: $credits)` + fields + ` }`
 	retryAction  = `mutation ($id: ID!, $secret: String) { retryPaidAction(id: $id, secret: $secret)` + fields + ` }`
+	readAction   = `query ($id: ID!) { paidAction(id: $id)` + fields + ` }`
 	cancelAction = `mutation ($id: ID!, $secret: String) { cancelInvoice(id: $id, secret: $secret)` + fields + ` }`
 )
 
