@@ -60,7 +60,8 @@ type Demo struct {
 	author client
 	post   string // the author's, zapped by everybody
 
-	byAddress, byNode writer // have wallets: a lightning address, and a node of their own
+	byAddress, byNode writer    // have wallets: a lightning address, and a node of their own
+	savers            [2]client // have sats to withdraw
 }
 
 // Run drives the flows whose names have only in them (all if it is empty) on a running stack whose environment is Environment,

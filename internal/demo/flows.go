@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -33,7 +31,18 @@ var flows = []flow{
 	{"wrapped zap, not paid: cancelled, nothing sent", "FAILED CANCELED", wrappedUnpaid},
 	{"the receiver's wallet gives no invoice: another method", "PAID by OPTIMISTIC", walletRefuses},
 	{"the receiver's node is down: another method", "PAID by OPTIMISTIC", receiverDown},
-	{"wrapped zap, receiver refuses: money back, next attempt paid", "RETRYING, PAID, 70700 msat", outgoingFails},
+	{"wrapped zap, refused by the receiver: money back, tried again", "RETRYING, PAID", outgoingFails},
+	{"withdrawal to an invoice; what routing did not cost comes back", "PAID, 21000 msat", withdrawToInvoice},
+	{"withdrawal to a lightning address", "PAID, 34000 msat", withdrawToAddress},
+	{"withdrawal with too low a limit for routing", "FAILED, all back", withdrawTooLow},
+	{"two withdrawals of the same invoice at once", "PAID, DUPLICATE", withdrawTwice},
+	{"one of our nodes stopped: the other sends", "PAID, PAID by holdfast", senderStopped},
+
+	{"killed (SIGKILL) between the claim and the send", "PAID, 70700 msat", killedBeforeSend},
+	{"killed (SIGKILL) between the send and its result", "PAID, 70700 msat", killedBeforeResult},
+	{"killed (SIGKILL) between the preimage and the settling", "FORWARDED, PAID", killedBeforeSettle},
+
+	{"the receiver lets a payment hang: others go on, then money back", "FORWARDING, PAID, FAILED", receiverHangs},
 }
 
 // expired runs beside the others, since it waits.
@@ -43,7 +52,6 @@ const (
 	zapMutation  = `mutation ($item: ID!, $sats: Sats!, $method: PaymentMethod, $key: String) { zap(item: $item, sats: $sats, paymentMethod: $method, idempotencyKey: $key)` + fields + ` }`
 	buyMutation  = `mutation ($credits: Sats!) { buyCredits(credits: $credits)` + fields + ` }`
 	retryAction  = `mutation ($id: ID!, $secret: String) { retryPaidAction(id: $id, secret: $secret)` + fields + ` }`
-	readAction   = `query ($id: ID!) { paidAction(id: $id)` + fields + ` }`
 	cancelAction = `mutation ($id: ID!, $secret: String) { cancelInvoice(id: $id, secret: $secret)` + fields + ` }`
 )
 
@@ -77,7 +85,16 @@ func (d *Demo) payAndAwait(ctx context.Context, c client, a action, state string
 	if a.Invoice == nil {
 		return a, fmt.Errorf("action %s has no invoice", a.ID)
 	}
-	paid := d.pay(ctx, a)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	paid := make(chan payment, 1)
+	go func() {
+		p := <-d.pay(ctx, a)
+		if p.err != nil {
+			cancel(fmt.Errorf("pay: %w", p.err))
+		}
+		paid <- p
+	}()
 	last, err := c.await(ctx, a, state, "FAILED")
 	if err != nil {
 		return last, err
@@ -202,32 +219,17 @@ func serviceKilled(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	conn, err := pgx.Connect(ctx, d.stack.DSN())
+	items, err := d.lockTable(ctx, "item")
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return "", err
-	}
-	if _, err := tx.Exec(ctx, `LOCK TABLE item IN ACCESS EXCLUSIVE MODE`); err != nil {
-		return "", err
-	}
+	defer items.release(ctx)
 	paid := d.pay(ctx, a)
-	for waiting := 0; waiting == 0; { // until the service stands before the lock with the payment in its hand
-		if err := pause(ctx); err != nil {
-			return "", err
-		}
-		err := tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE relation = 'item'::regclass AND NOT granted`).Scan(&waiting)
-		if err != nil {
-			return "", err
-		}
+	if err := items.reached(ctx); err != nil { // the service stands there with the payment in its hand
+		return "", err
 	}
 	d.stack.ServiceKill()
-	if err := tx.Rollback(ctx); err != nil {
-		return "", err
-	}
+	items.release(ctx)
 	if err := d.stack.ServiceStart(ctx); err != nil {
 		return "", err
 	}
