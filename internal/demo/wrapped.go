@@ -65,11 +65,11 @@ func (d *Demo) signUpWriter(ctx context.Context, w *writer, name string, wallet 
 	return err
 }
 
-// A zap of these sats gives the writer zapShare msat, and us zapFee less what routing costs.
+// A zap of these sats gives the writer 70,700 msat, and us zapFee less what routing costs.
 const (
 	zapSats  = 101
-	zapShare = 70_700
 	zapFee   = 30_300
+	directly = "PAID, 70700 msat"
 )
 
 func (d *Demo) wrap(ctx context.Context, payer client, to writer) (action, error) {
