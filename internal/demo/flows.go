@@ -28,6 +28,7 @@ var flows = []flow{
 
 	{"wrapped zap, to a lightning address", directly, wrappedZap(func(d *Demo) writer { return d.byAddress })},
 	{"wrapped zap, to the receiver's own LND", directly, wrappedZap(func(d *Demo) writer { return d.byNode })},
+	{"wrapped zap, anonymous", directly, wrappedByNobody},
 	{"wrapped zap, not paid: cancelled, nothing sent", "FAILED CANCELED", wrappedUnpaid},
 	{"the receiver's wallet gives no invoice: another method", "PAID by OPTIMISTIC", walletRefuses},
 	{"the receiver's node is down: another method", "PAID by OPTIMISTIC", receiverDown},

@@ -18,11 +18,11 @@ const (
 // receiverHangs lets a payment hang, and mines blocks until the receiver's node gives it up. Others are served meanwhile, and the
 // payer has their money back long before their own payment expires.
 func receiverHangs(ctx context.Context, d *Demo) (string, error) {
-	a, paid, err := d.wrapAndHang(ctx)
+	a, paid, err := d.wrapAndHang(ctx, d.late)
 	if err != nil {
 		return "", err
 	}
-	hanging, err := d.payer.await(ctx, a, "FORWARDING", "PAID", "FAILED")
+	hanging, err := d.late.await(ctx, a, "FORWARDING", "PAID", "FAILED")
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func receiverHangs(ctx context.Context, d *Demo) (string, error) {
 	if err := d.stack.Network.Mine(ctx, hangsFor); err != nil {
 		return "", err
 	}
-	last, err := d.payer.await(ctx, a, "RETRYING", "PAID")
+	last, err := d.late.await(ctx, a, "RETRYING", "PAID")
 	if err != nil {
 		return hanging.State + ", PAID, " + last.State, err
 	}
@@ -46,7 +46,7 @@ func receiverHangs(ctx context.Context, d *Demo) (string, error) {
 	if left < hangsFor+wellBefore {
 		return "", fmt.Errorf("the payer had their money back %d blocks before the end", left-hangsFor)
 	}
-	next, err := d.payer.act(ctx, cancelAction, map[string]any{"id": last.Successor})
+	next, err := d.late.act(ctx, cancelAction, map[string]any{"id": last.Successor})
 	if err == nil && next.State != "FAILED" {
 		err = errors.New("the next attempt is " + next.State)
 	}

@@ -112,7 +112,7 @@ func (d *Demo) settledOnce(ctx context.Context, a action, paid <-chan payment) (
 
 // killedBeforeResult kills the service while the receiver holds what was sent; the receiver settles when it is back.
 func killedBeforeResult(ctx context.Context, d *Demo) (string, error) {
-	a, paid, err := d.wrapAndHang(ctx)
+	a, paid, err := d.wrapAndHang(ctx, d.payer)
 	if err != nil {
 		return "", err
 	}
@@ -137,7 +137,7 @@ func killedBeforeSettle(ctx context.Context, d *Demo) (string, error) {
 }
 
 func (d *Demo) killWithPreimage(ctx context.Context) (string, error) {
-	a, paid, err := d.wrapAndHang(ctx)
+	a, paid, err := d.wrapAndHang(ctx, d.payer)
 	if err != nil {
 		return "", err
 	}

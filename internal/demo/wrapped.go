@@ -109,6 +109,11 @@ func (d *Demo) wrapAndPay(ctx context.Context, payer client, to writer) (string,
 	return d.paidDirectly(ctx, a)
 }
 
+// wrappedByNobody is a wrapped zap of somebody who is not signed in: it is performed once the payment is held.
+func wrappedByNobody(ctx context.Context, d *Demo) (string, error) {
+	return d.wrapAndPay(ctx, client{url: d.stack.URL()}, d.byAddress)
+}
+
 func wrappedUnpaid(ctx context.Context, d *Demo) (string, error) {
 	a, err := d.wrap(ctx, d.payer, d.byAddress)
 	if err != nil {
@@ -151,27 +156,27 @@ func (d *Demo) zapAnyhow(ctx context.Context, to writer) (string, error) {
 }
 
 // outgoingFails has the receiver give back the payment of its own invoice. The payer has their money back, the next attempt is there
-// without being asked for, and is paid.
+// without being asked for, and is paid. Who has credits would pay it with these.
 func outgoingFails(ctx context.Context, d *Demo) (string, error) {
-	a, paid, err := d.wrapAndHang(ctx)
+	a, paid, err := d.wrapAndHang(ctx, d.late)
 	if err != nil {
 		return "", err
 	}
 	if err := d.stack.Network.Node(devnet.Receiver).Cancel(ctx, a.Invoice.Hash); err != nil {
 		return "", err
 	}
-	last, err := d.payer.await(ctx, a, "RETRYING", "PAID")
+	last, err := d.late.await(ctx, a, "RETRYING", "PAID")
 	if err != nil {
 		return last.State, err
 	}
 	if p := <-paid; p.err != nil || p.Settled {
 		return last.State + ", payment kept", p.err
 	}
-	next, err := d.offered(ctx, d.payer, last.Successor)
+	next, err := d.offered(ctx, d.late, last.Successor)
 	if err != nil {
 		return last.State, err
 	}
-	after, err := d.payAndAwait(ctx, d.payer, next, "PAID")
+	after, err := d.payAndAwait(ctx, d.late, next, "PAID")
 	if err != nil || after.State != "PAID" {
 		return last.State + ", " + after.State, err
 	}
@@ -193,9 +198,9 @@ func (d *Demo) offered(ctx context.Context, c client, id string) (action, error)
 }
 
 // wrapAndHang zaps and pays; it returns once the receiver's node holds the payment of its hold invoice.
-func (d *Demo) wrapAndHang(ctx context.Context) (action, <-chan payment, error) {
+func (d *Demo) wrapAndHang(ctx context.Context, payer client) (action, <-chan payment, error) {
 	d.stack.Network.ReceiverAnswers(devnet.Holding)
-	a, err := d.wrap(ctx, d.payer, d.byAddress)
+	a, err := d.wrap(ctx, payer, d.byAddress)
 	d.stack.Network.ReceiverAnswers(devnet.Honest)
 	if err != nil {
 		return a, nil, err
