@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -131,11 +132,11 @@ func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		key, err := node.PublicKey(ctx)
+		keys, err := r.keys(ctx, node, name)
 		if err != nil {
-			return false, fmt.Errorf("ask node %s for its key: %w", name, err)
+			return false, errAway(err)
 		}
-		if key == inv.Destination {
+		if slices.Contains(keys, inv.Destination) {
 			return true, nil
 		}
 		if !inv.Blinded {
@@ -146,6 +147,31 @@ func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// keys are the public keys that a node is known by: more than one where another node answers under its name. Those that are
+// remembered will do: a node that is down holds up nothing that leaves through another one.
+func (r *Relay) keys(ctx context.Context, node paidaction.SendingNode, name string) ([]string, error) {
+	known, err := db.New(r.Pool).GetNode(ctx, name)
+	switch {
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
+		return nil, fmt.Errorf("read what is known of node %s: %w", name, err)
+	case err == nil && known.PublicKey != nil && known.OtherKey != nil:
+		return []string{*known.PublicKey, *known.OtherKey}, nil
+	case err == nil && known.PublicKey != nil:
+		return []string{*known.PublicKey}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	key, err := node.PublicKey(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask node %s for its key: %w", name, err)
+	}
+	return []string{key}, nil
+}
+
+func errAway(cause error) error {
+	return paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be asked now. Try again in a minute.").Because(cause)
 }
 
 // route is the first way to the receiver that a node finds within the budget, and the terms of an outer invoice for it. spare is what
@@ -242,8 +268,11 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	return out, r.notPaid(ctx, inv.Hash)
 }
 
-// notPaid asks every node whether it has paid, or is paying, a hash already: our own records could have been lost.
+// notPaid asks every node whether it has paid, or is paying, a hash already: our own records could have been lost. They are what
+// decides, by a unique index; a node that is down cannot be asked, and the others carry on without its word. If none can be asked
+// nothing could be sent either.
 func (r *Relay) notPaid(ctx context.Context, h paidaction.Hash) error {
+	var away []error
 	for _, name := range r.Nodes.Names() {
 		node, err := r.Nodes.Sender(name)
 		if err != nil {
@@ -252,12 +281,17 @@ func (r *Relay) notPaid(ctx context.Context, h paidaction.Hash) error {
 		now, err := r.present(ctx, node, h)
 		switch {
 		case errors.Is(err, paidaction.ErrPaymentNotFound), err == nil && now.State == paidaction.PaymentFailed:
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
 		case err != nil:
-			return paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be asked now. Try again in a minute.").Because(err)
+			away = append(away, fmt.Errorf("ask node %s: %w", name, err))
 		default:
 			r.Metrics.already.Inc()
 			return paidaction.Errorf(paidaction.CodeDuplicate, "This invoice is being paid, or was paid already.")
 		}
+	}
+	if len(away) == len(r.Nodes.Names()) {
+		return errAway(errors.Join(away...))
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 )
 
 type demoCommand struct {
-	Bin string `help:"Directory of the programs (default: where this one is)."`
+	Bin  string `help:"Directory of the programs (default: where this one is)."`
+	Only string `help:"Only the flows with this in their name; no latency is measured then."`
 }
 
 // Run brings a stack of its own up in a fresh directory, drives the flows, and leaves nothing running and nothing behind. The
@@ -36,12 +37,12 @@ func (c *demoCommand) Run(ctx context.Context) error {
 	}
 	begun := time.Now()
 	running, err := stack.Start(ctx, stack.Options{Dir: dir, Bin: bin, Log: say,
-		Environment: []string{"HOLDFAST_INVOICE_EXPIRY=" + demo.InvoiceExpiry.String(), "HOLDFAST_LOG_LEVEL=info"}})
+		Environment: demo.Environment()})
 	if err != nil {
 		return fmt.Errorf("%w (what was started is in %s)", err, dir)
 	}
 	say("The stack is up after %.1f s.\n", time.Since(begun).Seconds())
-	summary, err := demo.Run(ctx, running, os.Stdout)
+	summary, err := demo.Run(ctx, running, c.Only, os.Stdout)
 	running.Stop()
 	if err != nil {
 		return fmt.Errorf("%w (the service's log is %s)", err, running.ServiceLog())

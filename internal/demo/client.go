@@ -31,11 +31,12 @@ func SignUp(ctx context.Context, url, name string) (key string, err error) {
 
 // action is a paid action as the API shows it.
 type action struct {
-	ID      string `json:"id"`
-	State   string `json:"state"`
-	Method  string `json:"paymentMethod"`
-	Secret  string `json:"secret"`
-	Invoice *struct {
+	ID        string `json:"id"`
+	State     string `json:"state"`
+	Method    string `json:"paymentMethod"`
+	Secret    string `json:"secret"`
+	Successor string `json:"successorId"`
+	Invoice   *struct {
 		Bolt11 string `json:"bolt11"`
 		Hash   string `json:"paymentHash"`
 	} `json:"invoice"`
@@ -50,7 +51,7 @@ type action struct {
 }
 
 // fields are what is asked of every action.
-const fields = ` { id state paymentMethod secret invoice { bolt11 paymentHash } failure { code } }`
+const fields = ` { id state paymentMethod secret successorId invoice { bolt11 paymentHash } failure { code } }`
 
 // itemFields are fields with the item that was made.
 var itemFields = strings.TrimSuffix(fields, "}") + ` result { item { id } } }`

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -27,6 +25,25 @@ var flows = []flow{
 	{"LND restarted while an invoice is open", "PAID", lndRestarted},
 	{"our first LND stopped: the second issues", "PAID by holdfast2", nodeStopped},
 	{"PostgreSQL restarted: the open invoice, and new payments, go on", "PAID, PAID", postgresRestarted},
+
+	{"wrapped zap, to a lightning address", directly, wrappedZap(func(d *Demo) writer { return d.byAddress })},
+	{"wrapped zap, to the receiver's own LND", directly, wrappedZap(func(d *Demo) writer { return d.byNode })},
+	{"wrapped zap, anonymous", directly, wrappedByNobody},
+	{"wrapped zap, not paid: cancelled, nothing sent", "FAILED CANCELED", wrappedUnpaid},
+	{"the receiver's wallet gives no invoice: another method", "PAID by OPTIMISTIC", walletRefuses},
+	{"the receiver's node is down: another method", "PAID by OPTIMISTIC", receiverDown},
+	{"wrapped zap, refused by the receiver: money back, tried again", "RETRYING, PAID", outgoingFails},
+	{"withdrawal to an invoice; what routing did not cost comes back", "PAID, 21000 msat", withdrawToInvoice},
+	{"withdrawal to a lightning address", "PAID, 34000 msat", withdrawToAddress},
+	{"withdrawal with too low a limit for routing", "FAILED, all back", withdrawTooLow},
+	{"two withdrawals of the same invoice at once", "PAID, DUPLICATE", withdrawTwice},
+	{"one of our nodes stopped: the other sends", "PAID, PAID by holdfast", senderStopped},
+
+	{"killed (SIGKILL) between the claim and the send", directly, killedBeforeSend},
+	{"killed (SIGKILL) between the send and its result", directly, killedBeforeResult},
+	{"killed (SIGKILL) between the preimage and the settling", "FORWARDED, PAID", killedBeforeSettle},
+
+	{"the receiver lets a payment hang: others go on, then money back", "FORWARDING, RETRYING", receiverHangs},
 }
 
 // expired runs beside the others, since it waits.
@@ -69,7 +86,16 @@ func (d *Demo) payAndAwait(ctx context.Context, c client, a action, state string
 	if a.Invoice == nil {
 		return a, fmt.Errorf("action %s has no invoice", a.ID)
 	}
-	paid := d.pay(ctx, a)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	paid := make(chan payment, 1)
+	go func() {
+		p := <-d.pay(ctx, a)
+		if p.err != nil {
+			cancel(fmt.Errorf("pay: %w", p.err))
+		}
+		paid <- p
+	}()
 	last, err := c.await(ctx, a, state, "FAILED")
 	if err != nil {
 		return last, err
@@ -194,32 +220,17 @@ func serviceKilled(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	conn, err := pgx.Connect(ctx, d.stack.DSN())
+	items, err := d.lockTable(ctx, "item")
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return "", err
-	}
-	if _, err := tx.Exec(ctx, `LOCK TABLE item IN ACCESS EXCLUSIVE MODE`); err != nil {
-		return "", err
-	}
+	defer items.release(ctx)
 	paid := d.pay(ctx, a)
-	for waiting := 0; waiting == 0; { // until the service stands before the lock with the payment in its hand
-		if err := pause(ctx); err != nil {
-			return "", err
-		}
-		err := tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE relation = 'item'::regclass AND NOT granted`).Scan(&waiting)
-		if err != nil {
-			return "", err
-		}
+	if err := items.reached(ctx); err != nil { // the service stands there with the payment in its hand
+		return "", err
 	}
 	d.stack.ServiceKill()
-	if err := tx.Rollback(ctx); err != nil {
-		return "", err
-	}
+	items.release(ctx)
 	if err := d.stack.ServiceStart(ctx); err != nil {
 		return "", err
 	}
@@ -306,8 +317,8 @@ func (d *Demo) eventToPaid(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	var hash paidaction.Hash
-	if _, err := hex.Decode(hash[:], []byte(a.Invoice.Hash)); err != nil {
+	hash, err := hashOf(a)
+	if err != nil {
 		return 0, err
 	}
 	node, err := d.issuer(ctx, a)
@@ -354,4 +365,9 @@ func (d *Demo) eventToPaid(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	return max(0, (<-seen).Sub(<-settled)), nil
+}
+
+func hashOf(a action) (hash paidaction.Hash, err error) {
+	_, err = hex.Decode(hash[:], []byte(a.Invoice.Hash))
+	return hash, err
 }

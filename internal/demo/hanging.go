@@ -1,0 +1,72 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+const (
+	// hangsFor is after how many blocks the receiver's LND gives back a payment that it holds: the final CLTV of its invoice and
+	// what a sending LND adds, less the distance that it keeps from the end.
+	hangsFor = 80 + 3 - 12 + 2
+
+	// wellBefore is how many blocks the payer's own payment has to be away from its expiry when the money is back.
+	wellBefore = 80
+)
+
+// receiverHangs lets a payment hang, and mines blocks until the receiver's node gives it up. Others are served meanwhile, and the
+// payer has their money back long before their own payment expires.
+func receiverHangs(ctx context.Context, d *Demo) (string, error) {
+	a, paid, err := d.wrapAndHang(ctx, d.late)
+	if err != nil {
+		return "", err
+	}
+	hanging, err := d.late.await(ctx, a, "FORWARDING", "PAID", "FAILED")
+	if err != nil {
+		return "", err
+	}
+	if other, err := d.wrapAndPay(ctx, d.payer, d.byAddress); err != nil || other != directly {
+		return hanging.State + ", " + other, err
+	}
+	left, err := d.blocksLeft(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	if err := d.stack.Network.Mine(ctx, hangsFor); err != nil {
+		return "", err
+	}
+	last, err := d.late.await(ctx, a, "RETRYING", "PAID")
+	if err != nil {
+		return hanging.State + ", PAID, " + last.State, err
+	}
+	if p := <-paid; p.err != nil || p.Settled {
+		return "payment kept", p.err
+	}
+	if left < hangsFor+wellBefore {
+		return "", fmt.Errorf("the payer had their money back %d blocks before the end", left-hangsFor)
+	}
+	next, err := d.late.act(ctx, cancelAction, map[string]any{"id": last.Successor})
+	if err == nil && next.State != "FAILED" {
+		err = errors.New("the next attempt is " + next.State)
+	}
+	return hanging.State + ", " + last.State, err
+}
+
+// blocksLeft is for how many blocks the payer's payment can still be held.
+func (d *Demo) blocksLeft(ctx context.Context, a action) (int, error) {
+	hash, err := hashOf(a)
+	if err != nil {
+		return 0, err
+	}
+	node, err := d.issuer(ctx, a)
+	if err != nil {
+		return 0, err
+	}
+	held, err := d.nodes[node.Name()].LookupInvoice(ctx, hash)
+	if err != nil {
+		return 0, err
+	}
+	height, err := d.stack.Network.Height(ctx)
+	return int(held.ExpiryHeight) - int(height), err
+}

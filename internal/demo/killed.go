@@ -1,0 +1,163 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+)
+
+// stand is a lock on a table. What touches the table stands before it until it is released.
+type stand struct {
+	conn  *pgx.Conn
+	tx    pgx.Tx
+	table string
+}
+
+// lockTable locks a table of the service's database.
+func (d *Demo) lockTable(ctx context.Context, table string) (*stand, error) {
+	conn, err := pgx.Connect(ctx, d.stack.DSN())
+	if err != nil {
+		return nil, err
+	}
+	tx, err := conn.Begin(ctx)
+	if err == nil {
+		_, err = tx.Exec(ctx, `LOCK TABLE `+pgx.Identifier{table}.Sanitize()+` IN ACCESS EXCLUSIVE MODE`)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+	}
+	return &stand{conn, tx, table}, nil
+}
+
+// release lets everybody go on. It may be repeated.
+func (s *stand) release(ctx context.Context) { _ = s.conn.Close(context.WithoutCancel(ctx)) }
+
+// reached returns when somebody stands before the lock.
+func (s *stand) reached(ctx context.Context) error {
+	for waiting := 0; waiting == 0; {
+		if err := pause(ctx); err != nil {
+			return err
+		}
+		err := s.tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE relation = $1::regclass AND NOT granted`, s.table).Scan(&waiting)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// killedBeforeSend kills the service when the promise to send is committed and nothing is sent. The promise is written behind one
+// lock, and the invoice that it is looked up with afterwards is behind the other.
+func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
+	a, err := d.wrap(ctx, d.payer, d.byAddress)
+	if err != nil {
+		return "", err
+	}
+	claims, err := d.lockTable(ctx, "relay_attempt")
+	if err != nil {
+		return "", err
+	}
+	defer claims.release(ctx)
+	paid := d.pay(ctx, a)
+	if err := claims.reached(ctx); err != nil {
+		return "", err
+	}
+	invoices, err := d.lockTable(ctx, "invoice")
+	if err != nil {
+		return "", err
+	}
+	defer invoices.release(ctx)
+	claims.release(ctx)
+	if err := d.claimed(ctx, a); err != nil {
+		return "", err
+	}
+	d.stack.ServiceKill()
+	invoices.release(ctx)
+	if payments, err := d.stack.Network.OursPaid(ctx, a.Invoice.Hash); err != nil || len(payments) > 0 {
+		return "", fmt.Errorf("sent before the kill: %+v, %w", payments, err)
+	}
+	if err := d.stack.ServiceStart(ctx); err != nil {
+		return "", err
+	}
+	return d.settledOnce(ctx, a, paid)
+}
+
+// claimed returns when the promise to send is committed.
+func (d *Demo) claimed(ctx context.Context, a action) error {
+	for {
+		if o, err := d.sent(ctx, a); err != nil || o.Claims > 0 {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// settledOnce waits for PAID, and checks that all of it is paid and booked once.
+func (d *Demo) settledOnce(ctx context.Context, a action, paid <-chan payment) (string, error) {
+	last, err := d.payer.await(ctx, a, "PAID", "FAILED")
+	if err != nil || last.State != "PAID" {
+		return last.State, err
+	}
+	if p := <-paid; p.err != nil || !p.Settled {
+		return last.State + ", payment not settled", p.err
+	}
+	return d.paidDirectly(ctx, a)
+}
+
+// killedBeforeResult kills the service while the receiver holds what was sent; the receiver settles when it is back.
+func killedBeforeResult(ctx context.Context, d *Demo) (string, error) {
+	a, paid, err := d.wrapAndHang(ctx, d.payer)
+	if err != nil {
+		return "", err
+	}
+	d.stack.ServiceKill()
+	if err := d.stack.ServiceStart(ctx); err != nil {
+		return "", err
+	}
+	if err := d.stack.Network.Node(devnet.Receiver).Settle(ctx, a.Invoice.Hash); err != nil {
+		return "", err
+	}
+	return d.settledOnce(ctx, a, paid)
+}
+
+// killedBeforeSettle stops the node that holds the payer's payment while the other one pays the receiver: the preimage comes, and
+// cannot be used. The service is killed there, and finds both when they are back.
+func killedBeforeSettle(ctx context.Context, d *Demo) (string, error) {
+	if err := d.stack.ServiceCommand(ctx, "nodes", "drain", devnet.Holdfast).Run(); err != nil {
+		return "", fmt.Errorf("drain the first node: %w", err)
+	}
+	got, err := d.killWithPreimage(ctx)
+	return got, errors.Join(err, d.stack.ServiceCommand(ctx, "nodes", "undrain", devnet.Holdfast).Run())
+}
+
+func (d *Demo) killWithPreimage(ctx context.Context) (string, error) {
+	a, paid, err := d.wrapAndHang(ctx, d.payer)
+	if err != nil {
+		return "", err
+	}
+	d.stack.Network.StopNode(devnet.Holdfast)
+	forwarded, err := d.forwardedThere(ctx, a)
+	d.stack.ServiceKill()
+	if err := errors.Join(err, d.stack.Network.StartNode(ctx, devnet.Holdfast), d.stack.ServiceStart(ctx)); err != nil {
+		return "", err
+	}
+	if got, err := d.settledOnce(ctx, a, paid); err != nil || got != directly {
+		return forwarded + ", " + got, err
+	}
+	return forwarded + ", PAID", nil
+}
+
+// forwardedThere has the receiver settle, and waits until the service knows.
+func (d *Demo) forwardedThere(ctx context.Context, a action) (string, error) {
+	if err := d.stack.Network.Node(devnet.Receiver).Settle(ctx, a.Invoice.Hash); err != nil {
+		return "", err
+	}
+	last, err := d.payer.await(ctx, a, "FORWARDED", "PAID", "FAILED")
+	return last.State, err
+}
