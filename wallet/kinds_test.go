@@ -96,7 +96,7 @@ func TestLimitsOfAddresses(t *testing.T) {
 // What a server says that is no invoice is told apart, and nothing is saved.
 func TestWalletsThatFailAreNotSaved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *wallet.Config) { c.Limits.Call = 2 * time.Second })
+	w := newWorld(t)
 	lnurl, lnbits, lnd := newLNURL(t, w.mint), newLNbits(t, w.mint), newLND(t, w.mint)
 	gone := newLNbits(t, w.mint)
 	gone.Close()
@@ -165,6 +165,7 @@ func TestWalletsThatFailAreNotSaved(t *testing.T) {
 		if c.server != nil {
 			c.server.breaks(c.answer)
 		}
+		w.Limits.Call = patience(c.code)
 		_, err := w.Save(w.ctx, user, 0, "", c.settings)
 		if codeOf(err) != c.code {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
@@ -178,10 +179,18 @@ func TestWalletsThatFailAreNotSaved(t *testing.T) {
 	}
 }
 
+// patience is how long a call may last whose end is expected so.
+func patience(code paidaction.Code) time.Duration {
+	if code == wallet.CodeTimeout {
+		return 300 * time.Millisecond
+	}
+	return time.Minute
+}
+
 // What NIP-47 and its relays can answer.
 func TestNWCWalletsThatFail(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *wallet.Config) { c.Limits.Call = time.Second })
+	w := newWorld(t)
 	failing := func(code string) string {
 		return `{"result_type":"make_invoice","error":{"code":"` + code + `","message":"secret"}}`
 	}
@@ -201,6 +210,7 @@ func TestNWCWalletsThatFail(t *testing.T) {
 	} {
 		s := nostrtest.NewWallet(t, nostrtest.NewRelay(t), nostrtest.Options{Info: c.info, Encryption: "nip44_v2",
 			Answer: func(string, json.RawMessage) string { return c.answer }})
+		w.Limits.Call = patience(c.code)
 		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(s.URI)}); codeOf(err) != c.code || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}

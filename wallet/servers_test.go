@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -45,6 +47,9 @@ func (s *server) last() asked {
 	}
 	return s.asked[len(s.asked)-1]
 }
+
+// count is how many were asked for.
+func (s *server) count() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.asked) }
 
 // breaks makes the server answer otherwise; nil: as it should again.
 func (s *server) breaks(answer http.HandlerFunc) { s.mu.Lock(); defer s.mu.Unlock(); s.answer = answer }
@@ -153,7 +158,9 @@ var lndMacaroon = hex.EncodeToString([]byte("a macaroon that may add invoices"))
 
 func newLND(t testing.TB, m *mint) *lndServer {
 	s := &lndServer{&server{mint: m}}
-	s.Server = httptest.NewTLSServer(s.handler(s.serve))
+	s.Server = httptest.NewUnstartedServer(s.handler(s.serve))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that do not trust it
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // world is the service on a fresh database, and a node that reads the invoices of the test's servers.
 type world struct {
-	testing.TB
+	t testing.TB
 	*wallet.Wallets
 	*mint
 	ctx  context.Context
@@ -35,7 +35,7 @@ type world struct {
 
 func newWorld(t testing.TB, change ...func(*wallet.Config)) *world {
 	t.Helper()
-	w := &world{TB: t, ctx: t.Context(), pool: pgtest.New(t), mint: &mint{issued: map[string]paidaction.Bolt11{}}, out: &lockedBuffer{}}
+	w := &world{t: t, ctx: t.Context(), pool: pgtest.New(t), mint: &mint{issued: map[string]paidaction.Bolt11{}}, out: &lockedBuffer{}}
 	c := wallet.Config{Pool: w.pool, Secret: []byte(strings.Repeat("s", 32)), Outside: outside.New(outside.Config{AllowPrivate: true}),
 		Decode: w.decode, Log: slog.New(slog.NewJSONHandler(w.out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
@@ -75,10 +75,10 @@ func (m *mint) decode(_ context.Context, bolt11 string) (paidaction.Bolt11, erro
 
 // read is what an invoice says.
 func (w *world) read(bolt11 string) paidaction.Bolt11 {
-	w.Helper()
+	w.t.Helper()
 	read, err := w.decode(w.ctx, bolt11)
 	if err != nil {
-		w.Fatalf("%q: %v", bolt11, err)
+		w.t.Fatalf("%q: %v", bolt11, err)
 	}
 	return read
 }
@@ -99,38 +99,38 @@ var users atomic.Int64
 
 // user makes one.
 func (w *world) user() int64 {
-	w.Helper()
+	w.t.Helper()
 	id, err := db.New(w.pool).InsertUser(w.ctx, db.InsertUserParams{Name: fmt.Sprintf("user_%d", users.Add(1)), CreatedAt: time.Now()})
 	if err != nil {
-		w.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return id
 }
 
 // genesis makes an action that may be tried again.
 func (w *world) genesis() (id int64) {
-	w.Helper()
+	w.t.Helper()
 	err := w.pool.QueryRow(w.ctx, `INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args, result)
 		VALUES ('ZAP', 'BALANCE', 'ZERO_COST', 'PAID', 0, now(), now(), '{}', '{}') RETURNING id`).Scan(&id)
 	if err != nil {
-		w.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return id
 }
 
 // save saves a wallet that works.
 func (w *world) save(user int64, s wallet.Settings) wallet.Wallet {
-	w.Helper()
+	w.t.Helper()
 	saved, err := w.Save(w.ctx, user, 0, "", s)
 	if err != nil {
-		w.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return saved
 }
 
 // each asks a receiver's wallets, the first of which to issue an invoice is taken.
 func (w *world) each(receiver, genesis int64, amount paidaction.Msat) (id int64, bolt11 string, err error) {
-	w.Helper()
+	w.t.Helper()
 	err = w.Each(w.ctx, receiver, genesis, amount, "memo", func(from int64, issued string) error {
 		id, bolt11 = from, issued
 		return nil
@@ -140,10 +140,10 @@ func (w *world) each(receiver, genesis int64, amount paidaction.Msat) (id int64,
 
 // want is each where this wallet must be the one.
 func (w *world) want(receiver, genesis, wallet int64) {
-	w.Helper()
+	w.t.Helper()
 	id, _, err := w.each(receiver, genesis, 1000)
 	if wallet == 0 && !isNone(err) || wallet != 0 && (err != nil || id != wallet) {
-		w.Errorf("wallet %d issued the invoice, error %v; want wallet %d", id, err, wallet)
+		w.t.Errorf("wallet %d issued the invoice, error %v; want wallet %d", id, err, wallet)
 	}
 }
 
@@ -151,10 +151,10 @@ func isNone(err error) bool { return errors.Is(err, wallet.ErrNoWallet) }
 
 // log is a wallet's, oldest first, as "ok CODE" or "CODE".
 func (w *world) log(wallet int64) []string {
-	w.Helper()
+	w.t.Helper()
 	rows, err := db.New(w.pool).LogsOfWallets(w.ctx, db.LogsOfWalletsParams{Wallets: []int64{wallet}, Before: 1 << 62, Page: 10_000})
 	if err != nil {
-		w.Fatal(err)
+		w.t.Fatal(err)
 	}
 	entries := make([]string, len(rows))
 	for i, r := range rows {
@@ -164,20 +164,20 @@ func (w *world) log(wallet int64) []string {
 }
 
 func (w *world) wantLog(wallet int64, want ...string) {
-	w.Helper()
+	w.t.Helper()
 	if got := w.log(wallet); fmt.Sprint(got) != fmt.Sprint(want) {
-		w.Errorf("the log of wallet %d is %q, want %q", wallet, got, want)
+		w.t.Errorf("the log of wallet %d is %q, want %q", wallet, got, want)
 	}
 }
 
 // everything is all text in the tables of wallets.
 func (w *world) everything() (text string) {
-	w.Helper()
+	w.t.Helper()
 	err := w.pool.QueryRow(w.ctx, `SELECT
 		(SELECT coalesce(string_agg(w::text || encode(settings, 'escape'), ' '), '') FROM receiver_wallet w) ||
 		(SELECT coalesce(string_agg(l::text, ' '), '') FROM wallet_log l)`).Scan(&text)
 	if err != nil {
-		w.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return text
 }
