@@ -48,7 +48,7 @@ test-all:
 
 ## test-fast: the inner loop, under a minute once built: the parts that need no Lightning node
 test-fast:
-	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./internal/architecture ./internal/diagram
+	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./internal/outside ./internal/architecture ./internal/diagram
 
 ## bench-lock: the lock's strategies beside other locks, in one run; last a line of JSON
 bench-lock:

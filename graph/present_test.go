@@ -155,6 +155,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"no engine":        func(c *graph.Config) { c.Engine = nil },
 		"no database":      func(c *graph.Config) { c.Pool = nil },
 		"no updates":       func(c *graph.Config) { c.Updates = nil },
+		"no wallets":       func(c *graph.Config) { c.Wallets = nil },
 		"a negative limit": func(c *graph.Config) { c.Limits.Depth = -1 },
 		"a negative body":  func(c *graph.Config) { c.Limits.Body = -1 },
 	} {

@@ -44,7 +44,8 @@ func serve(t testing.TB, change ...func(*graph.Config)) *api {
 	a := &api{World: enginetest.New(t, paidaction.Settings{}), Feed: newFeed(), Log: &lockedBuffer{}}
 	a.Engine.Hooks.Changed = a.Feed.changed
 	a.Engine.Log = slog.New(slog.NewTextHandler(a.Log, nil))
-	wallets, err := wallet.New(wallet.Config{Pool: a.Pool, Secret: make([]byte, 32), Outside: outside.New(outside.Config{AllowPrivate: true}), Decode: a.Node.DecodeInvoice, Now: a.Clock.Now})
+	wallets, err := wallet.New(wallet.Config{Pool: a.Pool, Secret: make([]byte, 32), Outside: outside.New(outside.Config{AllowPrivate: true}),
+		Decode: decodeTest, Now: a.Clock.Now, Log: slog.New(slog.NewTextHandler(a.Log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,9 +76,10 @@ func (w *Wallets) issued(ctx context.Context, p place, sealed []byte, r Request)
 	return got.bolt11, err
 }
 
+// bolt11Pattern is what could be an invoice; whether it is one the node says.
 var bolt11Pattern = regexp.MustCompile(`^ln[a-z0-9]{20,}$`)
 
-const maxBolt11 = 4096 // bytes
+const maxBolt11 = 4096 // bytes; those with many hints of routes have about 1,500
 
 // ask gets an invoice of a wallet, within the time that one call has. The error is a refusal, or the end of ctx.
 func (w *Wallets) ask(ctx context.Context, s Settings, r Request) (invoice, error) {

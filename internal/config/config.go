@@ -24,7 +24,7 @@ type Config struct {
 	Listen      string   `help:"Address of the API, /healthz, /readyz and /metrics." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	Roles       []string `help:"What this process does: api, worker, listener." enum:"api,worker,listener" default:"api,worker,listener"`
 	Development bool     `help:"Development mode: sign-up for anybody, and a secret that everybody knows if none is given. Never on mainnet."`
-	Secret      Secret   `help:"Key of the secrets of anonymous payers: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
+	Secret      Secret   `help:"Key of the secrets of anonymous payers and of receivers' wallets: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
 
 	Nodes   Nodes  `help:"Lightning nodes: NAME=HOST:PORT;tls=PATH;macaroon=PATH, several with commas; after it ;send=no for one that only issues invoices, or ;slots=N. Never reuse a name for another node." placeholder:"NODES"`
 	Network string `help:"Network that the nodes must be on." enum:"mainnet,testnet,signet,regtest,simnet" default:"mainnet"`

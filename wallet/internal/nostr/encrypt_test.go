@@ -64,6 +64,16 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// TestOldVector is what another implementation of NIP-04 wrote.
+func TestOldVector(t *testing.T) {
+	t.Parallel()
+	alice := secret(t, "92996316beebf94171065a714cbf164d1f56d7ad9b35b329d9fc97535bf25352")
+	bob := secret(t, "591c0c249adfb9346f8d37dfeed65725e2eea1d7a6e99fa503342f367138de84")
+	if text, err := NIP04.Decrypt("A+fRnU4aXS4kbTLfowqAww==?iv=QFYUrl5or/n/qamY79ze0A==", alice, bob.PubKey()); err != nil || text != "hello" {
+		t.Errorf("decrypted as %q, error %v", text, err)
+	}
+}
+
 // TestForgeriesAreRefused has NIP-44's own examples of payloads that must not be decrypted, and nonsense.
 func TestForgeriesAreRefused(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
+)
+
+// keyOf makes a user and returns their key.
+func keyOf(t *testing.T, pool *pgxpool.Pool, name string) string {
+	t.Helper()
+	code, out, said := command(t, settings(pool), "users", "add", name)
+	var made struct{ Key string }
+	if err := json.Unmarshal([]byte(out), &made); code != exitOK || err != nil {
+		t.Fatalf("exit code %d, error %v: %s%s", code, err, out, said)
+	}
+	return made.Key
+}
+
+// saveWallet saves one through the API and returns the answer.
+func (s *server) saveWallet(key string, settings map[string]any) string {
+	s.t.Helper()
+	body, err := json.Marshal(map[string]any{"query": `mutation($s: WalletSettings!) { walletSave(settings: $s) { kind log { nodes { code } } } }`,
+		"variables": map[string]any{"s": settings}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/graphql", strings.NewReader(string(body)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := client.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(answer)
+}
+
+// ofNode are the settings of a wallet that is this node, which newNode made reachable as the setting says.
+func ofNode(node *lndtest.Server, setting string) map[string]any {
+	address, _, _ := strings.Cut(strings.TrimPrefix(setting, "HOLDFAST_NODES=sim="), ";")
+	config := node.Config()
+	return map[string]any{"lndGrpc": map[string]any{"address": address, "macaroon": config.MacaroonHex, "certificate": string(config.TLSCertPEM)}}
+}
+
+// The whole way: a receiver's own LND by gRPC issues a real invoice, which our node reads.
+func TestAWalletIsSaved(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, ours := newNode(t)
+	stranger, at := newNode(t)
+	s := serve(t, settings(pool, ours))
+	s.awaitReady(http.StatusOK)
+	key := keyOf(t, pool, "receiver")
+	if answer := s.saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, `"kind":"LND_GRPC"`) || !strings.Contains(answer, "INVOICE_ISSUED") {
+		t.Errorf("saving a stranger's LND: %s", answer)
+	}
+	stranger.Deny("/lnrpc.Lightning/AddInvoice")
+	if answer := s.saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "WALLET_KEY_REFUSED") {
+		t.Errorf("saving one whose macaroon does not suffice: %s", answer)
+	}
+	mainnet := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte(`{"bolt11": "lnbc2500u1pvjluezpp5qqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqypqdq5xysxxatsyp3k7enxv4jsxqzpuaztrnwngzn3kdzw5hydlzf03qdgm2hdq27cqv3agm2awhz5se903vruatfhq77w3ls4evs3ch9zw97j25emudupq63nyw24cg27h2rspfj9srp"}`))
+	}))
+	t.Cleanup(mainnet.Close)
+	if answer := s.saveWallet(key, map[string]any{"lnbits": map[string]any{"url": mainnet.URL, "key": "12345678"}}); !strings.Contains(answer, "WALLET_BAD_INVOICE") {
+		t.Errorf("saving a wallet of another network: %s", answer)
+	}
+}
+
+// Without a node nobody can say whether a wallet's invoice is good; outside of development nothing private is called.
+func TestAWalletIsNotSaved(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	stranger, at := newNode(t)
+	key := keyOf(t, pool, "receiver")
+	if answer := serve(t, settings(pool)).saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "LIGHTNING_UNAVAILABLE") {
+		t.Errorf("without a node: %s", answer)
+	}
+	_, ours := newNode(t)
+	production := serve(t, settings(pool, ours, "HOLDFAST_DEVELOPMENT=0", "HOLDFAST_SECRET="+strings.Repeat("ab", 32),
+		"HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&synchronous_commit=on"))
+	if answer := production.saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "WALLET_ADDRESS_FORBIDDEN") {
+		t.Errorf("on loopback, in production: %s", answer)
+	}
+}

@@ -1,0 +1,326 @@
+package wallet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
+)
+
+func down(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+
+// hang never answers, but sees the client go.
+func hang(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
+
+func TestWalletsAreAskedInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user := w.user()
+	var servers []*lnbitsServer
+	var ids []int64
+	for i := range 3 {
+		servers = append(servers, newLNbits(t, w.mint))
+		saved := w.save(user, servers[i].settings())
+		if ids = append(ids, saved.ID); saved.Priority != i+1 {
+			t.Errorf("wallet %d has priority %d", i, saved.Priority)
+		}
+	}
+	w.want(user, 0, ids[0])
+	servers[0].breaks(down)
+	w.want(user, 0, ids[1])
+	if _, err := w.Enable(w.ctx, user, ids[1], false); err != nil {
+		t.Fatal(err)
+	}
+	w.want(user, 0, ids[2])
+	servers[2].breaks(down)
+	w.want(user, 0, 0)
+	servers[2].breaks(nil)
+	if _, err := w.Enable(w.ctx, user, ids[1], true); err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.Reorder(w.ctx, user, []int64{ids[2], ids[0], ids[1]})
+	if err != nil || len(list) != 3 || list[0].ID != ids[2] || list[1].ID != ids[0] || list[2].ID != ids[1] {
+		t.Errorf("reordered to %+v, error %v", list, err)
+	}
+	w.want(user, 0, ids[2])
+	if err := w.Remove(w.ctx, user, ids[2]); err != nil {
+		t.Fatal(err)
+	}
+	w.want(user, 0, ids[1]) // the next, ids[0], is down
+	w.want(w.user(), 0, 0)  // somebody without a wallet
+	w.wantLog(ids[0], "ok INVOICE_ISSUED", "ok INVOICE_ISSUED", "WALLET_BAD_ANSWER", "WALLET_BAD_ANSWER", "WALLET_BAD_ANSWER", "WALLET_BAD_ANSWER")
+	w.wantLog(ids[2])
+}
+
+// Failed twice for the same genesis, it is skipped; for another genesis it is not (spec 03 §3.1).
+func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, genesis, other := w.user(), w.genesis(), w.genesis()
+	first, second := newLNbits(t, w.mint), newLNbits(t, w.mint)
+	a, b := w.save(user, first.settings()).ID, w.save(user, second.settings()).ID
+
+	first.breaks(down)
+	for range 3 {
+		w.want(user, 0, b) // before there is an action, nothing can be counted
+	}
+	w.want(user, genesis, b)
+	first.breaks(nil)
+	w.want(user, genesis, a) // failed once only
+	if err := w.Failed(w.ctx, a, genesis, "NO_ROUTE"); err != nil {
+		t.Fatal(err)
+	}
+	w.want(user, genesis, b)
+	w.want(user, other, a)
+	w.want(user, 0, a)
+
+	// A payment that failed by our own fault is no fault of the wallet.
+	for range 3 {
+		if err := w.Failed(w.ctx, b, genesis, "INSUFFICIENT_BALANCE"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.want(user, genesis, b)
+	for _, reason := range []string{"TIMEOUT", "INCORRECT_PAYMENT_DETAILS"} {
+		if err := w.Failed(w.ctx, b, genesis, reason); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.want(user, genesis, 0) // none is left
+	w.want(user, other, a)
+	if err := w.Failed(w.ctx, 1<<40, genesis, "NO_ROUTE"); err != nil {
+		t.Errorf("of a wallet that was removed: %v", err)
+	}
+	if err := w.Failed(w.ctx, b, other, "the node at 10.0.0.1 said something new"); err != nil {
+		t.Error(err)
+	}
+	if log := w.log(b); strings.Join(log[len(log)-3:], " ") != "PAYMENT_TIMEOUT PAYMENT_REFUSED PAYMENT_FAILED" {
+		t.Errorf("logged %q", log)
+	}
+	if strings.Contains(w.everything(), "10.0.0.1") {
+		t.Error("a node's words are in the log")
+	}
+}
+
+// What the caller finds wrong with an invoice is the wallet's failure too, and the next one is asked.
+func TestRefusedInvoicesAreFailures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, genesis := w.user(), w.genesis()
+	a, b := w.save(user, newLNbits(t, w.mint).settings()).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
+	refusal := paidaction.Errorf("WRAP_EXPIRY", "The invoice expires too soon.").Because(errors.New("node 10.0.0.1"))
+	for i, failure := range []error{refusal, fmt.Errorf("postgres at 10.0.0.1: %w", errors.New("broken"))} {
+		var tried []int64
+		err := w.Each(w.ctx, user, genesis, 1000, "", func(wallet int64, _ string) error {
+			if tried = append(tried, wallet); wallet == a {
+				return failure
+			}
+			return nil
+		})
+		if err != nil || fmt.Sprint(tried) != fmt.Sprint([]int64{a, b}) {
+			t.Errorf("round %d tried %v, error %v", i, tried, err)
+		}
+	}
+	w.want(user, genesis, b)
+	w.wantLog(a, "ok INVOICE_ISSUED", "WRAP_EXPIRY", "WALLET_BAD_INVOICE")
+	if log := w.everything(); strings.Contains(log, "10.0.0.1") || !strings.Contains(log, "The invoice expires too soon.") {
+		t.Errorf("logged %s", log)
+	}
+}
+
+// One wallet that hangs costs its time, not more; many that hang cost no more than the search.
+func TestSlowWalletsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user := w.user()
+	var ids []int64
+	var servers []*lnbitsServer
+	for range 4 {
+		s := newLNbits(t, w.mint)
+		servers = append(servers, s)
+		ids = append(ids, w.save(user, s.settings()).ID)
+	}
+	w.Limits.Call, w.Limits.Search = 2*time.Second, time.Minute
+	servers[0].breaks(hang)
+	w.want(user, 0, ids[1])
+	w.wantLog(ids[0], "ok INVOICE_ISSUED", "WALLET_TIMEOUT")
+
+	for _, s := range servers {
+		s.breaks(hang)
+	}
+	w.Limits.Search = 3 * time.Second
+	w.want(user, 0, 0)
+	if log := w.log(ids[3]); len(log) != 1 {
+		t.Errorf("the last wallet was asked when time was up: %q", log)
+	}
+}
+
+// When the caller gives up, that is no wallet's failure.
+func TestGivenUpByTheCaller(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, genesis := w.user(), w.genesis()
+	s := newLNbits(t, w.mint)
+	id := w.save(user, s.settings()).ID
+	begun := make(chan struct{})
+	s.breaks(func(w http.ResponseWriter, r *http.Request) { close(begun); hang(w, r) })
+	ctx, cancel := context.WithCancel(w.ctx)
+	go func() { <-begun; cancel() }()
+	err := w.Each(ctx, user, genesis, 1000, "", func(int64, string) error { return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	w.wantLog(id, "ok INVOICE_ISSUED")
+}
+
+// A removed wallet, and one removed while it is asked, take nothing with them.
+func TestRemovedWhileAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, genesis := w.user(), w.genesis()
+	s := newLNbits(t, w.mint)
+	id := w.save(user, s.settings()).ID
+	err := w.Each(w.ctx, user, genesis, 1000, "", func(int64, string) error { return w.Remove(w.ctx, user, id) })
+	if err != nil {
+		t.Error(err)
+	}
+	if err := w.Failed(w.ctx, id, genesis, "NO_ROUTE"); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(w.out.String(), "could not be noted") {
+		t.Errorf("the operator was told: %s", w.out)
+	}
+}
+
+func TestMemosFit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user := w.user()
+	s := newLNbits(t, w.mint)
+	w.save(user, s.settings())
+	for _, c := range []struct{ memo, want string }{{strings.Repeat("x", 639), strings.Repeat("x", 639)}, {strings.Repeat("x", 640), strings.Repeat("x", 639)},
+		{strings.Repeat("é", 400), strings.Repeat("é", 319)}, {"", ""}} {
+		if err := w.Each(w.ctx, user, 0, 1000, c.memo, func(int64, string) error { return nil }); err != nil || s.last().memo != c.want {
+			t.Errorf("a memo of %d bytes went out with %d, error %v", len(c.memo), len(s.last().memo), err)
+		}
+	}
+}
+
+// Whatever fails in whatever order, the wallet that is taken is the first in the order that works, is enabled, and has failed less
+// than twice for the genesis.
+func TestTheFirstThatWorksIsTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const most = 4
+	var servers [most]*lnbitsServer
+	for i := range servers {
+		servers[i] = newLNbits(t, w.mint)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		user, genesis := w.user(), w.genesis()
+		type model struct {
+			id              int64
+			enabled, broken bool
+			failures        int
+			server          *lnbitsServer
+		}
+		var wallets []*model
+		for i := range rapid.IntRange(0, most).Draw(t, "wallets") {
+			servers[i].breaks(nil)
+			wallets = append(wallets, &model{id: w.save(user, servers[i].settings()).ID, enabled: true, server: servers[i]})
+		}
+		for range 12 {
+			if len(wallets) > 0 {
+				m := rapid.SampledFrom(wallets).Draw(t, "wallet")
+				switch rapid.IntRange(0, 3).Draw(t, "what") {
+				case 0:
+					if m.broken = !m.broken; m.broken {
+						m.server.breaks(down)
+					} else {
+						m.server.breaks(nil)
+					}
+				case 1:
+					m.enabled = !m.enabled
+					if _, err := w.Enable(w.ctx, user, m.id, m.enabled); err != nil {
+						t.Fatal(err)
+					}
+				case 2:
+					m.failures++
+					if err := w.Failed(w.ctx, m.id, genesis, "TIMEOUT"); err != nil {
+						t.Fatal(err)
+					}
+				case 3:
+					wallets = rapid.Permutation(wallets).Draw(t, "order")
+					var ids []int64
+					for _, m := range wallets {
+						ids = append(ids, m.id)
+					}
+					if _, err := w.Reorder(w.ctx, user, ids); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			var want int64
+			for _, m := range wallets {
+				if !m.enabled || m.failures >= 2 {
+					continue
+				}
+				if !m.broken {
+					want = m.id
+					break
+				}
+				m.failures++
+			}
+			got, _, err := w.each(user, genesis, 1000)
+			if got != want || want == 0 && !isNone(err) {
+				t.Fatalf("wallet %d was taken, error %v; want %d", got, err, want)
+			}
+		}
+	})
+}
+
+// The log keeps the newest entries of each wallet.
+func TestTheLogIsBounded(t *testing.T) {
+	t.Parallel()
+	const kept, slack = 20, 53
+	w := newWorld(t, func(c *wallet.Config) { c.Limits.Log = kept })
+	user, genesis := w.user(), w.genesis()
+	s := newLNbits(t, w.mint)
+	a, b := w.save(user, s.settings()).ID, w.save(user, s.settings()).ID
+	// In turn, as where the first always fails and the second is taken.
+	const rounds = 3 * slack
+	for i := range rounds {
+		reason := "TIMEOUT"
+		if i == rounds-1 {
+			reason = "NO_ROUTE"
+		}
+		for _, id := range []int64{a, b} {
+			if err := w.Failed(w.ctx, id, genesis, reason); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, id := range []int64{a, b} {
+		log := w.log(id)
+		if len(log) < kept || len(log) > kept+slack {
+			t.Errorf("%d entries of wallet %d are kept, want %d to %d", len(log), id, kept, kept+slack)
+		}
+		if log[len(log)-1] != "PAYMENT_NO_ROUTE" {
+			t.Errorf("the newest is %s", log[len(log)-1])
+		}
+	}
+	// What was forgotten still counts.
+	w.want(user, genesis, 0)
+}
