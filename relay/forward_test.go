@@ -29,7 +29,7 @@ func setup(t *testing.T, nodes ...string) *bundle {
 	if len(nodes) == 0 {
 		nodes = []string{"one"}
 	}
-	b := &bundle{World: enginetest.NewNodes(t, nodes, paidaction.Settings{})}
+	b := &bundle{World: enginetest.NewNodes(t, nodes, paidaction.Settings{MaxForwards: 10})}
 	b.author, b.payer = b.User("author", 100_000, 0), b.User("payer", 0, 0)
 	b.item = b.Post(b.author, "a post")
 	b.wallet = b.Wallets.Add(b.author)
