@@ -504,6 +504,55 @@ func TestAnotherNodeTriesWhatTheFirstCouldNotSend(t *testing.T) {
 	b.wantSound()
 }
 
+// What a node does not know is given to that node again, and to no other: it alone refuses what it has.
+func TestWhatIsNotKnownIsGivenToTheSameNodeAgain(t *testing.T) {
+	b := setup(t, "one", "two", "three")
+	b.Node.SetSendable(0)
+	b.Nodes[2].SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
+	b.Run(b.Relay)
+	b.AwaitStage(pa.ID, "in_work")
+	b.await("it was to be sent", func() bool { return b.Nodes[1].Count(simnode.MethodTrack, pa.Invoice.Hash) > 1 })
+	b.Nodes[1].SetSendable(0)
+	b.Nodes[2].SetSendable(1_000_000_000)
+	b.Clock.Advance(over)
+	b.AwaitStage(pa.ID, "incoming")
+	b.rounds(5)
+	b.Nodes[1].SetSendable(1_000_000_000)
+	b.Await(pa.ID, paidaction.Paid)
+	if n := b.Nodes[2].Count(simnode.MethodPay, pa.Invoice.Hash); n != 0 {
+		t.Errorf("another node was given the payment %d times", n)
+	}
+	b.wantReceived(pa, 70_000)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// It is given up only when that node, asked again, still does not know it, and is still the same; spec 05.16e.
+func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
+	b.Run(b.Relay)
+	b.await("it was to be sent", func() bool { return b.Nodes[1].Count(simnode.MethodTrack, pa.Invoice.Hash) > 1 })
+	b.Nodes[1].SetSendable(0)
+	b.Clock.Advance(over)
+	b.AwaitStage(pa.ID, "incoming")
+	b.Clock.Advance(3 * time.Hour)
+	b.Nodes[1].SetAway(true)
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.Nodes[1].SetAway(false)
+	b.rounds(2)
+	b.Await(pa.ID, paidaction.Failed)
+	b.wantReceived(pa, 0)
+	b.wantSound()
+}
+
 // Spec 05.37: a restart takes nobody's work and forgets no attempts.
 func TestARestartTakesNoWorkAndForgetsNoAttempts(t *testing.T) {
 	b := setup(t)
