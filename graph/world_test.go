@@ -19,10 +19,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -42,7 +44,11 @@ func serve(t testing.TB, change ...func(*graph.Config)) *api {
 	a := &api{World: enginetest.New(t, paidaction.Settings{}), Feed: newFeed(), Log: &lockedBuffer{}}
 	a.Engine.Hooks.Changed = a.Feed.changed
 	a.Engine.Log = slog.New(slog.NewTextHandler(a.Log, nil))
-	c := graph.Config{Engine: a.Engine, Pool: a.Pool, Updates: a.Feed, Development: true, Now: a.Clock.Now,
+	wallets, err := wallet.New(wallet.Config{Pool: a.Pool, Secret: make([]byte, 32), Outside: outside.New(outside.Config{AllowPrivate: true}), Decode: a.Node.DecodeInvoice, Now: a.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := graph.Config{Engine: a.Engine, Pool: a.Pool, Updates: a.Feed, Wallets: wallets, Development: true, Now: a.Clock.Now,
 		Log: slog.New(slog.NewTextHandler(a.Log, nil))}
 	for _, f := range change {
 		f(&c)

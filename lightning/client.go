@@ -2,6 +2,7 @@ package lightning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc"
@@ -19,6 +20,7 @@ type Client struct {
 	cfg      Config
 	conn     *grpc.ClientConn
 	macaroon macaroonCredentials
+	silence  silence
 
 	main     mainRPC
 	invoices invoicesRPC
@@ -56,9 +58,13 @@ type rpc[Request, Response any] func(context.Context, *Request, ...grpc.CallOpti
 func call[Request, Response any](
 	ctx context.Context, c *Client, name string, method rpc[Request, Response], request *Request,
 ) (*Response, error) {
+	if !c.silence.enter() {
+		return nil, fmt.Errorf("lightning node %s: %s: %w: it does not answer, and somebody else is asking", c.cfg.Name, name, ErrUnreachable)
+	}
 	limited, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
 	response, err := method(limited, request)
+	c.silence.leave(err == nil || !errors.Is(meaningOf(err), ErrUnreachable), limited.Err() != nil && ctx.Err() == nil)
 	if err != nil {
 		return nil, c.explain(ctx, name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,6 +124,60 @@ func TestEveryCallHasADeadline(t *testing.T) {
 	_, err := c.LookupInvoice(context.Background(), paidaction.Hash{1})
 	if !errors.Is(err, lightning.ErrUnreachable) {
 		t.Fatal(err)
+	}
+}
+
+// A node that takes calls and does not answer holds up one caller at a time, not all; once it answers it is as before.
+func TestASilentNodeHoldsUpOneCaller(t *testing.T) {
+	t.Parallel()
+	_, server, node := fixture(t)
+	cfg := server.Config()
+	cfg.CallTimeout = time.Second
+	c := server.Dial(cfg)
+	look := func() error {
+		_, err := c.LookupInvoice(context.Background(), paidaction.Hash{1})
+		return err
+	}
+	released := make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	defer release()
+	hang := func() <-chan struct{} {
+		entered := make(chan struct{})
+		node.Before(simnode.MethodLookup, func(paidaction.Hash) { close(entered); <-released })
+		return entered
+	}
+	hang()
+	if err := look(); !errors.Is(err, lightning.ErrUnreachable) { // from here on the node is known to be silent
+		t.Fatal(err)
+	}
+	entered := hang()
+	first := make(chan error, 1)
+	go func() { first <- look() }()
+	<-entered
+	begun := time.Now()
+	for range 20 {
+		if err := look(); !errors.Is(err, lightning.ErrUnreachable) {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begun); took > cfg.CallTimeout {
+		t.Errorf("20 callers were held up for %v", took)
+	}
+	if err := <-first; !errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatal(err)
+	}
+	release()
+	if err := look(); !errors.Is(err, paidaction.ErrInvoiceNotFound) {
+		t.Fatal(err)
+	}
+	errs := make(chan error, 10)
+	for range cap(errs) {
+		go func() { errs <- look() }()
+	}
+	for range cap(errs) {
+		if err := <-errs; !errors.Is(err, paidaction.ErrInvoiceNotFound) {
+			t.Errorf("after the node answered: %v", err)
+		}
 	}
 }
 

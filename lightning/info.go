@@ -66,6 +66,7 @@ func Permissions(sends bool) []string {
 		needed = append(needed,
 			"/lnrpc.Lightning/DecodePayReq",
 			"/lnrpc.Lightning/ChannelBalance",
+			"/lnrpc.Lightning/ListPayments",
 			"/routerrpc.Router/EstimateRouteFee",
 			"/routerrpc.Router/SendPaymentV2",
 			"/routerrpc.Router/TrackPaymentV2",

@@ -44,6 +44,37 @@ func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(pa
 	return receive(ctx, c, "TrackPaymentV2", stream, err, paymentUpdates(on))
 }
 
+// paymentPage is how many payments one answer holds: LND's answers have a largest size.
+const paymentPage = 500
+
+// EachPayment implements paidaction.SendingNode. LND's probes are payments too, and fail.
+func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u paidaction.PaymentUpdate, created time.Time) error) error {
+	for after := uint64(0); ; {
+		page, err := call(ctx, c, "ListPayments", c.main.ListPayments, &lnrpc.ListPaymentsRequest{
+			IncludeIncomplete: true, OmitHops: true, IndexOffset: after, MaxPayments: paymentPage, CreationDateStart: uint64(max(since.Unix(), 0)),
+		})
+		if err != nil {
+			return err
+		}
+		for _, m := range page.Payments {
+			u, err := paymentUpdate(m)
+			if err != nil {
+				return err
+			}
+			if u.State == paidaction.PaymentFailed {
+				continue
+			}
+			if err := on(u, time.Unix(0, m.CreationTimeNs)); err != nil {
+				return err
+			}
+		}
+		if len(page.Payments) < paymentPage {
+			return nil
+		}
+		after = page.LastIndexOffset
+	}
+}
+
 func paymentUpdates(on func(paidaction.PaymentUpdate) error) func(*lnrpc.Payment) (bool, error) {
 	return func(m *lnrpc.Payment) (bool, error) {
 		update, err := paymentUpdate(m)
@@ -55,7 +86,7 @@ func paymentUpdates(on func(paidaction.PaymentUpdate) error) func(*lnrpc.Payment
 }
 
 func paymentUpdate(m *lnrpc.Payment) (paidaction.PaymentUpdate, error) {
-	update := paidaction.PaymentUpdate{Amount: paidaction.Msat(m.ValueMsat), Fee: paidaction.Msat(m.FeeMsat)}
+	update := paidaction.PaymentUpdate{Number: m.PaymentIndex, Amount: paidaction.Msat(m.ValueMsat), Fee: paidaction.Msat(m.FeeMsat)}
 	hash, err := hex.DecodeString(m.PaymentHash)
 	if err != nil || copy(update.Hash[:], hash) != len(update.Hash) {
 		return paidaction.PaymentUpdate{}, fmt.Errorf("payment hash %q", m.PaymentHash)

@@ -141,3 +141,23 @@ func TestDecodeInvoice(t *testing.T) {
 		t.Fatal("a broken checksum was believed")
 	}
 }
+
+func TestEachPaymentLeavesOutWhatFailed(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	for i, state := range []lnrpc.Payment_PaymentStatus{lnrpc.Payment_SUCCEEDED, lnrpc.Payment_FAILED, lnrpc.Payment_IN_FLIGHT} {
+		r := request(byte(10+i), false)
+		pay := outgoing(t, c, r)
+		server.Script(r.Hash, &lnrpc.Payment{Status: state, ValueMsat: 5, PaymentPreimage: hex.EncodeToString(r.Preimage[:])})
+		_ = c.Pay(t.Context(), pay, func(paidaction.PaymentUpdate) error { return nil }) // a stream without an end is an error
+	}
+	var seen []paidaction.PaymentState
+	err := c.EachPayment(t.Context(), time.Unix(0, 0), func(u paidaction.PaymentUpdate, _ time.Time) error {
+		seen = append(seen, u.State)
+		return nil
+	})
+	slices.Sort(seen)
+	if err != nil || !slices.Equal(seen, []paidaction.PaymentState{paidaction.PaymentInFlight, paidaction.PaymentSucceeded}) {
+		t.Errorf("%v, %v", seen, err)
+	}
+}

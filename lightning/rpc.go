@@ -21,6 +21,7 @@ type mainRPC interface {
 	GetInfo(context.Context, *lnrpc.GetInfoRequest, ...grpc.CallOption) (*lnrpc.GetInfoResponse, error)
 	CheckMacaroonPermissions(context.Context, *lnrpc.CheckMacPermRequest, ...grpc.CallOption) (*lnrpc.CheckMacPermResponse, error)
 	ChannelBalance(context.Context, *lnrpc.ChannelBalanceRequest, ...grpc.CallOption) (*lnrpc.ChannelBalanceResponse, error)
+	ListPayments(context.Context, *lnrpc.ListPaymentsRequest, ...grpc.CallOption) (*lnrpc.ListPaymentsResponse, error)
 
 	WalletBalance(context.Context, *lnrpc.WalletBalanceRequest, ...grpc.CallOption) (*lnrpc.WalletBalanceResponse, error)
 	NewAddress(context.Context, *lnrpc.NewAddressRequest, ...grpc.CallOption) (*lnrpc.NewAddressResponse, error)

@@ -37,6 +37,7 @@ CREATE TABLE relay_payment (
     expires_at      timestamptz NOT NULL,                     -- of the bolt11: no node sends it after that
     node            text,                                     -- the one it was given to, or has to be given to again
     attempts        integer NOT NULL DEFAULT 0,
+    requeued_at     timestamptz,                              -- by an operator: what nodes refused before counts no more
     not_before      timestamptz,                              -- after a send that came to nothing: others first
     preimage        bytea CHECK (octet_length(preimage) = 32),
     fee_msat        bigint CHECK (fee_msat >= 0),             -- what it really cost; set when it was booked
@@ -67,6 +68,7 @@ CREATE TABLE relay_attempt (
     fence      bigint NOT NULL,                               -- of the lease on the node
     claimed_at timestamptz NOT NULL,
     send_until timestamptz NOT NULL,
+    earlier    bigint,                                        -- the number of a failed payment of this hash that the node showed before the send
     seen       boolean NOT NULL DEFAULT false,                -- the node has shown the payment: "not found" is a loss of data from then on
     outcome    text CHECK (outcome IN ('PAID', 'FAILED', 'NOT_SENT')),
     reason     text,

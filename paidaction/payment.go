@@ -61,6 +61,7 @@ const (
 // PaymentUpdate is a node's present view of a payment it sends.
 type PaymentUpdate struct {
 	Hash    Hash
+	Number  uint64 // the node's own: a failed payment that is tried again has another
 	State   PaymentState
 	Amount  Msat
 	Fee     Msat   // of the parts that were settled; to be booked at SUCCEEDED alone
@@ -95,6 +96,8 @@ type SendingNode interface {
 	// TrackPayment hands a payment's present state and every update after it to on, and returns nil after a final state.
 	// ErrPaymentNotFound where the node does not know it; every other error but that of on says nothing about the payment.
 	TrackPayment(ctx context.Context, h Hash, on func(PaymentUpdate) error) error
+	// EachPayment hands every payment that the node was given since a moment to on, except what failed, with when it was given.
+	EachPayment(ctx context.Context, since time.Time, on func(u PaymentUpdate, created time.Time) error) error
 	// Sendable is at most what the node's channels can send together.
 	Sendable(ctx context.Context) (Msat, error)
 	// PublicKey is the node's identity, in hex.

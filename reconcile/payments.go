@@ -27,9 +27,15 @@ func comparePayments(ctx context.Context, c Config, found *Invariant) error {
 			next.After = r.ID
 		}
 		if len(rows) < page {
-			return nil
+			break
 		}
 	}
+	for _, name := range c.Senders {
+		if err := unrecorded(ctx, c, name, found); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errSeen = errors.New("seen")
@@ -66,6 +72,45 @@ func comparePayment(ctx context.Context, c Config, r db.PaymentsToCompareRow, fo
 		found.broke("action %d: node %s may still pay, and the payment was given up", r.ActionID, r.Node)
 	case r.Stage == "completed" && paid && (int64(there.Amount) != r.AmountMsat || int64(there.Fee) != r.FeeMsat):
 		found.broke("action %d: node %s paid %d msat and a fee of %d, booked are %d and %d", r.ActionID, r.Node, there.Amount, there.Fee, r.AmountMsat, r.FeeMsat)
+	}
+	return nil
+}
+
+// unrecorded looks for payments that a node made and we know nothing of: a database that was restored, or failed over to a copy that
+// lagged behind, has forgotten them (spec 05.16g). A node that also serves somebody else shows theirs here.
+func unrecorded(ctx context.Context, c Config, name string, found *Invariant) error {
+	node, err := c.Nodes.Node(name)
+	if err != nil {
+		return nil // said of each of its invoices already
+	}
+	sender, ok := node.(paidaction.SendingNode)
+	if !ok {
+		return nil
+	}
+	made := map[paidaction.Hash]paidaction.PaymentUpdate{}
+	var hashes [][]byte
+	young := c.Now().Add(-c.Grace)
+	err = sender.EachPayment(ctx, c.Now().Add(-c.Since), func(u paidaction.PaymentUpdate, created time.Time) error {
+		// What is under way may be a probe, or younger than our own record is to this question.
+		if u.State == paidaction.PaymentSucceeded || created.Before(young) {
+			made[u.Hash] = u
+			hashes = append(hashes, u.Hash[:])
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("ask node %s for its payments: %w", name, err)
+	}
+	found.Checked += int64(len(made))
+	known, err := db.New(c.Pool).RecordedHashes(ctx, db.RecordedHashesParams{Hashes: hashes, Node: name})
+	if err != nil {
+		return fmt.Errorf("look up payment hashes: %w", err)
+	}
+	for _, h := range known {
+		delete(made, paidaction.Hash(h))
+	}
+	for h, u := range made {
+		found.broke("node %s has a payment of %d msat with the hash %s (%s) that is not recorded", name, u.Amount, h, u.State)
 	}
 	return nil
 }

@@ -19,9 +19,11 @@ import (
 type Config struct {
 	Pool  *pgxpool.Pool
 	Nodes paidaction.Nodes
-	Now   func() time.Time // default time.Now
-	Grace time.Duration    // how far past its deadline an open action may be; default 90 seconds: sweeps and a restart fit in
-	Since time.Duration    // how far back ended invoices are held against the nodes; default 24 hours
+	// Senders are the names of the nodes that payments leave through: what they paid must be recorded.
+	Senders []string
+	Now     func() time.Time // default time.Now
+	Grace   time.Duration    // how far past its deadline an open action may be; default 90 seconds: sweeps and a restart fit in
+	Since   time.Duration    // how far back ended invoices are held against the nodes; default 24 hours
 }
 
 // Report is what was found.

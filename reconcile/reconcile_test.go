@@ -139,3 +139,33 @@ func TestWhatIsUnderWayIsNoDifference(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// Spec 05.16g: the database has forgotten a payment that a node made. One that failed moved nothing.
+func TestAPaymentThatIsNotRecordedIsFound(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	carol := w.Network.AddReceiver("carol")
+	pay := func(act simnode.Act) {
+		inv := carol.Issue(simnode.Ask{Amount: 5 * sat, Act: act})
+		err := w.Node.Pay(w.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 10 * sat, Timeout: time.Second},
+			func(paidaction.PaymentUpdate) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pay(simnode.Refuses)
+	look := func() reconcile.Invariant {
+		report, err := reconcile.Run(w.Ctx, reconcile.Config{Pool: w.Pool, Nodes: w.Nodes, Senders: w.Nodes.Names(), Now: w.Clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report.Invariants[8]
+	}
+	if found := look(); found.ID != 9 || found.Broken != 0 {
+		t.Errorf("%+v", found)
+	}
+	pay(simnode.Pays)
+	if found := look(); found.Broken != 1 {
+		t.Errorf("%+v", found)
+	}
+}

@@ -28,7 +28,7 @@ func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Tim
 		if err != nil {
 			return fmt.Errorf("lock the action: %w", err)
 		}
-		n, err := q.RequeueFailed(ctx, db.RequeueFailedParams{ActionID: action, At: now})
+		n, err := q.RequeueFailed(ctx, db.RequeueFailedParams{ActionID: action, At: &now})
 		if err != nil {
 			return fmt.Errorf("requeue the payment: %w", err)
 		}

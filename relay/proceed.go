@@ -65,11 +65,13 @@ func hashOf(row db.RelayPayment) (h paidaction.Hash) {
 // waiting looks after a payment that no node has taken yet: it is given up when it can no longer be sent.
 func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
 	late := r.now().Sub(row.ExpiresAt)
-	if row.Node != nil && late < r.Settings.ExpirySlack {
+	if row.Node != nil {
 		// One node may have been given it under a claim that nobody saw the end of. It alone is asked again, and until the invoice
 		// has surely expired there, the payment cannot be given up.
-		r.wake()
-		return paidaction.Outcome{}, nil
+		if never, err := r.neverSent(ctx, row); err != nil || !never {
+			r.wake()
+			return paidaction.Outcome{}, err
+		}
 	}
 	refusal := paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's invoice expired before it could be paid.")
 	if late < 0 {
@@ -85,6 +87,8 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	return r.giveUp(ctx, row, incoming, refusal)
 }
 
+var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long and went back to you.")
+
 // unwanted says why a payment must not be sent any more, or nil. A forward is wanted only as long as its payer's payment is held.
 func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.Error, error) {
 	if row.ReceiverID == nil {
@@ -95,7 +99,7 @@ func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.
 		return nil, err
 	}
 	if outer.State != paidaction.InvoiceAccepted {
-		return paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long and went back to you."), nil
+		return heldTooLong, nil
 	}
 	return nil, nil
 }
@@ -137,12 +141,10 @@ func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from string, re
 
 var errSeen = errors.New("seen")
 
-// askTimeout is how long a node may take to say how a payment stands: a node that hangs must not hold up those who ask.
-const askTimeout = 5 * time.Second
-
-// present is what a node says of a payment at this moment.
-func present(ctx context.Context, node paidaction.SendingNode, h paidaction.Hash) (now paidaction.PaymentUpdate, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// present is what a node says of a payment at this moment. A stream has no deadline of its own: a node that hangs must hold up
+// nothing but itself.
+func (r *Relay) present(ctx context.Context, node paidaction.SendingNode, h paidaction.Hash) (now paidaction.PaymentUpdate, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Settings.AskTimeout)
 	defer cancel()
 	err = node.TrackPayment(ctx, h, func(u paidaction.PaymentUpdate) error { now = u; return errSeen })
 	if errors.Is(err, errSeen) {
@@ -167,8 +169,8 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	if err != nil {
 		return paidaction.Outcome{}, err
 	}
-	now, err := present(ctx, node, hashOf(row))
-	if errors.Is(err, paidaction.ErrPaymentNotFound) {
+	now, err := r.present(ctx, node, hashOf(row))
+	if errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && isEarlier(attempt, now)) {
 		return r.notFound(ctx, node, row, attempt)
 	}
 	if err != nil {
@@ -224,6 +226,50 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 		return paidaction.Outcome{}, nil
 	}
 	return paidaction.Outcome{}, r.sendAgain(ctx, row, attempt, &attempt.Node, "the node does not know it", 0)
+}
+
+// neverSent says whether the node that a payment has to be given to again surely never was given it: not before the invoice has
+// expired by its own clock, and not if it knows the payment after all, or is another node now.
+func (r *Relay) neverSent(ctx context.Context, row db.RelayPayment) (bool, error) {
+	if r.now().Before(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
+		return false, nil
+	}
+	node, err := r.Nodes.Sender(*row.Node)
+	if err != nil {
+		return false, err
+	}
+	if err := r.sameNode(ctx, node, row); err != nil {
+		return false, err
+	}
+	now, err := r.present(ctx, node, hashOf(row))
+	if absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && now.State == paidaction.PaymentFailed); !absent {
+		return false, err
+	}
+	clock, err := node.Time(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask node %s for its clock: %w", *row.Node, err)
+	}
+	return clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)), nil
+}
+
+// sameNode is nil if the node is still the one that every earlier claim on it was for: only then does its "not found" mean
+// anything.
+func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment) error {
+	key, err := node.PublicKey(ctx)
+	if err != nil {
+		return fmt.Errorf("ask node %s for its key: %w", *row.Node, err)
+	}
+	attempts, err := db.New(r.Pool).Attempts(ctx, row.ID)
+	if err != nil {
+		return fmt.Errorf("read the claims: %w", err)
+	}
+	for _, a := range attempts {
+		if a.Node == *row.Node && a.NodeKey != key {
+			r.Metrics.lost.WithLabelValues(a.Node).Inc()
+			return fmt.Errorf("node %s has another key than the one the payment was claimed for", a.Node)
+		}
+	}
+	return nil
 }
 
 // sendAgain ends a claim and puts its payment back: for the one node, or for any if that is nil.
@@ -285,7 +331,9 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 		return out, nil
 	}
 	r.Metrics.failed(paidaction.Code(reason))
-	r.tellReceiver(ctx, row, reason)
+	if outcome == endedFailed {
+		r.tellReceiver(ctx, row, reason)
+	}
 	return out, nil
 }
 
@@ -303,8 +351,11 @@ var reasonsOfReceiver = map[string]bool{"INCORRECT_PAYMENT_DETAILS": true}
 
 // refusalOf is what a payer is told.
 func refusalOf(reason string) *paidaction.Error {
-	if reasonsOfReceiver[reason] {
+	switch {
+	case reasonsOfReceiver[reason]:
 		return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's wallet refused the payment. The money is back.")
+	case reason == "NOT_HELD" || reason == "BLOCKS_SHORT":
+		return heldTooLong
 	}
 	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. The money is back.")
 }
@@ -334,7 +385,7 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	if err != nil {
 		return out, err
 	}
-	now, err := present(ctx, node, hashOf(row))
+	now, err := r.present(ctx, node, hashOf(row))
 	if err != nil {
 		return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
 	}

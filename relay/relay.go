@@ -44,9 +44,10 @@ type Blame int
 
 // Who can be at fault.
 const (
-	Nobody     Blame = iota
-	TheNode          // no route from there, no balance, down: it rests for a while
-	ThePayment       // the receiver, or the terms: another payment may well work
+	Unused     Blame = iota // there was no payment
+	Nobody                  // it did not fail, or nothing is known of it yet
+	TheNode                 // no route from there, no balance, down: it rests for a while
+	ThePayment              // the receiver, or the terms: another payment may well work
 )
 
 // Leases hands out places at nodes.
@@ -78,6 +79,7 @@ type Settings struct {
 	Grace         time.Duration   // after it, for a node that is slow to say what it was given; default 10 s
 	SendTimeout   time.Duration   // how long a node tries routes of a withdrawal; default 30 s
 	ExpirySlack   time.Duration   // after a bolt11's expiry, for clocks that differ; default 2 min
+	AskTimeout    time.Duration   // for a node's answer on a payment; default 10 s
 	Audit         time.Duration   // between comparisons with the nodes; default 5 s
 	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s
 	Poll          time.Duration   // between looks for new payments that nobody was woken for; default 1 s
@@ -94,6 +96,7 @@ func (s Settings) withDefaults() Settings {
 	s.Grace = cmp.Or(s.Grace, 10*time.Second)
 	s.SendTimeout = cmp.Or(s.SendTimeout, 30*time.Second)
 	s.ExpirySlack = cmp.Or(s.ExpirySlack, 2*time.Minute)
+	s.AskTimeout = cmp.Or(s.AskTimeout, 10*time.Second)
 	s.Audit = cmp.Or(s.Audit, 5*time.Second)
 	s.Pause = cmp.Or(s.Pause, 2*time.Second)
 	s.Poll = cmp.Or(s.Poll, time.Second)

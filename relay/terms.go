@@ -257,7 +257,9 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 		return out, fmt.Errorf("look for the invoice among ours: %w", err)
 	}
 	own, err := r.own(ctx, inv)
-	if err == nil && own {
+	if err != nil {
+		err = paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be asked now. Try again in a minute.").Because(err)
+	} else if own {
 		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
 	}
 	if err != nil {
@@ -276,7 +278,7 @@ func (r *Relay) notPaid(ctx context.Context, h paidaction.Hash) error {
 		if err != nil {
 			return err
 		}
-		now, err := present(ctx, node, h)
+		now, err := r.present(ctx, node, h)
 		switch {
 		case errors.Is(err, paidaction.ErrPaymentNotFound), err == nil && now.State == paidaction.PaymentFailed:
 		case err != nil && ctx.Err() != nil:
@@ -294,12 +296,20 @@ func (r *Relay) notPaid(ctx context.Context, h paidaction.Hash) error {
 	return nil
 }
 
-var errBehind = errors.New("the node is behind the chain")
+var (
+	errBehind    = errors.New("the node is behind the chain")
+	errElsewhere = errors.New("not the sending node's fault")
+)
 
 // prepare looks at everything again, right before a payment is sent: what was true when the invoice was accepted need not be true
 // any more (spec 03 §3.2, spec 05.2).
 func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentRequest, error) {
 	request := paidaction.PaymentRequest{Bolt11: c.row.Bolt11, FeeLimit: paidaction.Msat(c.row.BudgetMsat), Timeout: r.Settings.SendTimeout}
+	if c.pinned {
+		if err := r.sameNode(ctx, c.node, c.row); err != nil {
+			return request, err
+		}
+	}
 	inner, err := c.node.DecodeInvoice(ctx, c.row.Bolt11)
 	if err != nil {
 		return request, fmt.Errorf("read the invoice again: %w", err)
@@ -324,7 +334,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	}
 	held, err := r.outer(ctx, c.row)
 	if err != nil {
-		return request, err
+		return request, fmt.Errorf("%w: %w", errElsewhere, err)
 	}
 	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: paidaction.Msat(action.PaidAction.CostMsat),
 		Now: r.now(), Chain: chain, Held: held, Budget: request.FeeLimit})

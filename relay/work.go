@@ -104,7 +104,7 @@ func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
 	}
 	c := &claim{node: node, lease: lease, attempt: db.RelayAttempt{Node: name, NodeKey: key, Fence: lease.Fence()}}
 	if err = r.claim(ctx, c, sendable); err != nil {
-		lease.Release(ctx, Nobody)
+		lease.Release(ctx, Unused)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, nil // others were faster
 		}
@@ -171,13 +171,20 @@ func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) {
 // send makes the one call that the claim allows, and tells whose fault it was if nothing came of it. tracked says that the node has the
 // payment, or may have it, and has not told its end.
 func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blame, tracked bool) {
-	request, err := r.prepare(ctx, c)
-	if err != nil {
-		return r.notSent(ctx, c, err), false
+	asking, done := context.WithTimeout(ctx, c.attempt.SendUntil.Sub(r.now())) // a node that hangs must not keep the place for ever
+	request, err := r.prepare(asking, c)
+	before := paidaction.PaymentUpdate{}
+	if err == nil {
+		before, err = r.present(asking, c.node, hashOf(c.row))
 	}
-	before, err := present(ctx, c.node, hashOf(c.row))
+	done()
 	switch {
 	case errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && before.State == paidaction.PaymentFailed):
+		if err == nil {
+			if err := r.noteEarlier(ctx, c, before); err != nil {
+				return r.notSent(ctx, c, err), false
+			}
+		}
 		window := c.attempt.SendUntil.Sub(r.now())
 		if window <= 0 {
 			return r.notSent(ctx, c, errTooLate), false
@@ -203,11 +210,38 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	return Nobody, true
 }
 
-// follow brings the action on as soon as a part is settled, though others may hang.
+// noteEarlier notes which payment of the same hash has failed at the node already. Should the node be restored from a backup that
+// is older than this claim, it shows that one again, and its failure says nothing about this claim's payment.
+func (r *Relay) noteEarlier(ctx context.Context, c *claim, before paidaction.PaymentUpdate) error {
+	c.attempt.Earlier = new(int64(before.Number))
+	n, err := db.New(r.Pool).NoteEarlier(ctx, db.NoteEarlierParams{ID: c.attempt.ID, Earlier: c.attempt.Earlier})
+	if err != nil {
+		return fmt.Errorf("%w: note the earlier payment: %w", errElsewhere, err)
+	}
+	if n == 0 {
+		return errTooLate
+	}
+	return nil
+}
+
+// isEarlier says whether the node speaks of a payment that had failed before the claim's send.
+func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
+	return attempt.Earlier != nil && u.Number == uint64(*attempt.Earlier)
+}
+
+// follow brings the action on as soon as a part is settled, though others may hang. That the node has the payment is noted at its
+// first word: should it be wiped in the next moment, nobody else could tell.
 func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
-	known := false
+	seen, known := false, false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
+		if !seen && !isEarlier(c.attempt, u) {
+			if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
+				r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
+			} else {
+				seen = true
+			}
+		}
 		if u.Preimage != nil && !known {
 			known = true
 			r.Metrics.succeeded.WithLabelValues(c.attempt.Node).Inc()
@@ -278,8 +312,11 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause)
 	}
 	r.Log.WarnContext(ctx, "a payment was not sent", "action", c.row.ActionID, "node", c.attempt.Node, "error", errors.Join(cause, err))
-	if refused {
+	switch {
+	case refused:
 		return ThePayment
+	case errors.Is(cause, errElsewhere):
+		return Nobody
 	}
 	return TheNode
 }

@@ -25,7 +25,7 @@ func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
 	if err := s.dial(ctx); err != nil {
 		return err
 	}
-	report, err := reconcile.Run(ctx, reconcile.Config{Pool: pool, Nodes: s.nodes, Grace: c.Grace, Since: c.Since})
+	report, err := reconcile.Run(ctx, reconcile.Config{Pool: pool, Nodes: s.nodes, Senders: s.senders().Names(), Grace: c.Grace, Since: c.Since})
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,10 @@ type lease struct{ *pool.Lease }
 
 // Release implements relay.Lease. What the payment took the pool learns from the node.
 func (l lease) Release(ctx context.Context, blame relay.Blame) {
-	outcome := pool.Done(0)
+	var outcome pool.Outcome
 	switch blame {
+	case relay.Nobody:
+		outcome = pool.Done(0)
 	case relay.TheNode:
 		outcome = pool.NodeFault("a payment failed there")
 	case relay.ThePayment:

@@ -523,6 +523,7 @@ type RelayAttempt struct {
 	Fence     int64
 	ClaimedAt time.Time
 	SendUntil time.Time
+	Earlier   *int64
 	Seen      bool
 	Outcome   *string
 	Reason    *string
@@ -544,6 +545,7 @@ type RelayPayment struct {
 	ExpiresAt      time.Time
 	Node           *string
 	Attempts       int32
+	RequeuedAt     *time.Time
 	NotBefore      *time.Time
 	Preimage       []byte
 	FeeMsat        *int64

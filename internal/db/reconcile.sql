@@ -168,3 +168,8 @@ ORDER BY relay_attempt.id LIMIT @page;
 -- Whether an action's payment was lost, and the loss booked; and whether it was paid by a withdrawal here.
 SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = @action_id AND from_account = 8))::boolean AS booked,
     (EXISTS (SELECT FROM relay_payment WHERE inside_id = @action_id AND preimage IS NOT NULL))::boolean AS paid_inside;
+
+-- name: RecordedHashes :many
+-- Which of these hashes a node was ever given by us.
+SELECT DISTINCT relay_payment.payment_hash FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
+WHERE relay_payment.payment_hash = ANY(@hashes::bytea[]) AND relay_attempt.node = @node;

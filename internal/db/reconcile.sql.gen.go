@@ -648,3 +648,34 @@ func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToComparePa
 	}
 	return items, nil
 }
+
+const recordedHashes = `-- name: RecordedHashes :many
+SELECT DISTINCT relay_payment.payment_hash FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
+WHERE relay_payment.payment_hash = ANY($1::bytea[]) AND relay_attempt.node = $2
+`
+
+type RecordedHashesParams struct {
+	Hashes [][]byte
+	Node   string
+}
+
+// Which of these hashes a node was ever given by us.
+func (q *Queries) RecordedHashes(ctx context.Context, arg RecordedHashesParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, recordedHashes, arg.Hashes, arg.Node)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var payment_hash []byte
+		if err := rows.Scan(&payment_hash); err != nil {
+			return nil, err
+		}
+		items = append(items, payment_hash)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -72,14 +72,16 @@ UPDATE invoice SET preimage = @preimage WHERE action_id = @action_id;
 SELECT * FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable::bigint
     AND (p.not_before IS NULL OR p.not_before <= @at)
-    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED')
+    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
+        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
 ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: AnyClaimable :one
 -- Whether there is anything to claim, so that nobody takes a lease on a node for nothing.
 SELECT EXISTS (SELECT FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node)
     AND p.amount_msat + p.budget_msat <= @sendable::bigint AND (p.not_before IS NULL OR p.not_before <= @at)
-    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'));
+    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
+        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at)));
 
 -- name: BeginRelay :execrows
 UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @at
@@ -102,11 +104,16 @@ UPDATE relay_attempt SET outcome = @outcome, reason = @reason, ended_at = @at WH
 UPDATE relay_attempt SET outcome = 'PAID', ended_at = @at
 WHERE payment_id = (SELECT id FROM relay_payment WHERE action_id = @action_id) AND outcome IS NULL;
 
+-- name: NoteEarlier :execrows
+-- Before the send. 0 rows: the claim has ended.
+UPDATE relay_attempt SET earlier = @earlier WHERE id = @id AND outcome IS NULL;
+
 -- name: SeeAttempt :exec
 UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
 
 -- name: RefusingNodes :many
-SELECT DISTINCT node FROM relay_attempt WHERE payment_id = $1 AND outcome = 'FAILED';
+SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
+WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at);
 
 -- name: RequeueRelay :execrows
 -- Back to where any node may take it, or only the given one.
@@ -134,5 +141,6 @@ ORDER BY id DESC LIMIT @page;
 
 -- name: RequeueFailed :execrows
 -- Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING.
-UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, changed_at = @at
+UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
+    requeued_at = @at, changed_at = @at
 WHERE action_id = @action_id AND stage = 'failed';

@@ -90,7 +90,8 @@ func (q *Queries) AcceptRelay(ctx context.Context, arg AcceptRelayParams) (int64
 const anyClaimable = `-- name: AnyClaimable :one
 SELECT EXISTS (SELECT FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1)
     AND p.amount_msat + p.budget_msat <= $2::bigint AND (p.not_before IS NULL OR p.not_before <= $3)
-    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'))
+    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
+        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at)))
 `
 
 type AnyClaimableParams struct {
@@ -108,7 +109,7 @@ func (q *Queries) AnyClaimable(ctx context.Context, arg AnyClaimableParams) (boo
 }
 
 const attempts = `-- name: Attempts :many
-SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 ORDER BY id
+SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, earlier, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 ORDER BY id
 `
 
 func (q *Queries) Attempts(ctx context.Context, paymentID int64) ([]RelayAttempt, error) {
@@ -128,6 +129,7 @@ func (q *Queries) Attempts(ctx context.Context, paymentID int64) ([]RelayAttempt
 			&i.Fence,
 			&i.ClaimedAt,
 			&i.SendUntil,
+			&i.Earlier,
 			&i.Seen,
 			&i.Outcome,
 			&i.Reason,
@@ -181,10 +183,11 @@ func (q *Queries) CapitalAtReceiver(ctx context.Context, receiverID *int64) (Cap
 }
 
 const claimableRelay = `-- name: ClaimableRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment p
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $2::bigint
     AND (p.not_before IS NULL OR p.not_before <= $3)
-    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED')
+    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
+        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
 ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -214,6 +217,7 @@ func (q *Queries) ClaimableRelay(ctx context.Context, arg ClaimableRelayParams) 
 		&i.ExpiresAt,
 		&i.Node,
 		&i.Attempts,
+		&i.RequeuedAt,
 		&i.NotBefore,
 		&i.Preimage,
 		&i.FeeMsat,
@@ -350,7 +354,7 @@ func (q *Queries) GetInner(ctx context.Context, actionID int64) (GetInnerRow, er
 }
 
 const getRelay = `-- name: GetRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1
 `
 
 func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
@@ -371,6 +375,7 @@ func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, e
 		&i.ExpiresAt,
 		&i.Node,
 		&i.Attempts,
+		&i.RequeuedAt,
 		&i.NotBefore,
 		&i.Preimage,
 		&i.FeeMsat,
@@ -466,7 +471,7 @@ func (q *Queries) InvoiceOfHash(ctx context.Context, paymentHash []byte) (Invoic
 }
 
 const listRelay = `-- name: ListRelay :many
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE ($1::relay_stage IS NULL OR stage = $1) AND id < $2
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE ($1::relay_stage IS NULL OR stage = $1) AND id < $2
 ORDER BY id DESC LIMIT $3
 `
 
@@ -501,6 +506,7 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 			&i.ExpiresAt,
 			&i.Node,
 			&i.Attempts,
+			&i.RequeuedAt,
 			&i.NotBefore,
 			&i.Preimage,
 			&i.FeeMsat,
@@ -520,7 +526,7 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 }
 
 const lockRelay = `-- name: LockRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
@@ -541,6 +547,7 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 		&i.ExpiresAt,
 		&i.Node,
 		&i.Attempts,
+		&i.RequeuedAt,
 		&i.NotBefore,
 		&i.Preimage,
 		&i.FeeMsat,
@@ -552,8 +559,26 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 	return i, err
 }
 
+const noteEarlier = `-- name: NoteEarlier :execrows
+UPDATE relay_attempt SET earlier = $1 WHERE id = $2 AND outcome IS NULL
+`
+
+type NoteEarlierParams struct {
+	Earlier *int64
+	ID      int64
+}
+
+// Before the send. 0 rows: the claim has ended.
+func (q *Queries) NoteEarlier(ctx context.Context, arg NoteEarlierParams) (int64, error) {
+	result, err := q.db.Exec(ctx, noteEarlier, arg.Earlier, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const openAttempt = `-- name: OpenAttempt :one
-SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL
+SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, earlier, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL
 `
 
 func (q *Queries) OpenAttempt(ctx context.Context, paymentID int64) (RelayAttempt, error) {
@@ -567,6 +592,7 @@ func (q *Queries) OpenAttempt(ctx context.Context, paymentID int64) (RelayAttemp
 		&i.Fence,
 		&i.ClaimedAt,
 		&i.SendUntil,
+		&i.Earlier,
 		&i.Seen,
 		&i.Outcome,
 		&i.Reason,
@@ -593,11 +619,12 @@ func (q *Queries) PayerInside(ctx context.Context, insideID *int64) (PayerInside
 }
 
 const refusingNodes = `-- name: RefusingNodes :many
-SELECT DISTINCT node FROM relay_attempt WHERE payment_id = $1 AND outcome = 'FAILED'
+SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
+WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at)
 `
 
-func (q *Queries) RefusingNodes(ctx context.Context, paymentID int64) ([]string, error) {
-	rows, err := q.db.Query(ctx, refusingNodes, paymentID)
+func (q *Queries) RefusingNodes(ctx context.Context, id int64) ([]string, error) {
+	rows, err := q.db.Query(ctx, refusingNodes, id)
 	if err != nil {
 		return nil, err
 	}
@@ -726,12 +753,13 @@ func (q *Queries) RelayStages(ctx context.Context) ([]RelayStagesRow, error) {
 }
 
 const requeueFailed = `-- name: RequeueFailed :execrows
-UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, changed_at = $1
+UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
+    requeued_at = $1, changed_at = $1
 WHERE action_id = $2 AND stage = 'failed'
 `
 
 type RequeueFailedParams struct {
-	At       time.Time
+	At       *time.Time
 	ActionID int64
 }
 

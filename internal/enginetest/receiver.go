@@ -111,6 +111,13 @@ func (ws *Wallets) Failed(_ context.Context, wallet, genesis int64, _ string) er
 	return nil
 }
 
+// Failures is how many payments to a wallet failed, of one action and its attempts after it.
+func (ws *Wallets) Failures(wallet, genesis int64) int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.failures[[2]int64{wallet, genesis}]
+}
+
 // Address implements relay.Wallets: the address of a user is their number.
 func (ws *Wallets) Address(_ context.Context, address string, amount paidaction.Msat, memo string) (string, error) {
 	var owner int64
@@ -135,11 +142,15 @@ type place struct{}
 func (place) Fence() int64                         { return 1 }
 func (place) Release(context.Context, relay.Blame) {}
 
-// NewRelay is another process's relay, on the same database.
-func (w *World) NewRelay() *relay.Relay {
+// NewRelay is another process's relay, on the same database, with what a test wants otherwise.
+func (w *World) NewRelay(change ...func(*relay.Config)) *relay.Relay {
 	w.Helper()
-	r, err := relay.New(relay.Config{Pool: w.Pool, Nodes: w.Nodes, Issuers: w.Nodes, Leases: places{}, Wallets: w.Wallets, Now: w.Clock.Now,
-		Log: quiet, Settings: relay.Settings{Poll: 20 * time.Millisecond, Audit: 20 * time.Millisecond, Pause: 20 * time.Millisecond}})
+	config := relay.Config{Pool: w.Pool, Nodes: w.Nodes, Issuers: w.Nodes, Leases: places{}, Wallets: w.Wallets, Now: w.Clock.Now,
+		Log: quiet, Settings: relay.Settings{Poll: 20 * time.Millisecond, Audit: 20 * time.Millisecond, Pause: 20 * time.Millisecond}}
+	for _, c := range change {
+		c(&config)
+	}
+	r, err := relay.New(config)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -1,8 +1,10 @@
 package lndtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -101,6 +103,22 @@ func (s *routerServer) TrackPaymentV2(in *routerrpc.TrackPaymentRequest, out rou
 		return status.Error(codes.NotFound, paymentsdb.ErrPaymentNotInitiated.Error())
 	}
 	return stream(p.updates, out.Send)
+}
+
+// ListPayments shows the last update of every payment that was sent, in no order but whole pages of one.
+func (s *mainServer) ListPayments(_ context.Context, in *lnrpc.ListPaymentsRequest) (*lnrpc.ListPaymentsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*lnrpc.Payment
+	for _, p := range s.payments {
+		if p.sent != nil && len(p.updates) > 0 {
+			all = append(all, p.updates[len(p.updates)-1])
+		}
+	}
+	slices.SortFunc(all, func(a, b *lnrpc.Payment) int { return cmp.Compare(a.PaymentHash, b.PaymentHash) })
+	all = all[min(in.IndexOffset, uint64(len(all))):]
+	all = all[:min(in.MaxPayments, uint64(len(all)))]
+	return &lnrpc.ListPaymentsResponse{Payments: all, LastIndexOffset: in.IndexOffset + uint64(len(all))}, nil
 }
 
 func (s *Server) send(h paidaction.Hash, in *routerrpc.SendPaymentRequest) ([]*lnrpc.Payment, error) {

@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -48,19 +49,29 @@ func TestCooldowns(t *testing.T) {
 	}
 }
 
-// Of a node with several slots the other leases go on while it rests, and a shorter rest does not cut a longer one.
+// Of a node with several slots the other leases go on while it rests, and a shorter rest, of a process with other settings, does not
+// cut a longer one.
 func TestACooldownHoldsForTheWholeNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.open(briefly(), member{"alice", newNode("a", 1000*sat), 3})
-	bad, good := p.lease(pool.Need{}), p.lease(pool.Need{})
+	alice := member{"alice", newNode("a", 1000*sat), 3}
+	s := briefly()
+	s.FailureCooldown = time.Second
+	p, hasty := w.open(briefly(), alice), w.open(s, alice)
+	bad, good := p.lease(pool.Need{}), hasty.lease(pool.Need{})
 	release(t, bad, pool.NodeFault("INSUFFICIENT_BALANCE"))
 	if good.Context().Err() != nil {
 		t.Error("the other lease is over")
 	}
+	release(t, good, pool.NodeFault("NO_ROUTE"))
+	fresh := w.open(briefly(), alice)
 	w.clock.advance(15 * time.Second)
-	release(t, good, pool.Done(sat))
-	p.none(pool.Need{}, pool.Cooling)
+	for _, p := range []*process{p, hasty, fresh} {
+		p.none(pool.Need{}, pool.Cooling)
+		if s := p.health()["alice"]; !strings.Contains(s.Why, "INSUFFICIENT_BALANCE") {
+			t.Errorf("it says %q", s.Why)
+		}
+	}
 	w.clock.advance(5 * time.Second)
 	release(t, p.lease(pool.Need{}), pool.Done(0))
 }

@@ -389,7 +389,7 @@ func TestLeasesAreCountedByOutcome(t *testing.T) {
 	s := briefly()
 	s.Cooldown, s.FailureCooldown = 0, 0
 	p := w.open(s, member{"alice", newNode("a", 2000*sat), 1})
-	for outcome, o := range map[string]pool.Outcome{"done": pool.Done(0), "node_fault": pool.NodeFault("TIMEOUT"), "receiver_fault": pool.ReceiverFault()} {
+	for outcome, o := range map[string]pool.Outcome{"done": pool.Done(0), "node_fault": pool.NodeFault("TIMEOUT"), "receiver_fault": pool.ReceiverFault(), "unused": {}} {
 		lease := p.lease(pool.Need{})
 		p.wantMetric(1, "holdfast_node_in_flight", "alice")
 		release(t, lease, o)

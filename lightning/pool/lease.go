@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -47,7 +48,7 @@ func (s *Lease) Fence() int64 { return s.lock.Fence() }
 // [lock.ErrReleased] if it was released. After a loss another process may use the node; what was sent goes on and is tracked.
 func (s *Lease) Context() context.Context { return s.ctx }
 
-// Outcome is how a lease ended: [Done], [NodeFault] or [ReceiverFault].
+// Outcome is how a lease ended: [Done], [NodeFault] or [ReceiverFault]. The zero Outcome is a lease that was not used after all.
 type Outcome struct {
 	kind   string
 	sent   paidaction.Msat
@@ -58,10 +59,9 @@ const (
 	done          = "done"
 	nodeFault     = "node_fault"
 	receiverFault = "receiver_fault"
-	lost          = "lost" // a label alone
+	unused        = "unused" // this one and the next are labels alone
+	lost          = "lost"
 )
-
-var unused = Outcome{kind: "unused"}
 
 // Done is a payment that was made, or is on its way, and took so much from the node, its fees included; or none, if it is 0.
 func Done(sent paidaction.Msat) Outcome {
@@ -75,8 +75,8 @@ func NodeFault(reason string) Outcome { return Outcome{kind: nodeFault, reason: 
 func ReceiverFault() Outcome { return Outcome{kind: receiverFault} }
 
 // Release ends the lease, and the slot goes to the next when the node has rested. It does so also when ctx is over, so that it can be
-// deferred. Errors: a [*lock.LostError] if the lease was lost before, [lock.ErrNotOwner] if it was released before, and what kept the
-// database or the lock from taking note; then the slot comes back by its TTL. It never ends the lease of another.
+// deferred. It never ends the lease of another. Errors: a [*lock.LostError] if the lease was lost before, [lock.ErrNotOwner] if it was
+// released before, and what kept the database from noting the rest, or the lock from going on: then its TTL ends it.
 func (s *Lease) Release(ctx context.Context, o Outcome) error {
 	if s.over.Swap(true) {
 		return lock.ErrNotOwner
@@ -129,7 +129,7 @@ func (p *Pool) released(s *Lease, o Outcome, rest time.Duration, until time.Time
 	if rest > 0 && until.After(m.cooling) {
 		m.cooling, m.coolingReason = until, o.reason
 	}
-	how := o.kind
+	how := cmp.Or(o.kind, unused)
 	if errors.Is(err, lock.ErrLost) {
 		how = lost
 	}

@@ -205,6 +205,44 @@ func TestGivingUpRacesWithTheLease(t *testing.T) {
 	p.eventually("nothing is leased", "alice", func(s pool.Status) bool { return s.InFlight == 0 })
 }
 
+// The wait is given up while the lease is on its way to it: after the lock was got and the register read, before it is handed over.
+func TestALeaseThatComesTooLateIsGivenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Probe, s.Cooldown = time.Hour, 0
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	elsewhere := w.open(s, alice)
+	held := elsewhere.lease(pool.Need{})
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var waits, read atomic.Bool
+	database := &switched{DBTX: w.db, asked: func() { read.Store(waits.Load()) }}
+	here := *w
+	here.clock = newClock()
+	here.clock.asked = func() {
+		if read.Swap(false) {
+			cancel()
+		}
+	}
+	p := here.openOn(database, w.locker(lock.Settings{}), s, alice)
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Acquire(ctx, pool.Need{})
+		done <- err
+	}()
+	locktest.Eventually(t, "it waits", func() bool { return p.QueuedFor("alice") == 1 })
+	waits.Store(true)
+	release(t, held, pool.Done(0))
+	if err := locktest.Wait(t, "the end of the wait", done); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if n := p.metric("holdfast_node_leases_total", "alice", "unused"); n != 1 {
+		t.Errorf("%v leases came too late, this test is about one", n)
+	}
+	release(t, elsewhere.lease(pool.Need{}), pool.Done(0))
+}
+
 // The lease's context ends with that of Acquire, and the lease can be released then.
 func TestTheContextOfALease(t *testing.T) {
 	t.Parallel()
@@ -307,6 +345,8 @@ func TestPoolsThatCannotWork(t *testing.T) {
 	for name, change := range map[string]func(*pool.Config){
 		"two names that are one key": func(c *pool.Config) { c.Nodes = []pool.Member{{Name: "Alice"}, {Name: "alice"}} },
 		"a name that is no key":      func(c *pool.Config) { c.Nodes = []pool.Member{{Name: "al ice"}} },
+		"no lock":                    func(c *pool.Config) { c.Locker = nil },
+		"no register":                func(c *pool.Config) { c.Register = nil },
 		"no wait":                    func(c *pool.Config) { c.Settings.RetryTimeout = 0 },
 		"a negative cooldown":        func(c *pool.Config) { c.Settings.Cooldown = -1 },
 		"no unknowns":                func(c *pool.Config) { c.Settings.Unknowns = 0 },

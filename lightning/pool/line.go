@@ -131,7 +131,7 @@ func (p *Pool) ask(a *asking) {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.asked(a)
+		p.answered(a)
 		a.slot.taken = errors.Is(err, lock.ErrBusy)
 		if err != nil && !a.slot.taken && a.ctx.Err() == nil {
 			p.turnAway(a.slot.member, err)
@@ -141,8 +141,8 @@ func (p *Pool) ask(a *asking) {
 	})
 }
 
-// asked takes note that a question is answered. Called with mu held.
-func (p *Pool) asked(a *asking) {
+// answered takes note that the lock is no longer asked for a slot. Called with mu held.
+func (p *Pool) answered(a *asking) {
 	a.slot.asking, a.slot.taken = nil, false
 	if a.by != nil {
 		a.by.trying = false
@@ -181,7 +181,7 @@ func (p *Pool) deliver(a *asking, held *lock.Lease, record db.LightningNode) boo
 	}
 	w := p.waiting[at]
 	p.waiting = slices.Delete(p.waiting, at, at+1)
-	p.asked(a)
+	p.answered(a)
 	lease := p.newLease(a, held, w)
 	p.arrange()
 	w.given <- grant{lease: lease}

@@ -62,6 +62,9 @@ type Pool struct {
 // New makes a pool and begins to look at its nodes. It refuses settings that cannot work, and names that the lock cannot tell
 // apart. It must be closed before the Locker is.
 func New(c Config) (*Pool, error) {
+	if c.Locker == nil || c.Register == nil {
+		return nil, errors.New("pool: a locker and a register are needed")
+	}
 	if err := c.Settings.Check(); err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func (p *Pool) acquire(ctx context.Context, need Need) (*Lease, error) {
 		return g.lease, g.err
 	}
 	if g.lease != nil {
-		return nil, errors.Join(context.Cause(ctx), g.lease.Release(ctx, unused))
+		return nil, errors.Join(context.Cause(ctx), g.lease.Release(ctx, Outcome{}))
 	}
 	return nil, context.Cause(ctx)
 }

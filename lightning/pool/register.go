@@ -27,7 +27,8 @@ func NewRegister(database db.DBTX, now func() time.Time) *Register {
 // databaseTimeout bounds one call of the register.
 const databaseTimeout = 5 * time.Second
 
-// Drain lets a node run empty: from the moment this returns no process gives it a new payment. Those in flight go on.
+// Drain lets a node run empty: from when this returns no process begins to lease it. Payments in flight go on, and a lease that was
+// just on its way may still be given.
 func (r *Register) Drain(ctx context.Context, name string) error {
 	return changed(name)(r.q.DrainNode(ctx, db.DrainNodeParams{Name: name, Draining: true, At: r.now()}))
 }

@@ -20,7 +20,7 @@ import (
 // counted is a store of locks that counts what it is asked.
 type counted struct {
 	lock.Store
-	enters, looks, beats, others atomic.Int64
+	enters, looks atomic.Int64
 }
 
 func (c *counted) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
@@ -33,26 +33,12 @@ func (c *counted) Look(ctx context.Context, t []lock.Ticket) ([]lock.Standing, e
 	return c.Store.Look(ctx, t)
 }
 
-func (c *counted) Advance(ctx context.Context, key, process string) (lock.Handoff, error) {
-	c.others.Add(1)
-	return c.Store.Advance(ctx, key, process)
-}
-
-func (c *counted) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) {
-	c.others.Add(1)
-	return c.Store.Leave(ctx, t)
-}
-
-func (c *counted) Release(ctx context.Context, t lock.Ticket) (lock.Released, error) {
-	c.others.Add(1)
-	return c.Store.Release(ctx, t)
-}
-
 // switched is a database that can be off, and counts what it is asked.
 type switched struct {
 	db.DBTX
 	off   atomic.Bool
 	calls atomic.Int64
+	asked func() // is called before each question for a row; nil: nothing is
 }
 
 var errOff = errors.New("the database is off")
@@ -77,6 +63,9 @@ func (s *switched) QueryRow(ctx context.Context, query string, args ...any) pgx.
 	s.calls.Add(1)
 	if s.off.Load() {
 		return failing{}
+	}
+	if s.asked != nil {
+		s.asked()
 	}
 	return s.DBTX.QueryRow(ctx, query, args...)
 }

@@ -101,8 +101,9 @@ func (n *node) Sendable(ctx context.Context) (paidaction.Msat, error) {
 
 // clock moves when it is told to.
 type clock struct {
-	mu  sync.Mutex
-	now time.Time
+	mu    sync.Mutex
+	now   time.Time
+	asked func() // is called when it is; nil: nothing is
 }
 
 func newClock() *clock { return &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
@@ -110,6 +111,9 @@ func newClock() *clock { return &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, ti
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.asked != nil {
+		c.asked()
+	}
 	return c.now
 }
 

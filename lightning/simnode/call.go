@@ -27,6 +27,7 @@ const (
 	MethodSendable      Method = "Sendable"
 	MethodPublicKey     Method = "PublicKey"
 	MethodTime          Method = "Time"
+	MethodEachPayment   Method = "EachPayment"
 )
 
 // Call is one call somebody made. Hash is zero where the method has none.

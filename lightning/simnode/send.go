@@ -81,7 +81,7 @@ func (n *Node) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pai
 		}
 		n.given++
 		p := &payment{id: n.given, inv: inv, Sent: Sent{Request: r, Until: n.now().Add(r.Timeout)}}
-		p.Present = paidaction.PaymentUpdate{Hash: inv.Hash, State: paidaction.PaymentInFlight, Amount: inv.Amount + r.Amount}
+		p.Present = paidaction.PaymentUpdate{Hash: inv.Hash, Number: p.id, State: paidaction.PaymentInFlight, Amount: inv.Amount + r.Amount}
 		n.payments[inv.Hash] = p
 		n.tell(p)
 		n.attempt(p)
@@ -192,6 +192,30 @@ func (n *Node) EstimateRoute(ctx context.Context, bolt11 string) (r paidaction.R
 func (n *Node) Sendable(ctx context.Context) (m paidaction.Msat, err error) {
 	err = n.call(ctx, MethodSendable, paidaction.Hash{}, func() error { m = n.balance; return nil })
 	return m, err
+}
+
+// EachPayment implements paidaction.SendingNode.
+func (n *Node) EachPayment(ctx context.Context, since time.Time, on func(u paidaction.PaymentUpdate, created time.Time) error) error {
+	var all []Sent
+	err := n.call(ctx, MethodEachPayment, paidaction.Hash{}, func() error {
+		for _, p := range n.sentInOrder() {
+			all = append(all, p.copy())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		created := p.Until.Add(-p.Request.Timeout)
+		if created.Before(since) || p.Present.State == paidaction.PaymentFailed {
+			continue
+		}
+		if err := on(p.Present, created); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // PublicKey implements paidaction.SendingNode.

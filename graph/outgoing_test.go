@@ -1,0 +1,139 @@
+package graph_test
+
+import (
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+)
+
+const withdrawTo = `mutation($to: String!, $sats: Sats, $fee: Sats!, $key: String) {
+	withdraw(to: $to, sats: $sats, maxFeeSats: $fee, idempotencyKey: $key) { id state paymentMethod costMsat invoice { bolt11 } result { msat maxFeeMsat } } }`
+
+// A withdrawal leaves, its state follows live, and what routing did not cost comes back.
+func TestWithdraw(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 0, 100)
+	carol := a.Network.AddReceiver("carol")
+	inv := carol.Issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+
+	r := a.Want(payer, withdrawTo, vars{"to": inv.Bolt11, "fee": 10, "key": "once"})
+	if r.text("withdraw", "state") != "FORWARDING" || r.text("withdraw", "costMsat") != "60000" || r.at("withdraw", "invoice") != nil ||
+		r.text("withdraw", "result", "msat") != "50000" || r.text("withdraw", "result", "maxFeeMsat") != "10000" {
+		t.Fatal(r.Raw)
+	}
+	v := vars{"id": r.text("withdraw", "id")}
+	s := a.Socket(payer)
+	s.Subscribe("1", follow, v)
+	s.WantState("1", "FORWARDING")
+	if again := a.Want(payer, withdrawTo, vars{"to": inv.Bolt11, "fee": 10, "key": "once"}); again.text("withdraw", "id") != v["id"] {
+		t.Errorf("the same key made another withdrawal: %s", again.Raw)
+	}
+	if twice := a.Do(payer, withdrawTo, vars{"to": inv.Bolt11, "fee": 10}); twice.code() != "DUPLICATE" {
+		t.Errorf("%s", twice.Raw)
+	}
+	carol.Change(inv.Hash, simnode.Pays)
+	a.Run(a.Relay)
+	s.WantState("1", "FORWARDED")
+	s.WantState("1", "PAID")
+	s.WantComplete("1")
+	a.WantBalance(ledger.UserSats(payer.ID), 49_000)
+	if got := carol.Receipt(inv.Hash); got.Received != 50_000 || got.Payments != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What cannot be withdrawn is refused, each with its code, and nothing is taken.
+func TestWithdrawRefused(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 100, 100)
+	carol := a.Network.AddReceiver("carol")
+	for name, c := range map[string]struct {
+		v    vars
+		code string
+	}{
+		"no payee":            {vars{"to": "", "fee": 1}, "INVALID_INPUT"},
+		"no invoice":          {vars{"to": "lnbc1nothing", "fee": 1}, "INVALID_INPUT"},
+		"no amount":           {vars{"to": carol.Issue(simnode.Ask{}).Bolt11, "fee": 1}, "INVALID_AMOUNT"},
+		"another amount":      {vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "sats": 6, "fee": 1}, "INVALID_AMOUNT"},
+		"negative fee":        {vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "fee": -1}, "INVALID_AMOUNT"},
+		"too much":            {vars{"to": carol.Issue(simnode.Ask{Amount: 2_000_000_000}).Bolt11, "fee": 1}, "INVALID_AMOUNT"},
+		"more than there is":  {vars{"to": carol.Issue(simnode.Ask{Amount: 100_000}).Bolt11, "fee": 1}, "INSUFFICIENT_FUNDS"},
+		"an unknown address":  {vars{"to": "nobody@example.org", "sats": 1, "fee": 1}, "INVALID_INPUT"},
+		"address, no amount":  {vars{"to": "nobody@example.org", "fee": 1}, "INVALID_AMOUNT"},
+		"an overflowing sum":  {vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "fee": 9_223_372_036_854_775}, "INVALID_AMOUNT"},
+		"spaces":              {vars{"to": " " + carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "fee": 1}, "INVALID_INPUT"},
+		"sats below zero":     {vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "sats": -5, "fee": 1}, "INVALID_AMOUNT"},
+		"an amount too large": {vars{"to": "nobody@example.org", "sats": 9_223_372_036_854_775, "fee": 1}, "INVALID_AMOUNT"},
+	} {
+		if r := a.Do(payer, withdrawTo, c.v); r.code() != c.code {
+			t.Errorf("%s: %s", name, r.Raw)
+		}
+	}
+	if r := a.Do(nobody, withdrawTo, vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "fee": 1}); r.code() != "UNAUTHENTICATED" {
+		t.Errorf("%s", r.Raw)
+	}
+	a.WantBalance(ledger.UserSats(payer.ID), 100_000)
+	if n := a.Count(`SELECT count(*) FROM relay_payment`); n != 0 {
+		t.Errorf("%d payments would leave", n)
+	}
+}
+
+// Who follows a payment whose receiver could not be paid learns of the next attempt.
+func TestSubscriptionNamesTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	author, payer := a.Person("author", 100, 0), a.Person("payer", 0, 0)
+	w := a.Wallets.Add(author.ID)
+	w.Ask.Act = simnode.Refuses
+	item := a.PostBy(author, "a post")
+	r := a.Want(payer, `mutation($i: ID!) { zap(item: $i, sats: 100, paymentMethod: P2P) { id state invoice { bolt11 } } }`, vars{"i": item})
+	v := vars{"id": r.text("zap", "id")}
+	s := a.Socket(payer)
+	s.Subscribe("1", follow, v)
+	s.WantState("1", "PENDING_HELD")
+	a.PayInvoice(r.text("zap", "invoice", "bolt11"))
+	a.Advance(number(t, r.text("zap", "id")))
+	a.Run(a.Relay)
+	for state := ""; state != "FAILED"; {
+		state = s.next("1").text("paidActionUpdated", "state")
+	}
+	a.Drain()
+	s.WantState("1", "RETRYING")
+	s.WantComplete("1")
+	again := a.Want(payer, `query($id: ID!) { paidAction(id: $id) { successorId } }`, v).text("paidAction", "successorId")
+	next := a.Want(payer, `query($id: ID!) { paidAction(id: $id) { state attempt invoice { bolt11 } } }`, vars{"id": again})
+	if next.text("paidAction", "state") != "PENDING_HELD" || next.text("paidAction", "invoice", "bolt11") == "" {
+		t.Errorf("%s", next.Raw)
+	}
+}
+
+// Sent to a user: to their own wallet if they have one, else to their sats.
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	bob := a.Person("bob", 0, 0)
+	const send = `mutation($u: ID!, $m: Msat!) { receive(user: $u, msat: $m, comment: "for you") { id state paymentMethod secret invoice { bolt11 } } }`
+	r := a.Want(nobody, send, vars{"u": bob.ID, "m": "100000"})
+	a.PayInvoice(r.text("receive", "invoice", "bolt11"))
+	a.Drain()
+	a.Advance(number(t, r.text("receive", "id")))
+	a.Drain()
+	a.WantBalance(ledger.UserSats(bob.ID), 90_000)
+
+	a.Wallets.Add(bob.ID)
+	r = a.Want(nobody, send, vars{"u": bob.ID, "m": "100000"})
+	if r.text("receive", "paymentMethod") != "P2P" {
+		t.Errorf("%s", r.Raw)
+	}
+	for m, code := range map[string]string{"0": "INVALID_AMOUNT", "-1000": "INVALID_AMOUNT", "1500": "INVALID_AMOUNT"} {
+		if r := a.Do(nobody, send, vars{"u": bob.ID, "m": m}); r.code() != code {
+			t.Errorf("%s: %s", m, r.Raw)
+		}
+	}
+	if r := a.Do(nobody, send, vars{"u": 99999, "m": "1000"}); r.code() != "NOT_FOUND" {
+		t.Errorf("%s", r.Raw)
+	}
+}

@@ -1,0 +1,684 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// over is longer than a claim lasts and its grace.
+const over = 21 * time.Second
+
+// wantSent fails the test unless the nodes together were given a payment so many times.
+func (b *bundle) wantSent(h paidaction.Hash, want int) {
+	b.Helper()
+	got := 0
+	for _, n := range b.Nodes {
+		got += n.Count(simnode.MethodPay, h)
+	}
+	if got != want {
+		b.Errorf("the payment was given to nodes %d times, want %d", got, want)
+	}
+}
+
+// await waits until holds, which is asked again and again.
+func (b *bundle) await(what string, holds func() bool) {
+	b.Helper()
+	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer limit.Stop()
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			b.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// awaitHeld waits until the receiver holds the whole payment.
+func (b *bundle) awaitHeld(pa *paidaction.PaidAction) {
+	b.Helper()
+	b.await("the receiver holds the payment", func() bool { return b.wallet.Receiver.Receipt(pa.Invoice.Hash).Held == 70_000 })
+}
+
+// runWith has a relay work with what is to bring actions on, until stop is called.
+func (b *bundle) runWith(r *relay.Relay, advance relay.Advance) (stop func()) {
+	ctx, cancel := context.WithCancel(b.Ctx)
+	var all sync.WaitGroup
+	all.Go(func() { _ = r.Run(ctx, advance) })
+	stop = sync.OnceFunc(func() { cancel(); all.Wait() })
+	b.Cleanup(stop)
+	return stop
+}
+
+// rounds has the relays compare everything with the nodes, and the engine sweep, a few times.
+func (b *bundle) rounds(n int) {
+	b.Helper()
+	for range n {
+		for _, name := range b.Nodes.Names() {
+			if err := b.Relay.Audit(b.Ctx, name, b.Engine.Advance); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := b.Engine.Sweep(b.Ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Spec 05.16a: the payer pays after our cancel was committed. The node gives it back, and the receiver gets nothing.
+func TestAPaymentAfterOurCancelGoesBack(t *testing.T) {
+	b := setup(t)
+	b.Run(b.Relay)
+	pa := b.zap()
+	b.Node.Before(simnode.MethodCancel, func(h paidaction.Hash) {
+		if err := b.Node.PayHash(h, simnode.Payment{}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := b.Engine.Cancel(b.Ctx, paidaction.Caller{User: &b.payer}, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.Drain()
+	b.WantState(pa.ID, paidaction.Failed)
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+	b.wantSent(pa.Invoice.Hash, 0)
+	b.wantSound()
+}
+
+// Spec 05.2: the payer's payment is gone between the claim and the send. Nothing is sent, and the wallet is not to blame.
+func TestThePayersPaymentIsLookedAtRightBeforeTheSend(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.Before(simnode.MethodDecode, func(h paidaction.Hash) {
+		if err := b.Node.Cancel(b.Ctx, h); err != nil {
+			t.Error(err)
+		}
+	})
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Failed)
+	b.wantSent(pa.Invoice.Hash, 0)
+	if n := b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome = 'NOT_SENT'`); n != 1 {
+		t.Errorf("%d claims that were not sent", n)
+	}
+	if n := b.Wallets.Failures(b.wallet.ID, pa.ID); n != 0 {
+		t.Errorf("the receiver's wallet is blamed %d times for what the payer did", n)
+	}
+	b.wantSound()
+}
+
+// Spec 05.16b: while FORWARDING and not sent yet, blocks arrive until too few are left, or until LND gives the payment back.
+func TestBlocksBeforeTheSend(t *testing.T) {
+	for name, left := range map[string]uint32{"too few for the receiver": 80, "given back by LND": 18} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			pa := b.zap()
+			b.pay(pa)
+			b.Node.Mine(b.outer(pa).NodeInvoice().ExpiryHeight - left - b.Node.Height())
+			b.Run(b.Relay)
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantSent(pa.Invoice.Hash, 0)
+			b.wantOuter(pa, paidaction.InvoiceCanceled)
+			b.wantSound()
+		})
+	}
+}
+
+// Spec 05.16b: the receiver lets the payment hang. It comes back before the payer's does, so nobody loses anything.
+func TestAReceiverWhoHangsGivesBackInTime(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.awaitHeld(pa)
+	outer := b.outer(pa).NodeInvoice().ExpiryHeight
+	sent, _ := b.Node.Sent(pa.Invoice.Hash)
+	b.Node.Mine(sent.Parts[0].ExpiryHeight - b.Node.Height())
+	b.Await(pa.ID, paidaction.Failed)
+	if safety := outer - 18 - 12; b.Node.Height() >= safety {
+		t.Errorf("back at height %d, safe until %d", b.Node.Height(), safety)
+	}
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+	b.wantReceived(pa, 0)
+	b.wantSound()
+}
+
+// Spec 05.16b: the receiver was paid while the node that holds the payer's payment is away until LND gives it back: the loss is
+// booked, and the zap counts.
+func TestALostIncomingPaymentIsBookedAsLoss(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Nodes[1].After(simnode.MethodPay, func(paidaction.Hash) { b.Node.SetAway(true) })
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Forwarded)
+	b.Node.Mine(b.outer(pa).NodeInvoice().ExpiryHeight - 18 - b.Node.Height())
+	b.Node.SetAway(false)
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantReceived(pa, 70_000)
+	b.WantBalance(ledger.LossSats, -100_000)
+	b.WantBalance(ledger.RoutingSats, 0)
+	b.wantSound()
+}
+
+// Spec 05.16c: one part settled, another hung. The payer's payment is taken at once; the fee is booked when it is final.
+func TestASettledPartIsEnough(t *testing.T) {
+	for name, end := range map[string]func(*simnode.Receiver, paidaction.Hash) error{"taken": (*simnode.Receiver).Settle, "given back": (*simnode.Receiver).Cancel} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.wallet.Ask.Act = simnode.Splits
+			rewards := b.Balance(ledger.RewardSats)
+			b.Run(b.Relay)
+			pa := b.zap()
+			b.pay(pa)
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantOuter(pa, paidaction.InvoiceSettled)
+			if row := b.AwaitStage(pa.ID, "pending_confirmation"); row.FeeMsat != nil {
+				t.Errorf("a fee of %d is booked while a part hangs", *row.FeeMsat)
+			}
+			b.WantBalance(ledger.RoutingSats, 73_000)
+			if err := end(b.wallet.Receiver, pa.Invoice.Hash); err != nil {
+				t.Fatal(err)
+			}
+			row := b.AwaitStage(pa.ID, "completed")
+			sent, _ := b.Node.Sent(pa.Invoice.Hash)
+			if *row.FeeMsat != int64(sent.Present.Fee) {
+				t.Errorf("a fee of %d is booked, it was %d", *row.FeeMsat, sent.Present.Fee)
+			}
+			b.WantBalance(ledger.RewardSats, rewards+27_000+3_000-*row.FeeMsat)
+			b.WantBalance(ledger.RoutingSats, 0)
+			b.wantSound()
+		})
+	}
+}
+
+// Spec 05.16d: a worker is stopped between its claim and its send. Others find that the node does not know the payment, it is sent
+// again, refused, and the payer has their money back. Then the worker goes on.
+func TestAStoppedWorkerSendsNothingLater(t *testing.T) {
+	for name, stoppedAt := range map[string]simnode.Method{"before it looks": simnode.MethodTrack, "on its way to the node": simnode.MethodPay} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.wallet.Ask.Act = simnode.Refuses
+			pa := b.zap()
+			b.pay(pa)
+			stopped, goOn, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			// Nobody but the worker asks for anything yet.
+			b.Node.Before(stoppedAt, func(paidaction.Hash) { close(stopped); <-goOn; close(gone) })
+			late := b.Run(b.NewRelay(func(c *relay.Config) { c.Settings.Audit = time.Hour }))
+			<-stopped
+			b.Clock.Advance(over)
+			b.Run(b.NewRelay())
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantOuter(pa, paidaction.InvoiceCanceled)
+			sent := len(b.Node.Payments())
+			b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Pays) // had it been sent now, it would arrive
+			close(goOn)
+			<-gone
+			late()
+			b.rounds(2)
+			b.wantReceived(pa, 0)
+			if n := len(b.Node.Payments()); n != sent {
+				t.Errorf("%d payments, %d before", n, sent)
+			}
+			b.WantState(pa.ID, paidaction.Failed)
+			b.wantSound()
+		})
+	}
+}
+
+// Spec 05.16e: whatever the sending node has forgotten, nothing follows from that, and nobody else is given the payment.
+func TestANodeThatForgotSaysNothing(t *testing.T) {
+	for name, forget := range map[string]func(n *simnode.Node, before simnode.Backup){
+		"wiped":                func(n *simnode.Node, _ simnode.Backup) { n.Wipe() },
+		"replaced":             func(n *simnode.Node, _ simnode.Backup) { n.Replace() },
+		"restored from before": func(n *simnode.Node, before simnode.Backup) { n.Restore(before) },
+		"restored in flight":   func(n *simnode.Node, _ simnode.Backup) { n.Restore(n.Backup()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two", "three")
+			b.Node.SetSendable(0) // it holds the payer's payment
+			b.Nodes[2].SetSendable(0)
+			b.wallet.Ask.Act = simnode.Holds
+			before := b.Nodes[1].Backup()
+			stop := b.Run(b.Relay)
+			pa := b.zap()
+			b.pay(pa)
+			b.awaitHeld(pa)
+			b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+			stop()
+			forget(b.Nodes[1], before)
+			b.Nodes[2].SetSendable(1_000_000_000) // and this one could send
+			b.Run(b.NewRelay())
+			for range 5 {
+				b.Clock.Advance(time.Hour)
+				b.Node.Tick()
+				b.rounds(2)
+			}
+			b.wantSent(pa.Invoice.Hash, 1)
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.AwaitStage(pa.ID, "in_work")
+			b.wantOuter(pa, paidaction.InvoiceAccepted)
+		})
+	}
+}
+
+// Spec 05.16e: the process dies right after the node took the payment, and the node is wiped before anybody looks again.
+func TestANodeIsWipedBeforeAnybodyLooksAgain(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	b.wallet.Ask.Act = simnode.Holds
+	stop := b.Run(b.NewRelay(func(c *relay.Config) { c.Settings.Audit = time.Hour }))
+	pa := b.zap()
+	b.pay(pa)
+	b.awaitHeld(pa)
+	b.await("the worker notes that the node has it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+	stop()
+	b.Nodes[1].Wipe()
+	b.Run(b.NewRelay())
+	b.Clock.Advance(over)
+	b.rounds(5)
+	b.Clock.Advance(2 * time.Hour)
+	b.rounds(5)
+	if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.wantSent(pa.Invoice.Hash, 1)
+	b.wantReceived(pa, 70_000)
+	b.WantState(pa.ID, paidaction.Forwarding)
+}
+
+// Spec 05.16e: a node behind the chain is given nothing.
+func TestANodeBehindTheChainIsGivenNothing(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.SetSynced(false)
+	b.Run(b.Relay)
+	asked := func() int {
+		n := 0
+		for _, c := range b.Node.Calls() {
+			if c.Method == simnode.MethodChain {
+				n++
+			}
+		}
+		return n
+	}
+	before := asked()
+	b.await("the relay has asked for the chain", func() bool { b.Clock.Advance(time.Second); return asked() >= before+5 })
+	b.wantSent(pa.Invoice.Hash, 0)
+	b.Node.SetSynced(true)
+	b.Clock.Advance(time.Second)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// Spec 05.16f: what a payer sends too much is theirs, as credits; the receiver gets what their invoice says.
+func TestAnOverpaidWrappedZap(t *testing.T) {
+	b := setup(t)
+	b.Run(b.Relay)
+	pa := b.zap()
+	if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{Msat: 150_000}); err != nil {
+		t.Fatal(err)
+	}
+	b.Advance(pa.ID)
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantReceived(pa, 70_000)
+	b.WantBalance(ledger.UserCredits(b.payer), 50_000)
+	b.wantSound()
+}
+
+// Spec 05.16f: the part that expires first bounds the receiver's; parts that went back meanwhile do not.
+func TestTheEarliestHeldPartBoundsTheForward(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	h, height, delta := pa.Invoice.Hash, b.Node.Height(), b.outer(pa).Request.CLTVDelta
+	gone, err := b.Node.AddPart(h, 1_000, 100_000, height+delta+1)
+	if err == nil {
+		err = b.Node.CancelPart(h, gone)
+	}
+	if err == nil {
+		err = b.Node.PayHash(h, simnode.Payment{ExpiryHeights: []uint32{height + delta + 90, height + delta + 20}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Advance(pa.ID)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	sent, _ := b.Node.Sent(h)
+	if want := delta + 20 - 80; sent.Request.CLTVLimit != want {
+		t.Errorf("the receiver may lock the money for %d blocks, want %d", sent.Request.CLTVLimit, want)
+	}
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// Spec 05.16h: the settling's job is lost, and with it the process. The sweep settles.
+func TestALostSettleJobIsMadeUpForByTheSweep(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.FailBefore(simnode.MethodSettle, 1_000_000)
+	stop := b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Forwarded)
+	stop()
+	if _, err := b.Pool.Exec(b.Ctx, `DELETE FROM test_job`); err != nil {
+		t.Fatal(err)
+	}
+	b.Node.FailBefore(simnode.MethodSettle, 0)
+	if _, err := b.Engine.Sweep(b.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantOuter(pa, paidaction.InvoiceSettled)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// Spec 05.16j: once the payer has their money back, or is getting it, a failed forward is not put back into the pipeline.
+func TestAForwardIsNotRequeuedAfterTheMoneyWentBack(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Pays)
+	for _, id := range []int64{pa.ID, pa.ID + 1000} {
+		if err := relay.Requeue(b.Ctx, b.Pool, id, b.Clock.Now()); !errors.Is(err, relay.ErrNotRequeued) {
+			t.Errorf("got %v", err)
+		}
+	}
+	b.rounds(2)
+	b.wantReceived(pa, 0)
+	b.wantSound()
+}
+
+// The other half of it: while nothing was given back an operator may have it tried again, by the node that refused it too.
+func TestAFailedForwardIsRequeuedWhileThePayersPaymentIsHeld(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	pa := b.zap()
+	b.pay(pa)
+	// The relay gives it up, and the process dies before the action hears of it.
+	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
+	b.AwaitStage(pa.ID, "failed")
+	stop()
+	b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Pays)
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.AwaitStage(pa.ID, "completed")
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); !errors.Is(err, relay.ErrNotRequeued) {
+		t.Errorf("what was paid is requeued: %v", err)
+	}
+	b.wantSound()
+}
+
+// Spec 05.4: an error of the send, or of the stream, is no failure.
+func TestNoErrorOfTheSendIsAFailure(t *testing.T) {
+	for name, fault := range map[string]func(b *bundle){
+		"the call does not reach the node": func(b *bundle) { b.Node.FailBefore(simnode.MethodPay, 1) },
+		"the answer is lost":               func(b *bundle) { b.Node.FailAfter(simnode.MethodPay, 1) },
+		"the streams end":                  func(b *bundle) { b.Node.After(simnode.MethodPay, func(paidaction.Hash) { b.Node.DropStreams() }) },
+		"the node goes away": func(b *bundle) {
+			b.Node.After(simnode.MethodPay, func(paidaction.Hash) { b.Node.SetAway(true); b.Node.SetAway(false) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.wallet.Ask.Act = simnode.Holds
+			pa := b.zap()
+			b.pay(pa)
+			fault(b)
+			b.Run(b.Relay)
+			b.AwaitStage(pa.ID, "in_work")
+			b.await("the node was asked", func() bool { return b.Node.Count(simnode.MethodTrack, pa.Invoice.Hash) > 3 })
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.Clock.Advance(over)
+			b.awaitHeld(pa)
+			if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+				t.Fatal(err)
+			}
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantReceived(pa, 70_000)
+			b.AwaitStage(pa.ID, "completed")
+			b.wantSound()
+		})
+	}
+}
+
+// Spec 05.5: two nodes, two processes: each payment is made once, over all nodes.
+func TestTwoRelaysAndTwoNodesMakeEachPaymentOnce(t *testing.T) {
+	b := setup(t, "one", "two")
+	var all []*paidaction.PaidAction
+	for range 8 {
+		pa := b.zap()
+		b.pay(pa)
+		all = append(all, pa)
+	}
+	b.Run(b.Relay)
+	b.Run(b.NewRelay())
+	for _, pa := range all {
+		b.Await(pa.ID, paidaction.Paid)
+		b.AwaitStage(pa.ID, "completed")
+		b.wantReceived(pa, 70_000)
+		b.wantSent(pa.Invoice.Hash, 1)
+	}
+	b.wantSound()
+}
+
+// Spec 05.5: the second node is given the payment only when the first has said FAILED.
+func TestAnotherNodeTriesWhatTheFirstCouldNotSend(t *testing.T) {
+	b := setup(t, "one", "two")
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.SetIsolated(true)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	if sent, ok := b.Node.Sent(pa.Invoice.Hash); ok && sent.Present.State != paidaction.PaymentFailed {
+		t.Errorf("the first node says %s", sent.Present.State)
+	}
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// Spec 05.37: a restart takes nobody's work and forgets no attempts.
+func TestARestartTakesNoWorkAndForgetsNoAttempts(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.awaitHeld(pa)
+	for range 3 {
+		b.Run(b.NewRelay())()
+	}
+	row, err := db.New(b.Pool).GetRelay(b.Ctx, pa.ID)
+	if err != nil || row.Attempts != 1 || row.Stage != "in_work" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	b.wantSent(pa.Invoice.Hash, 1)
+	b.wantSound()
+}
+
+// Spec 05.27: to look after a payment that hangs takes no waiting.
+func TestLookingAfterAHangingPaymentDoesNotWait(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.awaitHeld(pa)
+	if p := b.Advance(pa.ID); p != paidaction.Waiting {
+		t.Errorf("progress %d", p)
+	}
+}
+
+// A node that does not answer holds up nobody for longer than one question may take.
+func TestAHungNodeIsNotWaitedForWithoutEnd(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	stop := b.Run(b.Relay)
+	b.awaitHeld(pa)
+	stop()
+	b.Node.SetHung(true)
+	defer b.Node.SetHung(false)
+	r := b.NewRelay(func(c *relay.Config) { c.Settings.AskTimeout = 50 * time.Millisecond })
+	if _, err := r.Proceed(b.Ctx, pa.ID); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Who issued the payer's invoice cannot be asked: the sending node is not to blame for that, and goes on with others.
+func TestASendingNodeIsNotBlamedForAnother(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.SetAway(true)
+	blames := make(chan relay.Blame, 1000)
+	b.Run(b.NewRelay(func(c *relay.Config) { c.Leases = blamed(blames) }))
+	if blame := <-blames; blame != relay.Nobody {
+		t.Errorf("blamed: %d", blame)
+	}
+	b.Node.SetAway(false)
+	b.Clock.Advance(time.Second) // a payment that was not sent rests for a moment
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// blamed are leases that pass on who was blamed.
+type blamed chan relay.Blame
+
+func (b blamed) Lease(context.Context, string) (relay.Lease, error) { return b, nil }
+func (blamed) Fence() int64                                         { return 1 }
+func (b blamed) Release(_ context.Context, blame relay.Blame) {
+	select {
+	case b <- blame:
+	default:
+	}
+}
+
+// otherwise are nodes that read invoices, or report payments, otherwise than the simulated ones.
+type otherwise struct {
+	simnode.Nodes
+	read   func(*paidaction.Bolt11)
+	report func(*paidaction.PaymentUpdate)
+}
+
+func (o otherwise) Sender(name string) (paidaction.SendingNode, error) {
+	n, err := o.Nodes.Sender(name)
+	return otherwiseNode{n, o}, err
+}
+
+type otherwiseNode struct {
+	paidaction.SendingNode
+	otherwise
+}
+
+func (n otherwiseNode) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+	inv, err := n.SendingNode.DecodeInvoice(ctx, bolt11)
+	if n.read != nil {
+		n.read(&inv)
+	}
+	return inv, err
+}
+
+func (n otherwiseNode) reported(on func(paidaction.PaymentUpdate) error) func(paidaction.PaymentUpdate) error {
+	return func(u paidaction.PaymentUpdate) error {
+		if n.report != nil {
+			n.report(&u)
+		}
+		return on(u)
+	}
+}
+
+func (n otherwiseNode) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
+	return n.SendingNode.Pay(ctx, r, n.reported(on))
+}
+
+func (n otherwiseNode) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
+	return n.SendingNode.TrackPayment(ctx, h, n.reported(on))
+}
+
+// Spec 05.9: the node that is to send reads another hash, or amount, than was agreed to. It sends nothing.
+func TestANodeThatReadsSomethingElseSendsNothing(t *testing.T) {
+	for name, read := range map[string]func(*paidaction.Bolt11){
+		"hash":   func(inv *paidaction.Bolt11) { inv.Hash[0]++ },
+		"amount": func(inv *paidaction.Bolt11) { inv.Amount++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			pa := b.zap()
+			b.pay(pa)
+			b.Run(b.NewRelay(func(c *relay.Config) { c.Nodes = otherwise{Nodes: b.Nodes, read: read} }))
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantSent(pa.Invoice.Hash, 0)
+			b.wantSound()
+		})
+	}
+}
+
+// Spec 05.10: a payment that cost more than its budget, as one whose channel was closed by force. It is a loss, and the books hold.
+func TestAFeeAboveTheBudgetIsALoss(t *testing.T) {
+	b := setup(t)
+	nodes := otherwise{Nodes: b.Nodes, report: func(u *paidaction.PaymentUpdate) { u.Fee += 10_000 }}
+	r := b.NewRelay(func(c *relay.Config) { c.Nodes = nodes })
+	engine := *b.Engine
+	engine.Relay = r
+	b.World.Engine = &engine
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(r)
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.WantBalance(ledger.LossSats, -8_000) // 11,000 were spent of 3,000
+	b.WantBalance(ledger.RoutingSats, 0)
+	b.WantConserved()
+}
+
+// Spec 05.7: what is not above zero is neither zapped nor withdrawn.
+func TestNoNegativeAmountLeaves(t *testing.T) {
+	b := setup(t)
+	b.payer = b.User("rich", 0, 1_000_000)
+	for _, args := range []community.WithdrawArgs{
+		{To: "1@holdfast.example", Sats: -5, MaxFeeSats: 1}, {To: "1@holdfast.example", Sats: 0, MaxFeeSats: 1},
+		{To: "1@holdfast.example", Sats: 5, MaxFeeSats: -1_000_000}, {To: "1@holdfast.example", Sats: 1 << 62, MaxFeeSats: 1},
+		{To: "1@holdfast.example", Sats: 5, MaxFeeSats: 1 << 62},
+	} {
+		_, err := b.Try(b.payer, community.KindWithdraw, args, "", "")
+		b.WantRefusal(err, paidaction.CodeInvalidAmount)
+	}
+	_, err := b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: -1}, paidaction.P2P, "")
+	b.WantRefusal(err, paidaction.CodeInvalidAmount)
+	b.WantBalance(ledger.UserSats(b.payer), 1_000_000)
+	if n := len(b.wallet.Issued); n != 0 {
+		t.Errorf("%d invoices were asked for", n)
+	}
+	b.wantSound()
+}

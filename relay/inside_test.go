@@ -1,0 +1,144 @@
+package relay_test
+
+import (
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// insider is a withdrawal to the invoice of somebody's post, which costs so many msat.
+type insider struct {
+	*bundle
+	post *paidaction.PaidAction
+	cost int64
+}
+
+func inside(t *testing.T) *insider {
+	b := setup(t).rich(1_000)
+	poor := b.User("poor", 0, 0)
+	post := b.Pay(poor, community.KindItemCreate, community.ItemCreateArgs{Title: "paid by a friend"}, paidaction.Optimistic)
+	return &insider{bundle: b, post: post, cost: int64(post.Invoice.Amount)}
+}
+
+func (i *insider) wantPaidInside(pa *paidaction.PaidAction) {
+	i.Helper()
+	i.WantState(pa.ID, paidaction.Paid)
+	i.WantState(i.post.ID, paidaction.Paid)
+	i.wantSats(1_000_000 - i.cost)
+	if inv, _ := i.Node.Inspect(i.post.Invoice.Hash); inv.State != paidaction.InvoiceCanceled {
+		i.Errorf("the node says %s", inv.State)
+	}
+	i.wantSent(i.post.Invoice.Hash, 0)
+	i.wantSound()
+}
+
+// Money moves only when the node has said CANCELED.
+func TestAPlainInvoiceOfOursIsPaidInside(t *testing.T) {
+	i := inside(t)
+	pa := i.withdraw(i.post.Invoice.Bolt11)
+	i.WantState(i.post.ID, paidaction.Canceling)
+	i.WantBalance(ledger.RoutingSats, i.cost)
+	if inv, _ := i.Node.Inspect(i.post.Invoice.Hash); inv.State != paidaction.InvoiceOpen {
+		t.Errorf("the node says %s", inv.State)
+	}
+	i.Drain()
+	i.wantPaidInside(pa)
+}
+
+// Somebody outside pays the invoice before the node hears of the cancel: theirs counts, and the withdrawal is refunded.
+func TestAnOutsidePaymentIsFasterThanTheInsideOne(t *testing.T) {
+	i := inside(t)
+	i.Node.Before(simnode.MethodCancel, func(h paidaction.Hash) {
+		if err := i.Node.PayHash(h, simnode.Payment{}); err != nil {
+			t.Error(err)
+		}
+	})
+	pa := i.withdraw(i.post.Invoice.Bolt11)
+	i.Drain()
+	if _, err := i.Engine.Sweep(i.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	i.WantState(i.post.ID, paidaction.Paid)
+	i.WantState(pa.ID, paidaction.Failed)
+	i.wantSats(1_000_000)
+	i.wantSound()
+}
+
+// The node is away between the debit and its answer: nothing is decided without it, in either direction.
+func TestTheNodeIsAwayWhileAnInvoiceIsPaidInside(t *testing.T) {
+	for name, fault := range map[string]func(*simnode.Node){
+		"away":                             func(n *simnode.Node) { n.SetAway(true) },
+		"the cancel does not arrive":       func(n *simnode.Node) { n.FailBefore(simnode.MethodCancel, 1) },
+		"the answer of the cancel is lost": func(n *simnode.Node) { n.FailAfter(simnode.MethodCancel, 1) },
+		"the look after it fails":          func(n *simnode.Node) { n.FailBefore(simnode.MethodLookup, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := inside(t)
+			pa := i.withdraw(i.post.Invoice.Bolt11)
+			fault(i.Node)
+			for range 3 {
+				_, _ = i.Engine.Advance(i.Ctx, i.post.ID)
+				_, _ = i.Engine.Advance(i.Ctx, pa.ID)
+			}
+			if name == "away" {
+				i.WantState(i.post.ID, paidaction.Canceling)
+				i.WantState(pa.ID, paidaction.Forwarding)
+				i.WantBalance(ledger.RoutingSats, i.cost)
+			}
+			i.Node.SetAway(false)
+			i.Drain()
+			i.wantPaidInside(pa)
+		})
+	}
+}
+
+// Many withdraw the same invoice of ours at once, and its owner cancels it: it is paid once or not at all, and nobody loses.
+func TestAnInvoiceOfOursIsPaidInsideOnce(t *testing.T) {
+	i := inside(t)
+	owner := *i.Look(i.post.ID).Payer
+	go func() { _, _ = i.Engine.Cancel(i.Ctx, enginetest.Caller(owner), i.post.ID) }()
+	made, refused := at(4, func() (*paidaction.PaidAction, error) { return i.tryWithdraw(i.post.Invoice.Bolt11) })
+	if len(made) > 1 {
+		t.Fatalf("%d withdrawals, %v", len(made), refused)
+	}
+	for _, err := range refused {
+		i.WantRefusal(err, paidaction.CodeDuplicate)
+	}
+	i.Drain()
+	i.rounds(2)
+	want := int64(1_000_000)
+	if i.Look(i.post.ID).State == paidaction.Paid {
+		want -= i.cost
+	}
+	i.wantSats(want)
+	i.wantSound()
+}
+
+// A forged invoice with the hash of ours, for less, buys nothing.
+func TestAForgedInvoiceWithOurHashBuysNothing(t *testing.T) {
+	i := inside(t)
+	forged := i.issue(simnode.Ask{Amount: 1, Hash: i.post.Invoice.Hash})
+	_, err := i.tryWithdraw(forged.Bolt11)
+	i.WantRefusal(err, paidaction.CodeDuplicate)
+	i.Drain()
+	i.WantState(i.post.ID, paidaction.Pending)
+	i.wantSats(1_000_000)
+	i.wantSound()
+}
+
+// What was paid inside cannot be paid from outside any more, nor withdrawn a second time.
+func TestWhatWasPaidInsideIsClosed(t *testing.T) {
+	i := inside(t)
+	pa := i.withdraw(i.post.Invoice.Bolt11)
+	i.Drain()
+	if err := i.Node.PayHash(i.post.Invoice.Hash, simnode.Payment{}); err == nil {
+		t.Error("the node took a payment for it")
+	}
+	_, err := i.tryWithdraw(i.post.Invoice.Bolt11)
+	i.WantRefusal(err, paidaction.CodeDuplicate)
+	i.wantPaidInside(pa)
+}

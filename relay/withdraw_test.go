@@ -1,0 +1,399 @@
+package relay_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// rich makes the payer somebody with so many sats to withdraw.
+func (b *bundle) rich(sats int64) *bundle {
+	b.Helper()
+	b.payer = b.User("rich", 0, sats*1000)
+	return b
+}
+
+// issue is an invoice of somebody outside.
+func (b *bundle) issue(a simnode.Ask) simnode.Issued { return b.wallet.Receiver.Issue(a) }
+
+// tryWithdraw asks for a withdrawal with a fee limit of 5 sats.
+func (b *bundle) tryWithdraw(to string) (*paidaction.PaidAction, error) {
+	return b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: to, MaxFeeSats: 5}, "", "")
+}
+
+func (b *bundle) withdraw(to string) *paidaction.PaidAction {
+	b.Helper()
+	pa, err := b.tryWithdraw(to)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if pa.State != paidaction.Forwarding {
+		b.Fatalf("%+v", pa)
+	}
+	return pa
+}
+
+// wantPaidOut fails the test unless the receiver got so much under a hash, once.
+func (b *bundle) wantPaidOut(h paidaction.Hash, want paidaction.Msat) {
+	b.Helper()
+	b.wantReceived(&paidaction.PaidAction{Invoice: &paidaction.Invoice{Hash: h}}, want)
+}
+
+func (b *bundle) wantSats(want int64) {
+	b.Helper()
+	b.WantBalance(ledger.UserSats(b.payer), want)
+	b.WantBalance(ledger.RoutingSats, 0)
+}
+
+// What routing did not cost comes back to the millisatoshi.
+func TestAWithdrawalToAnInvoice(t *testing.T) {
+	b := setup(t).rich(100)
+	b.Node.SetRoute(simnode.Route{Fee: 1_234, Blocks: 40})
+	inv := b.issue(simnode.Ask{Amount: 50_500})
+	pa := b.withdraw("lightning:" + inv.Bolt11)
+	b.WantBalance(ledger.UserSats(b.payer), 100_000-50_500-5_000)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_500)
+	b.wantSats(100_000 - 50_500 - 1_234)
+	b.wantSound()
+}
+
+func TestAWithdrawalToAnAddress(t *testing.T) {
+	b := setup(t).rich(100)
+	b.Run(b.Relay)
+	pa, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: 40, MaxFeeSats: 1}, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantPaidOut(b.wallet.Last().Hash, 40_000)
+	b.wantSats(59_000)
+	b.wantSound()
+}
+
+// An address that asks for another amount than was said is not paid.
+func TestAnAddressThatAsksForMore(t *testing.T) {
+	b := setup(t).rich(100)
+	b.wallet.Ask.Amount = 1_000
+	_, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: 40, MaxFeeSats: 1}, "", "")
+	b.WantRefusal(err, paidaction.CodeInvalidAmount)
+	b.wantSats(100_000)
+}
+
+// Spec 05.15: a withdrawal that fails for good ends in FAILED, and gives back exactly what it took.
+func TestAWithdrawalThatFailsIsRefunded(t *testing.T) {
+	for name, spoil := range map[string]func(*bundle) simnode.Ask{
+		"the fee limit is too low": func(b *bundle) simnode.Ask {
+			b.Node.SetRoute(simnode.Route{Fee: 5_001, Blocks: 40})
+			return simnode.Ask{Amount: 50_123}
+		},
+		"refused":     func(*bundle) simnode.Ask { return simnode.Ask{Amount: 50_123, Act: simnode.Refuses} },
+		"no route":    func(*bundle) simnode.Ask { return simnode.Ask{Amount: 50_123, Act: simnode.Unreachable} },
+		"no preimage": func(*bundle) simnode.Ask { return simnode.Ask{Amount: 50_123, Hash: paidaction.Hash{7}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t).rich(100)
+			inv := b.issue(spoil(b))
+			pa := b.withdraw(inv.Bolt11)
+			b.Run(b.Relay)
+			if failed := b.Await(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodePaymentFailed {
+				t.Errorf("%v", failed.Failure)
+			}
+			b.wantPaidOut(inv.Hash, 0)
+			b.wantSats(100_000)
+			if n := b.Count(`SELECT count(*) FROM posting WHERE action_id = $1`, pa.ID); n != 2 {
+				t.Errorf("%d postings, want the debit and its return", n)
+			}
+			b.rounds(2)
+			b.wantSats(100_000)
+			b.wantSound()
+		})
+	}
+}
+
+// at runs what n times at once, and returns the actions that came of it.
+func at(n int, what func() (*paidaction.PaidAction, error)) (made []*paidaction.PaidAction, refused []error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			pa, err := what()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				refused = append(refused, err)
+				return
+			}
+			made = append(made, pa)
+		})
+	}
+	all.Wait()
+	return made, refused
+}
+
+// Spec 05.3: the same invoice, withdrawn many times at once, is paid once; nobody is told that it was paid who did not pay it.
+func TestOneInvoiceWithdrawnManyTimesIsPaidOnce(t *testing.T) {
+	b := setup(t, "one", "two").rich(1_000)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	made, refused := at(6, func() (*paidaction.PaidAction, error) { return b.tryWithdraw(inv.Bolt11) })
+	if len(made) != 1 {
+		t.Fatalf("%d withdrawals, refused %v", len(made), refused)
+	}
+	for _, err := range refused {
+		b.WantRefusal(err, paidaction.CodeDuplicate)
+	}
+	b.Run(b.Relay)
+	b.Run(b.NewRelay())
+	b.Await(made[0].ID, paidaction.Paid)
+	if _, err := b.tryWithdraw(inv.Bolt11); !errors.Is(err, paidaction.Refused(paidaction.CodeDuplicate)) {
+		t.Errorf("what was paid can be withdrawn again: %v", err)
+	}
+	// Nor by another invoice with the same hash.
+	again := b.issue(simnode.Ask{Amount: 60_000, Hash: inv.Hash})
+	if _, err := b.tryWithdraw(again.Bolt11); !errors.Is(err, paidaction.Refused(paidaction.CodeDuplicate)) {
+		t.Errorf("the hash can be paid again: %v", err)
+	}
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSats(949_000)
+	b.wantSound()
+}
+
+// Our own records of a payment are lost; the nodes know it.
+func TestAnInvoiceThatOnlyANodeKnowsIsNotPaidAgain(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 5_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.tryWithdraw(inv.Bolt11)
+	b.WantRefusal(err, paidaction.CodeDuplicate)
+	b.Nodes[1].SetAway(true)
+	_, err = b.tryWithdraw(inv.Bolt11) // a check that says "no" on an error: spec 05.36
+	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
+	b.wantSats(100_000)
+}
+
+// Spec 05.6: two withdrawals, each of which needs the whole balance.
+func TestTheBalanceIsWithdrawnOnce(t *testing.T) {
+	b := setup(t).rich(100)
+	first, second := b.issue(simnode.Ask{Amount: 95_000}), b.issue(simnode.Ask{Amount: 95_000})
+	next := make(chan string, 2)
+	next <- first.Bolt11
+	next <- second.Bolt11
+	made, refused := at(2, func() (*paidaction.PaidAction, error) { return b.tryWithdraw(<-next) })
+	if len(made) != 1 || len(refused) != 1 {
+		t.Fatalf("%d withdrawals, refused %v", len(made), refused)
+	}
+	b.WantRefusal(refused[0], paidaction.CodeInsufficientFunds)
+	b.Run(b.Relay)
+	b.Await(made[0].ID, paidaction.Paid)
+	got := b.wallet.Receiver.Receipt(first.Hash).Received + b.wallet.Receiver.Receipt(second.Hash).Received
+	if got != 95_000 {
+		t.Errorf("%d msat left", got)
+	}
+	b.wantSats(4_000)
+	b.wantSound()
+}
+
+// What may not be withdrawn is refused with a reason, and changes nothing.
+func TestWhatIsNotWithdrawn(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(*bundle) string
+		want paidaction.Code
+	}{
+		"expired": {func(b *bundle) string {
+			inv := b.issue(simnode.Ask{Amount: 1000, Expiry: time.Minute})
+			b.Clock.Advance(time.Minute)
+			return inv.Bolt11
+		}, paidaction.CodeInvalidInput},
+		"names no amount": {func(b *bundle) string { return b.issue(simnode.Ask{}).Bolt11 }, paidaction.CodeInvalidAmount},
+		"too large":       {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1_000_000_001}).Bolt11 }, paidaction.CodeInvalidAmount},
+		"of another network": {func(*bundle) string {
+			return "lnbc20m1pvjluezsp5zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zygspp5qqqsyqcyq5rqwzqf"
+		}, paidaction.CodeInvalidInput},
+		"no invoice at all": {func(*bundle) string { return "send it to me" }, paidaction.CodeInvalidInput},
+		"our own hold invoice": {func(b *bundle) string {
+			return b.Pay(0, community.KindItemCreate, community.ItemCreateArgs{Title: "held"}, paidaction.Pessimistic).Invoice.Bolt11
+		}, paidaction.CodeInvalidInput},
+		"our own wrapped invoice": {func(b *bundle) string {
+			rich := b.payer
+			defer func() { b.payer = rich }()
+			b.payer = b.User("zapper", 0, 0)
+			return b.zap().Invoice.Bolt11
+		}, paidaction.CodeInvalidInput},
+		"the receiver's invoice inside of it": {func(b *bundle) string {
+			rich := b.payer
+			defer func() { b.payer = rich }()
+			b.payer = b.User("zapper", 0, 0)
+			b.zap()
+			return b.wallet.Last().Bolt11
+		}, paidaction.CodeInvalidInput},
+		"an invoice of our node that the database does not know": {func(b *bundle) string {
+			bolt11, err := b.Nodes[0].OpenInvoice(b.Ctx, paidaction.InvoiceRequest{Hash: paidaction.Hash{9}, Amount: 1000, Expiry: time.Hour, Hold: true, CLTVDelta: 80})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return bolt11
+		}, paidaction.CodeInvalidInput},
+		"an address of nobody": {func(*bundle) string { return "99999@holdfast.example" }, paidaction.CodeInvalidAmount},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t).rich(2_000_000)
+			to := c.make(b)
+			before := b.Count(`SELECT count(*) FROM paid_action`)
+			_, err := b.tryWithdraw(to)
+			b.WantRefusal(err, c.want)
+			b.WantBalance(ledger.UserSats(b.payer), 2_000_000_000)
+			if n := b.Count(`SELECT count(*) FROM paid_action`); n != before {
+				t.Errorf("%d actions were made", n-before)
+			}
+		})
+	}
+}
+
+// A withdrawal that failed may be asked for again, with the same invoice.
+func TestAFailedWithdrawalIsTriedAgain(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	b.Run(b.Relay)
+	pa := b.withdraw(inv.Bolt11)
+	b.Await(pa.ID, paidaction.Failed)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	again := b.withdraw(inv.Bolt11)
+	b.Await(again.ID, paidaction.Paid)
+	b.WantState(pa.ID, paidaction.Failed)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSats(49_000)
+	b.wantSound()
+}
+
+// Spec 05.16e: an invoice was withdrawn, failed, and is withdrawn again. The node is restored from a backup of between the two: what it
+// says of the first payment is not believed of the second.
+func TestAFailureFromBeforeTheClaimIsNotBelieved(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	backup := b.Node.Backup()
+	b.Clock.Advance(time.Minute)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
+	again := b.withdraw(inv.Bolt11)
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+	b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 2 })
+	stop()
+	b.Node.Restore(backup)
+	b.Run(b.NewRelay())
+	b.Clock.Advance(over)
+	b.rounds(5)
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(again.ID, paidaction.Forwarding)
+	b.WantBalance(ledger.UserSats(b.payer), 200_000-55_000)
+	b.wantPaidOut(inv.Hash, 50_000)
+}
+
+// A repeated key is one withdrawal, also while the first is under way, and for an address, which gives another invoice each time.
+func TestARepeatedKeyIsOneWithdrawal(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 30_000})
+	for i, args := range []community.WithdrawArgs{
+		{To: inv.Bolt11, MaxFeeSats: 5}, {To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: 10, MaxFeeSats: 5},
+	} {
+		key := fmt.Sprint("key ", i)
+		made, refused := at(4, func() (*paidaction.PaidAction, error) {
+			return b.Try(b.payer, community.KindWithdraw, args, "", key)
+		})
+		for _, pa := range made {
+			if pa.ID != made[0].ID {
+				t.Errorf("actions %d and %d for one key", pa.ID, made[0].ID)
+			}
+		}
+		if len(made) == 0 {
+			t.Fatalf("%v", refused)
+		}
+		again, err := b.Try(b.payer, community.KindWithdraw, args, "", key)
+		if err != nil || again.ID != made[0].ID {
+			t.Errorf("%+v, %v", again, err)
+		}
+		args.MaxFeeSats++
+		_, err = b.Try(b.payer, community.KindWithdraw, args, "", key)
+		b.WantRefusal(err, paidaction.CodeIdempotencyConflict)
+	}
+	b.WantBalance(ledger.UserSats(b.payer), 100_000-35_000-15_000)
+}
+
+// Spec 01 §1.8.4: what was withdrawn is not wrapped, for ever: the payer's payment would be taken with a preimage we had paid for.
+func TestWhatWasWithdrawnIsNotWrapped(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 70_000})
+	b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Paid)
+	b.wallet.Same = inv.Bolt11
+	b.payer = b.User("zapper", 0, 0)
+	pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "")
+	if pa.Method == paidaction.P2P {
+		t.Error("wrapped")
+	}
+	b.wantSound()
+}
+
+// Both at once: the wallet gives an invoice that is being withdrawn in the same moment.
+func TestAHashIsWrappedOrWithdrawnNotBoth(t *testing.T) {
+	b := setup(t).rich(200)
+	zapper := b.User("zapper", 0, 0)
+	inv := b.issue(simnode.Ask{Amount: 70_000})
+	b.wallet.Same = inv.Bolt11
+	var all sync.WaitGroup
+	all.Go(func() { _, _ = b.tryWithdraw(inv.Bolt11) })
+	all.Go(func() {
+		_, _ = b.Try(zapper, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
+	})
+	all.Wait()
+	if n := b.Count(`SELECT (SELECT count(*) FROM relay_payment) + (SELECT count(*) FROM inner_invoice)`); n != 1 {
+		t.Errorf("the hash is used %d times", n)
+	}
+	b.wantSound()
+}
+
+// Two people cannot withdraw one invoice either.
+func TestOneInvoiceOfTwoPayers(t *testing.T) {
+	b := setup(t).rich(100)
+	other := b.User("other", 0, 100_000)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	_, err := b.Engine.Pay(b.Ctx, paidaction.Request{Kind: community.KindWithdraw, Args: community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, Caller: enginetest.Caller(other)})
+	b.WantRefusal(err, paidaction.CodeDuplicate)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	b.WantBalance(ledger.UserSats(other), 100_000)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// A part of a withdrawal was settled and another hangs: it counts as paid, and its fee and the rest are booked when it is final.
+func TestAWithdrawalWithAHangingPart(t *testing.T) { // spec 05.16c
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Splits})
+	pa := b.withdraw(inv.Bolt11)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Forwarded)
+	b.WantBalance(ledger.UserSats(b.payer), 45_000)
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSats(49_000)
+	b.wantSound()
+}
