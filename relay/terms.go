@@ -161,7 +161,7 @@ func (r *Relay) keys(ctx context.Context, node paidaction.SendingNode, name stri
 	case err == nil && known.PublicKey != nil:
 		return []string{*known.PublicKey}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Settings.AskTimeout)
 	defer cancel()
 	key, err := node.PublicKey(ctx)
 	if err != nil {
