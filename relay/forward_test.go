@@ -12,6 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -265,6 +266,46 @@ func TestAPaymentThatFailsForGoodGoesBack(t *testing.T) {
 			}
 			b.wantSound()
 		})
+	}
+}
+
+// Spec 04 §4.2: a node that is down is known by the key it had; the other one carries on. If none can be asked, nothing is promised.
+func TestANodeThatIsDownHoldsUpNoOther(t *testing.T) {
+	b := setup(t, "one", "two")
+	for _, node := range b.Nodes {
+		key, err := node.PublicKey(b.Ctx)
+		if err == nil {
+			_, err = b.Pool.Exec(b.Ctx, `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ($1, $2, now())`, node.Name(), key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Nodes[1].SetAway(true)
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+
+	b.Nodes[0].SetAway(true)
+	_, err := b.Try(b.User("rich", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: b.wallet.Receiver.Issue(simnode.Ask{Amount: 50_000}).Bolt11, MaxFeeSats: 5}, "", "")
+	if err == nil {
+		t.Error("a withdrawal is accepted though no node can be asked")
+	}
+	b.Nodes[0].SetAway(false)
+	b.Nodes[1].SetAway(false)
+	b.wantSound()
+}
+
+// Nobody can let the nodes rest by naming a receiver whom they do not reach.
+func TestAPaymentWithoutARouteLetsNoNodeRest(t *testing.T) {
+	t.Parallel()
+	for failure, want := range map[string]relay.Blame{"NO_ROUTE": relay.ThePayment, "TIMEOUT": relay.ThePayment,
+		"INCORRECT_PAYMENT_DETAILS": relay.ThePayment, "INSUFFICIENT_BALANCE": relay.TheNode, "ERROR": relay.TheNode} {
+		if got := relay.BlameOf(paidaction.PaymentUpdate{State: paidaction.PaymentFailed, Failure: failure}); got != want {
+			t.Errorf("%s: %v is blamed, want %v", failure, got, want)
+		}
 	}
 }
 

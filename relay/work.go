@@ -277,11 +277,14 @@ func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentU
 	return blameOf(last)
 }
 
+// blameOf blames the node only for what no payer and no receiver can bring about. An invoice that nobody can reach, or a withdrawal
+// that may cost nothing, fails at every node, and whoever sent one after the other would let all nodes rest for good. The payment
+// itself is not given to the same node again anyhow.
 func blameOf(last paidaction.PaymentUpdate) Blame {
 	switch {
 	case last.State != paidaction.PaymentFailed:
 		return Nobody
-	case reasonsOfReceiver[last.Failure]:
+	case reasonsOfReceiver[last.Failure], last.Failure == "NO_ROUTE", last.Failure == "TIMEOUT":
 		return ThePayment
 	default:
 		return TheNode

@@ -38,7 +38,7 @@ type Summary struct {
 func Environment() []string {
 	return []string{
 		"HOLDFAST_INVOICE_EXPIRY=" + InvoiceExpiry.String(), "HOLDFAST_LOG_LEVEL=info",
-		"HOLDFAST_RELAY_SEND_WINDOW=3s", "HOLDFAST_RELAY_AUDIT=1s", "HOLDFAST_NODE_FAILURE_COOLDOWN=1s",
+		"HOLDFAST_RELAY_SEND_WINDOW=3s", "HOLDFAST_RELAY_AUDIT=1s",
 	}
 }
 

@@ -1,0 +1,4 @@
+package relay
+
+// BlameOf is for tests.
+var BlameOf = blameOf
