@@ -2,10 +2,14 @@ package demo
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
@@ -15,25 +19,34 @@ type outgoing struct {
 	Hash         string // hex
 	Msat, Budget int64
 	Fee          *int64 // once it is booked
-	Claims       int64  // promises to send it
+	Claims       int    // promises to send it
 }
 
 // database runs do with a connection to the service's database, which is read beside the service and never written.
-func (d *Demo) database(ctx context.Context, do func(*pgx.Conn) error) error {
+func (d *Demo) database(ctx context.Context, do func(*db.Queries) error) error {
 	conn, err := pgx.Connect(ctx, d.stack.DSN())
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	return do(conn)
+	return do(db.New(conn))
 }
 
 // sent is the outgoing payment of an action.
 func (d *Demo) sent(ctx context.Context, a action) (o outgoing, err error) {
-	err = d.database(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT stage, encode(payment_hash, 'hex'), amount_msat, budget_msat, fee_msat,
-			(SELECT count(*) FROM relay_attempt WHERE payment_id = relay_payment.id) FROM relay_payment WHERE action_id = $1`, a.ID).
-			Scan(&o.Stage, &o.Hash, &o.Msat, &o.Budget, &o.Fee, &o.Claims)
+	id, err := strconv.ParseInt(a.ID, 10, 64)
+	if err != nil {
+		return o, err
+	}
+	err = d.database(ctx, func(q *db.Queries) error {
+		row, err := q.GetRelay(ctx, id)
+		if err != nil {
+			return err
+		}
+		claims, err := q.Attempts(ctx, row.ID)
+		o = outgoing{Stage: row.Stage, Hash: hex.EncodeToString(row.PaymentHash), Msat: row.AmountMsat, Budget: row.BudgetMsat, Fee: row.FeeMsat,
+			Claims: len(claims)}
+		return err
 	})
 	return o, err
 }
@@ -84,17 +97,27 @@ func (d *Demo) booked(ctx context.Context, a action) (o outgoing, err error) {
 	if payment.FeeMsat == 0 || *o.Fee != payment.FeeMsat {
 		return o, fmt.Errorf("a routing fee of %d msat booked, %d paid", *o.Fee, payment.FeeMsat)
 	}
-	left, err := d.postedTo(ctx, a, `to_account = 0`)
+	left, err := d.postedTo(ctx, a, func(to ledger.Account) bool { return to == ledger.Lightning })
 	if err == nil && left != o.Msat+*o.Fee {
 		err = fmt.Errorf("%d msat booked as having left, %d have", left, o.Msat+*o.Fee)
 	}
 	return o, err
 }
 
-// postedTo is what was booked of an action to the accounts that the condition names, in msat.
-func (d *Demo) postedTo(ctx context.Context, a action, condition string) (msat int64, err error) {
-	err = d.database(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT coalesce(sum(msat), 0)::bigint FROM posting WHERE action_id = $1 AND `+condition, a.ID).Scan(&msat)
+// postedTo is what was booked of an action to the accounts that wanted names, in msat.
+func (d *Demo) postedTo(ctx context.Context, a action, wanted func(ledger.Account) bool) (msat int64, err error) {
+	id, err := strconv.ParseInt(a.ID, 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	err = d.database(ctx, func(q *db.Queries) error {
+		postings, err := q.PostingsOfAction(ctx, &id)
+		for _, p := range postings {
+			if wanted(ledger.Account(p.ToAccount)) {
+				msat += p.Msat
+			}
+		}
+		return err
 	})
 	return msat, err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
@@ -82,8 +83,7 @@ func (d *Demo) paidDirectly(ctx context.Context, a action) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// 0 is the node, 6 what was set aside for routing: the rest is ours.
-	ours, err := d.postedTo(ctx, a, `to_account NOT IN (0, 6)`)
+	ours, err := d.postedTo(ctx, a, func(to ledger.Account) bool { return to != ledger.Lightning && to != ledger.RoutingSats })
 	if err == nil && ours != zapFee-*o.Fee {
 		err = fmt.Errorf("a fee of %d msat is booked, %d are ours", ours, zapFee-*o.Fee)
 	}
