@@ -91,14 +91,15 @@ func TestPolling(t *testing.T) {
 	}
 }
 
-// server is a PostgreSQL of the test's own.
+// server is a PostgreSQL of the test's own, which keeps over a crash what it has confirmed: a lease is promised to be on disk.
 func server(t *testing.T) (*pgserver.Server, *pgxpool.Pool) {
 	t.Helper()
 	scratch, err := child.NewScratch("holdfast-lock-postgres")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pg, err := pgserver.Start(t.Context(), pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true})
+	pg, err := pgserver.Start(t.Context(), pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true,
+		Settings: map[string]string{"synchronous_commit": "on"}})
 	if err != nil {
 		t.Fatal(errors.Join(err, scratch.Remove()))
 	}
