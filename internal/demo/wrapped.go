@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
@@ -82,12 +83,11 @@ func (d *Demo) paidDirectly(ctx context.Context, a action) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// 0 is the node, 6 what was set aside for routing: the rest is ours.
-	ours, err := d.postedTo(ctx, a, `to_account NOT IN (0, 6)`)
-	if err == nil && ours != zapFee-*o.Fee {
-		err = fmt.Errorf("a fee of %d msat is booked, %d are ours", ours, zapFee-*o.Fee)
+	ours, err := d.postedTo(ctx, a, func(to ledger.Account) bool { return to != ledger.Lightning && to != ledger.RoutingSats })
+	if err == nil && ours != zapFee-o.fee {
+		err = fmt.Errorf("a fee of %d msat is booked, %d are ours", ours, zapFee-o.fee)
 	}
-	return fmt.Sprintf("PAID, %d msat", o.Msat), err
+	return fmt.Sprintf("PAID, %d msat", o.msat), err
 }
 
 func wrappedZap(to func(*Demo) writer) func(context.Context, *Demo) (string, error) {
