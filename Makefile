@@ -9,7 +9,7 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-.PHONY: run demo build clean test test-fast bench-lock lint generate check-generated
+.PHONY: run demo build clean test test-fast bench lint generate check-generated
 
 ## run: PostgreSQL, a Lightning network of four LND and the service, until Ctrl-C
 run: build
@@ -50,8 +50,8 @@ test-all:
 test-fast:
 	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./internal/outside ./internal/architecture ./internal/diagram
 
-## bench-lock: the lock's strategies beside other locks, in one run; last a line of JSON
-bench-lock:
+## bench: the lock's strategies beside other locks, medians of three rounds in one run; last a line of JSON
+bench:
 	@go run ./lock/bench
 
 ## lint: formatting, vet, staticcheck (staticcheck.conf) and the structure of the repository

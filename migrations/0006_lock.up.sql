@@ -1,5 +1,7 @@
 -- Fair keyed locks: what lock/postgres stands on. Each operation that moves a lock is one function, so that it costs one round
 -- trip, is planned once per connection even behind a transaction pooler, and sees what came before it at the row lock of the key.
+-- A plan made while a table was nearly empty would read all of it, and be kept for a queue of a thousand: without
+-- enable_seqscan it takes the index.
 --
 -- Here, and nowhere else, the database's clock decides. Leases compare moments of different machines, whose clocks differ;
 -- the one clock they share is this one. clock_timestamp() and not now(): a transaction may have waited for a row lock, and a
@@ -18,8 +20,9 @@ CREATE TABLE lock_process (
     live_until timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
+-- Package lock checks keys. A CHECK here would be parsed anew by each statement that writes a row, a tenth of its time.
 CREATE TABLE lock_key (
-    key        text PRIMARY KEY CHECK (octet_length(key) BETWEEN 1 AND 255),
+    key        text PRIMARY KEY,
     ticket     text,                        -- the holder's; NULL: free, and then nobody waits
     name       text NOT NULL DEFAULT '',    -- the process of the holder, for people
     fence      bigint NOT NULL DEFAULT 0,
@@ -57,40 +60,33 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     moment timestamptz := clock_timestamp();
-    after  bigint := p_head;
-    t      lock_ticket;
-    live   bigint;
-    who    text;
+    -- While the server was down nobody could send a heartbeat: that must not cost them their place.
+    grace  timestamptz := pg_postmaster_start_time() + interval '2 seconds';
+    t      record;
 BEGIN
-    dead := 0;
-    LOOP
-        SELECT * INTO t FROM lock_ticket WHERE key = p_key AND number > after ORDER BY number LIMIT 1;
-        IF NOT FOUND THEN
-            UPDATE lock_key SET ticket = NULL, name = '', waiting = 0, head = after, since = moment WHERE key = p_key;
-            next_ticket := ''; next_process := ''; next_fence := 0; next_valid_ms := 0;
-            RETURN;
-        END IF;
-        DELETE FROM lock_ticket WHERE number = t.number;
-        -- While the server was down nobody could send a heartbeat: that must not cost them their place.
-        SELECT floor(extract(epoch FROM greatest(live_until, pg_postmaster_start_time() + interval '2 seconds') - moment) * 1000), name
-            INTO live, who FROM lock_process WHERE id = t.process;
-        after := t.number;
-        IF live > 10 THEN
-            next_ticket := t.id;
-            next_process := t.process;
-            next_valid_ms := least(live, t.ttl_ms, t.hold_ms);
-            UPDATE lock_key SET ticket = t.id, name = who, fence = nextval('lock_fence'), since = moment, head = t.number,
-                expires_at = moment + next_valid_ms * interval '1 millisecond',
-                hold_until = moment + t.hold_ms * interval '1 millisecond',
-                waiting = waiting - dead - 1
-                WHERE key = p_key RETURNING fence INTO next_fence;
-            IF t.process <> p_by THEN
-                PERFORM pg_notify('holdfast_lock_' || t.process, t.id || ' ' || next_fence);
-            END IF;
-            RETURN;
-        END IF;
-        dead := dead + 1;
-    END LOOP;
+    SELECT t.number, t.id, t.process, p.name, t.hold_ms,
+        least(floor(extract(epoch FROM greatest(p.live_until, grace) - moment) * 1000), t.ttl_ms, t.hold_ms)::bigint AS valid_ms
+        INTO t FROM lock_ticket t JOIN lock_process p ON p.id = t.process
+        WHERE t.key = p_key AND t.number > p_head AND greatest(p.live_until, grace) > moment + interval '10 milliseconds'
+        ORDER BY t.number LIMIT 1;
+    IF NOT FOUND THEN
+        DELETE FROM lock_ticket WHERE key = p_key AND number > p_head;
+        GET DIAGNOSTICS dead = ROW_COUNT;
+        UPDATE lock_key SET ticket = NULL, name = '', waiting = 0, since = moment WHERE key = p_key;
+        next_ticket := ''; next_process := ''; next_fence := 0; next_valid_ms := 0;
+        RETURN;
+    END IF;
+    DELETE FROM lock_ticket WHERE key = p_key AND number > p_head AND number <= t.number;
+    GET DIAGNOSTICS dead = ROW_COUNT;
+    dead := dead - 1;
+    next_ticket := t.id; next_process := t.process; next_fence := nextval('lock_fence'); next_valid_ms := t.valid_ms;
+    UPDATE lock_key SET ticket = t.id, name = t.name, fence = next_fence, since = moment, head = t.number,
+        expires_at = moment + t.valid_ms * interval '1 millisecond', hold_until = moment + t.hold_ms * interval '1 millisecond',
+        waiting = waiting - dead - 1
+        WHERE key = p_key;
+    IF t.process <> p_by THEN
+        PERFORM pg_notify('holdfast_lock_' || t.process, t.id || ' ' || next_fence);
+    END IF;
 END $$;
 
 -- Takes the lock if it is free, else a ticket if there may be a wait. state: held, queued, busy (no wait wanted), full. Asked
@@ -99,31 +95,33 @@ CREATE FUNCTION lock_enter(p_key text, p_ticket text, p_process text, p_name tex
     p_hold_ms bigint, p_queue bigint, p_wait boolean,
     OUT state text, OUT fence bigint, OUT valid_ms bigint,
     OUT next_ticket text, OUT next_process text, OUT next_fence bigint, OUT next_valid_ms bigint, OUT dead bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    k      lock_key;
+    k      record;
+    h      record;
     moment timestamptz;
     gone   bigint;
 BEGIN
     fence := 0; valid_ms := 0; next_ticket := ''; next_process := ''; next_fence := 0; next_valid_ms := 0; dead := 0;
     LOOP
-        SELECT * INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
+        SELECT ticket, fence, expires_at, head, waiting INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
         EXIT WHEN FOUND;
         INSERT INTO lock_key (key) VALUES (p_key) ON CONFLICT (key) DO NOTHING;
     END LOOP;
     moment := clock_timestamp();
 
-    IF k.ticket = p_ticket AND k.expires_at > moment THEN
+    IF k.ticket IS NOT NULL AND k.expires_at <= moment THEN
+        h := lock_hand_over(p_key, k.head, p_process);
+        next_ticket := h.next_ticket; next_process := h.next_process; next_fence := h.next_fence; next_valid_ms := h.next_valid_ms;
+        dead := h.dead;
+        SELECT ticket, fence, expires_at, head, waiting INTO k FROM lock_key WHERE key = p_key;
+    END IF;
+    IF k.ticket = p_ticket THEN
         state := 'held';
         fence := k.fence;
         valid_ms := floor(extract(epoch FROM k.expires_at - moment) * 1000);
         RETURN;
-    END IF;
-    IF k.ticket IS NOT NULL AND k.expires_at <= moment THEN
-        SELECT h.next_ticket, h.next_process, h.next_fence, h.next_valid_ms, h.dead
-            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key, k.head, p_process) h;
-        SELECT * INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
     END IF;
     IF k.ticket IS NULL THEN
         state := 'held';
@@ -135,18 +133,15 @@ BEGIN
             WHERE key = p_key;
         RETURN;
     END IF;
-    IF EXISTS (SELECT FROM lock_ticket WHERE id = p_ticket) THEN
-        state := 'queued';
-        RETURN;
-    END IF;
     IF NOT p_wait THEN
         state := 'busy';
         RETURN;
     END IF;
-    IF k.waiting >= p_queue THEN
+    IF k.waiting >= p_queue AND NOT EXISTS (SELECT FROM lock_ticket WHERE id = p_ticket) THEN
         -- Places of the dead are free.
         DELETE FROM lock_ticket t WHERE t.key = p_key AND NOT EXISTS (
-            SELECT FROM lock_process p WHERE p.id = t.process AND p.live_until > moment);
+            SELECT FROM lock_process p
+            WHERE p.id = t.process AND greatest(p.live_until, pg_postmaster_start_time() + interval '2 seconds') > moment);
         GET DIAGNOSTICS gone = ROW_COUNT;
         dead := dead + gone;
         UPDATE lock_key SET waiting = waiting - gone WHERE key = p_key;
@@ -159,14 +154,17 @@ BEGIN
         INSERT INTO lock_process (id, name, live_until) VALUES (p_process, p_name, moment + p_live_ms * interval '1 millisecond')
             ON CONFLICT (id) DO UPDATE SET live_until = excluded.live_until;
     END IF;
-    INSERT INTO lock_ticket (id, key, process, ttl_ms, hold_ms, since) VALUES (p_ticket, p_key, p_process, p_ttl_ms, p_hold_ms, moment);
-    UPDATE lock_key SET waiting = waiting + 1 WHERE key = p_key;
-    state := 'queued';
+    INSERT INTO lock_ticket (id, key, process, ttl_ms, hold_ms, since) VALUES (p_ticket, p_key, p_process, p_ttl_ms, p_hold_ms, moment)
+        ON CONFLICT (id) DO NOTHING;
+    IF FOUND THEN
+        UPDATE lock_key SET waiting = waiting + 1 WHERE key = p_key;
+    END IF;
     IF next_ticket = '' THEN
         -- A place in the queue that a crash of the server forgets is taken again by whoever waited there. A lease is never
         -- given before its ticket is on disk as well, since commits are written in order.
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
+    state := 'queued';
 END $$;
 
 -- Says that a process lives. Forgotten in a crash of the server it only costs the next heartbeat.
@@ -181,55 +179,61 @@ END $$;
 -- Ends the lease of its owner and gives the next one. was: owner; late, if the lease had run out; other, and nothing changed.
 CREATE FUNCTION lock_release(p_key text, p_ticket text, p_process text, OUT was text,
     OUT next_ticket text, OUT next_process text, OUT next_fence bigint, OUT next_valid_ms bigint, OUT dead bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    k lock_key;
+    k record;
+    h record;
 BEGIN
     next_ticket := ''; next_process := ''; next_fence := 0; next_valid_ms := 0; dead := 0;
-    SELECT * INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
+    SELECT ticket, expires_at, head INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
     IF k.ticket IS DISTINCT FROM p_ticket THEN
         was := 'other';
         RETURN;
     END IF;
     was := CASE WHEN k.expires_at > clock_timestamp() THEN 'owner' ELSE 'late' END;
-    SELECT h.next_ticket, h.next_process, h.next_fence, h.next_valid_ms, h.dead
-        INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key, k.head, p_process) h;
+    h := lock_hand_over(p_key, k.head, p_process);
+    next_ticket := h.next_ticket; next_process := h.next_process; next_fence := h.next_fence; next_valid_ms := h.next_valid_ms;
+    dead := h.dead;
 END $$;
 
 -- Gives up a ticket, wherever it has got to.
 CREATE FUNCTION lock_leave(p_key text, p_ticket text, p_process text,
     OUT next_ticket text, OUT next_process text, OUT next_fence bigint, OUT next_valid_ms bigint, OUT dead bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    k lock_key;
+    k record;
+    h record;
 BEGIN
     next_ticket := ''; next_process := ''; next_fence := 0; next_valid_ms := 0; dead := 0;
-    SELECT * INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
+    SELECT ticket, expires_at, head INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
     DELETE FROM lock_ticket WHERE id = p_ticket;
     IF FOUND THEN
         UPDATE lock_key SET waiting = waiting - 1 WHERE key = p_key;
         PERFORM set_config('synchronous_commit', 'off', true); -- forgotten, it is left to whoever comes to it
     ELSIF k.ticket = p_ticket THEN
-        SELECT h.next_ticket, h.next_process, h.next_fence, h.next_valid_ms, h.dead
-            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key, k.head, p_process) h;
+        h := lock_hand_over(p_key, k.head, p_process);
+        next_ticket := h.next_ticket; next_process := h.next_process; next_fence := h.next_fence; next_valid_ms := h.next_valid_ms;
+        dead := h.dead;
     END IF;
 END $$;
 
 -- Gives the next lease if the present one is over.
 CREATE FUNCTION lock_advance(p_key text, p_process text,
     OUT next_ticket text, OUT next_process text, OUT next_fence bigint, OUT next_valid_ms bigint, OUT dead bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    k lock_key;
+    k record;
+    h record;
 BEGIN
     next_ticket := ''; next_process := ''; next_fence := 0; next_valid_ms := 0; dead := 0;
-    SELECT * INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
+    SELECT ticket, expires_at, head INTO k FROM lock_key WHERE key = p_key FOR NO KEY UPDATE;
     IF k.ticket IS NOT NULL AND k.expires_at <= clock_timestamp() THEN
-        SELECT h.next_ticket, h.next_process, h.next_fence, h.next_valid_ms, h.dead
-            INTO next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_hand_over(p_key, k.head, p_process) h;
+        h := lock_hand_over(p_key, k.head, p_process);
+        next_ticket := h.next_ticket; next_process := h.next_process; next_fence := h.next_fence; next_valid_ms := h.next_valid_ms;
+        dead := h.dead;
     END IF;
 END $$;
 

@@ -55,7 +55,7 @@ CREATE TABLE relay_payment (
 CREATE UNIQUE INDEX relay_payment_hash ON relay_payment (payment_hash) WHERE stage <> 'failed';
 CREATE INDEX relay_payment_incoming ON relay_payment (expires_at, id) WHERE stage = 'incoming';
 CREATE INDEX relay_payment_open ON relay_payment (node, id) WHERE stage IN ('in_work', 'pending_confirmation');
-CREATE INDEX relay_payment_receiver ON relay_payment (receiver_id) WHERE stage IN ('incoming', 'in_work');
+CREATE INDEX relay_payment_receiver ON relay_payment (receiver_id) WHERE stage IN ('incoming', 'in_work', 'pending_confirmation');
 CREATE INDEX relay_payment_any_hash ON relay_payment (payment_hash);
 CREATE INDEX relay_payment_stage ON relay_payment (stage, id);
 

@@ -45,7 +45,7 @@ SELECT action_id, amount_msat FROM relay_payment WHERE inside_id = $1 AND stage 
 -- name: CapitalAtReceiver :one
 -- What is under way to one receiver, who may let it hang.
 SELECT count(*) AS payments, coalesce(sum(amount_msat + budget_msat), 0)::bigint AS msat FROM relay_payment
-WHERE receiver_id = $1 AND stage IN ('incoming', 'in_work');
+WHERE receiver_id = $1 AND stage IN ('incoming', 'in_work', 'pending_confirmation');
 
 -- name: GetRelay :one
 SELECT * FROM relay_payment WHERE action_id = $1;

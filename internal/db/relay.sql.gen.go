@@ -166,7 +166,7 @@ func (q *Queries) BeginRelay(ctx context.Context, arg BeginRelayParams) (int64, 
 
 const capitalAtReceiver = `-- name: CapitalAtReceiver :one
 SELECT count(*) AS payments, coalesce(sum(amount_msat + budget_msat), 0)::bigint AS msat FROM relay_payment
-WHERE receiver_id = $1 AND stage IN ('incoming', 'in_work')
+WHERE receiver_id = $1 AND stage IN ('incoming', 'in_work', 'pending_confirmation')
 `
 
 type CapitalAtReceiverRow struct {

@@ -17,13 +17,14 @@ type load struct {
 	name          string
 	workers, keys int
 	hold          time.Duration
+	takes         time.Duration // to measure once
 }
 
 var loads = []load{
-	{"one", 1, 1, 0},
-	{"keys16", 16, 16, 0},
-	{"hot16", 16, 1, 0},
-	{"queue32", 32, 1, 5 * time.Millisecond},
+	{"one", 1, 1, 0, time.Second},
+	{"keys16", 16, 16, 0, time.Second},
+	{"hot16", 16, 1, 0, 2 * time.Second},
+	{"queue32", 32, 1, 5 * time.Millisecond, 3 * time.Second},
 }
 
 // outcome is what came of it.
@@ -44,7 +45,7 @@ type turn struct {
 	other         bool // the turn before was another worker's
 }
 
-// run measures for a while.
+// run measures for the duration.
 func run(ctx context.Context, c contender, l load, duration time.Duration) (outcome, error) {
 	// Waits that are under way at the end run to their end, so that nobody is cut off half-way; only what began before counts.
 	turns := make([][]turn, l.workers)

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 
@@ -61,6 +62,31 @@ func TestBehindPgBouncer(t *testing.T) {
 	s := strategy(pool, postgres.Options{DSN: pooled, Direct: pool.Config().ConnString()})
 	s.Cancels = 500
 	locktest.Run(t, s)
+}
+
+// TestPrepared: statements are prepared where the connection is the store's own, and not on those of a pooler.
+func TestPrepared(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for name, c := range map[string]struct {
+		dsn  string
+		want bool
+	}{
+		"direct":   {pool.Config().ConnString(), true},
+		"a pooler": {bouncer(t, pool), false},
+	} {
+		s, err := postgres.Open(t.Context(), postgres.Options{DSN: c.dsn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := s.Prepared(t.Context())
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 != c.want {
+			t.Errorf("%s: %d statements are prepared", name, n)
+		}
+	}
 }
 
 // bouncer is the address of the pool's database through a pooler in transaction mode.

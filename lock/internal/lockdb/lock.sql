@@ -46,6 +46,10 @@ SELECT * FROM lock_advance(@key, @process);
 -- Not worth a wait for the disk.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify(@channel, @message);
 
+-- name: Backend :one
+-- The number of the server's process that answers.
+SELECT pg_backend_pid()::bigint;
+
 -- name: Sweep :exec
 SELECT lock_sweep(@idle_ms);
 

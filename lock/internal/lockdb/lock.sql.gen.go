@@ -9,7 +9,7 @@ import (
 	"context"
 )
 
-const advance = `-- name: Advance :one
+const Advance = `-- name: Advance :one
 SELECT next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_advance($1, $2)
 `
 
@@ -27,7 +27,7 @@ type AdvanceRow struct {
 }
 
 func (q *Queries) Advance(ctx context.Context, arg AdvanceParams) (AdvanceRow, error) {
-	row := q.db.QueryRow(ctx, advance, arg.Key, arg.Process)
+	row := q.db.QueryRow(ctx, Advance, arg.Key, arg.Process)
 	var i AdvanceRow
 	err := row.Scan(
 		&i.NextTicket,
@@ -39,7 +39,19 @@ func (q *Queries) Advance(ctx context.Context, arg AdvanceParams) (AdvanceRow, e
 	return i, err
 }
 
-const beat = `-- name: Beat :exec
+const Backend = `-- name: Backend :one
+SELECT pg_backend_pid()::bigint
+`
+
+// The number of the server's process that answers.
+func (q *Queries) Backend(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, Backend)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const Beat = `-- name: Beat :exec
 SELECT lock_beat($1, $2, $3)
 `
 
@@ -50,11 +62,11 @@ type BeatParams struct {
 }
 
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) error {
-	_, err := q.db.Exec(ctx, beat, arg.Process, arg.Name, arg.LiveMs)
+	_, err := q.db.Exec(ctx, Beat, arg.Process, arg.Name, arg.LiveMs)
 	return err
 }
 
-const enter = `-- name: Enter :one
+const Enter = `-- name: Enter :one
 
 SELECT state, fence, valid_ms, next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_enter($1, $2, $3, $4, $5, $6, $7, $8, $9)
 `
@@ -84,7 +96,7 @@ type EnterRow struct {
 
 // The lock's operations are functions of the database (migrations/0006_lock.up.sql says why).
 func (q *Queries) Enter(ctx context.Context, arg EnterParams) (EnterRow, error) {
-	row := q.db.QueryRow(ctx, enter,
+	row := q.db.QueryRow(ctx, Enter,
 		arg.Key,
 		arg.Ticket,
 		arg.Process,
@@ -109,7 +121,7 @@ func (q *Queries) Enter(ctx context.Context, arg EnterParams) (EnterRow, error) 
 	return i, err
 }
 
-const holders = `-- name: Holders :many
+const Holders = `-- name: Holders :many
 SELECT k.key, k.fence, k.name, k.waiting,
     (extract(epoch FROM clock_timestamp() - k.since) * 1000)::bigint AS held_ms,
     (extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS left_ms
@@ -128,7 +140,7 @@ type HoldersRow struct {
 }
 
 func (q *Queries) Holders(ctx context.Context, page int32) ([]HoldersRow, error) {
-	rows, err := q.db.Query(ctx, holders, page)
+	rows, err := q.db.Query(ctx, Holders, page)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +166,7 @@ func (q *Queries) Holders(ctx context.Context, page int32) ([]HoldersRow, error)
 	return items, nil
 }
 
-const leave = `-- name: Leave :one
+const Leave = `-- name: Leave :one
 SELECT next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_leave($1, $2, $3)
 `
 
@@ -173,7 +185,7 @@ type LeaveRow struct {
 }
 
 func (q *Queries) Leave(ctx context.Context, arg LeaveParams) (LeaveRow, error) {
-	row := q.db.QueryRow(ctx, leave, arg.Key, arg.Ticket, arg.Process)
+	row := q.db.QueryRow(ctx, Leave, arg.Key, arg.Ticket, arg.Process)
 	var i LeaveRow
 	err := row.Scan(
 		&i.NextTicket,
@@ -185,7 +197,7 @@ func (q *Queries) Leave(ctx context.Context, arg LeaveParams) (LeaveRow, error) 
 	return i, err
 }
 
-const look = `-- name: Look :many
+const Look = `-- name: Look :many
 SELECT a.key, a.ticket,
     (CASE WHEN k.ticket = a.ticket AND k.expires_at > clock_timestamp() THEN 'held'
           WHEN k.expires_at <= clock_timestamp() AND (k.ticket = a.ticket OR t.id IS NOT NULL) THEN 'stale'
@@ -213,7 +225,7 @@ type LookRow struct {
 
 // held; queued; stale, if the key's lease is over and nobody has noticed; gone.
 func (q *Queries) Look(ctx context.Context, arg LookParams) ([]LookRow, error) {
-	rows, err := q.db.Query(ctx, look, arg.Keys, arg.Tickets)
+	rows, err := q.db.Query(ctx, Look, arg.Keys, arg.Tickets)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +250,7 @@ func (q *Queries) Look(ctx context.Context, arg LookParams) ([]LookRow, error) {
 	return items, nil
 }
 
-const ping = `-- name: Ping :exec
+const Ping = `-- name: Ping :exec
 SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)
 `
 
@@ -249,11 +261,11 @@ type PingParams struct {
 
 // Not worth a wait for the disk.
 func (q *Queries) Ping(ctx context.Context, arg PingParams) error {
-	_, err := q.db.Exec(ctx, ping, arg.Channel, arg.Message)
+	_, err := q.db.Exec(ctx, Ping, arg.Channel, arg.Message)
 	return err
 }
 
-const release = `-- name: Release :one
+const Release = `-- name: Release :one
 SELECT was, next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_release($1, $2, $3)
 `
 
@@ -273,7 +285,7 @@ type ReleaseRow struct {
 }
 
 func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (ReleaseRow, error) {
-	row := q.db.QueryRow(ctx, release, arg.Key, arg.Ticket, arg.Process)
+	row := q.db.QueryRow(ctx, Release, arg.Key, arg.Ticket, arg.Process)
 	var i ReleaseRow
 	err := row.Scan(
 		&i.Was,
@@ -286,16 +298,16 @@ func (q *Queries) Release(ctx context.Context, arg ReleaseParams) (ReleaseRow, e
 	return i, err
 }
 
-const sweep = `-- name: Sweep :exec
+const Sweep = `-- name: Sweep :exec
 SELECT lock_sweep($1)
 `
 
 func (q *Queries) Sweep(ctx context.Context, idleMs int64) error {
-	_, err := q.db.Exec(ctx, sweep, idleMs)
+	_, err := q.db.Exec(ctx, Sweep, idleMs)
 	return err
 }
 
-const touch = `-- name: Touch :many
+const Touch = `-- name: Touch :many
 WITH wanted AS (
     SELECT unnest($1::text[])::text AS key, unnest($2::text[])::text AS ticket, unnest($3::bigint[])::bigint AS ttl_ms
 ), mine AS MATERIALIZED (
@@ -322,7 +334,7 @@ type TouchRow struct {
 // A lease that is over, or another's, is not in the answer. The clock is read after the rows are locked: what ran out meanwhile
 // stays over.
 func (q *Queries) Touch(ctx context.Context, arg TouchParams) ([]TouchRow, error) {
-	rows, err := q.db.Query(ctx, touch, arg.Keys, arg.Tickets, arg.TtlMs)
+	rows, err := q.db.Query(ctx, Touch, arg.Keys, arg.Tickets, arg.TtlMs)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +353,7 @@ func (q *Queries) Touch(ctx context.Context, arg TouchParams) ([]TouchRow, error
 	return items, nil
 }
 
-const waiters = `-- name: Waiters :many
+const Waiters = `-- name: Waiters :many
 SELECT t.key, coalesce(p.name, t.process) AS process,
     (p.live_until IS NOT NULL AND p.live_until > clock_timestamp())::boolean AS alive,
     (extract(epoch FROM clock_timestamp() - t.since) * 1000)::bigint AS waited_ms
@@ -363,7 +375,7 @@ type WaitersRow struct {
 }
 
 func (q *Queries) Waiters(ctx context.Context, arg WaitersParams) ([]WaitersRow, error) {
-	rows, err := q.db.Query(ctx, waiters, arg.Keys, arg.Page)
+	rows, err := q.db.Query(ctx, Waiters, arg.Keys, arg.Page)
 	if err != nil {
 		return nil, err
 	}

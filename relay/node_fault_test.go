@@ -1,0 +1,378 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// Spec 05.16e: whatever the sending node has forgotten, nothing follows from that, and nobody else is given the payment.
+func TestANodeThatForgotSaysNothing(t *testing.T) {
+	for name, forget := range map[string]func(n *simnode.Node, before simnode.Backup){
+		"wiped":                func(n *simnode.Node, _ simnode.Backup) { n.Wipe() },
+		"replaced":             func(n *simnode.Node, _ simnode.Backup) { n.Replace() },
+		"restored from before": func(n *simnode.Node, before simnode.Backup) { n.Restore(before) },
+		"restored in flight":   func(n *simnode.Node, _ simnode.Backup) { n.Restore(n.Backup()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two", "three")
+			b.Node.SetSendable(0) // it holds the payer's payment
+			b.Nodes[2].SetSendable(0)
+			b.wallet.Ask.Act = simnode.Holds
+			before := b.Nodes[1].Backup()
+			stop := b.Run(b.Relay)
+			pa := b.zap()
+			b.pay(pa)
+			b.awaitHeld(pa)
+			b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+			stop()
+			forget(b.Nodes[1], before)
+			b.Nodes[2].SetSendable(1_000_000_000) // and this one could send
+			b.Run(b.NewRelay())
+			for range 5 {
+				b.Clock.Advance(time.Hour)
+				b.Node.Tick()
+				b.rounds(2)
+			}
+			b.wantSent(pa.Invoice.Hash, 1)
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.AwaitStage(pa.ID, "in_work")
+			b.wantOuter(pa, paidaction.InvoiceAccepted)
+		})
+	}
+}
+
+// Spec 05.16e: the process dies right after the node took the payment, and the node is wiped before anybody looks again.
+func TestANodeIsWipedBeforeAnybodyLooksAgain(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	b.wallet.Ask.Act = simnode.Holds
+	stop := b.Run(b.NewRelay(func(c *relay.Config) { c.Settings.Audit = time.Hour }))
+	pa := b.zap()
+	b.pay(pa)
+	b.awaitHeld(pa)
+	b.await("the worker notes that the node has it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+	stop()
+	b.Nodes[1].Wipe()
+	b.Run(b.NewRelay())
+	b.Clock.Advance(over)
+	b.rounds(5)
+	b.Clock.Advance(2 * time.Hour)
+	b.rounds(5)
+	if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.wantSent(pa.Invoice.Hash, 1)
+	b.wantReceived(pa, 70_000)
+	b.WantState(pa.ID, paidaction.Forwarding)
+}
+
+// Spec 05.16e: a node behind the chain is given nothing.
+func TestANodeBehindTheChainIsGivenNothing(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.SetSynced(false)
+	b.Run(b.Relay)
+	asked := func() int {
+		n := 0
+		for _, c := range b.Node.Calls() {
+			if c.Method == simnode.MethodChain {
+				n++
+			}
+		}
+		return n
+	}
+	before := asked()
+	b.await("the relay has asked for the chain", func() bool { b.Clock.Advance(time.Second); return asked() >= before+5 })
+	b.wantSent(pa.Invoice.Hash, 0)
+	b.Node.SetSynced(true)
+	b.Clock.Advance(time.Second)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// Spec 05.4: an error of the send, or of the stream, is no failure.
+func TestNoErrorOfTheSendIsAFailure(t *testing.T) {
+	for name, fault := range map[string]func(b *bundle){
+		"the call does not reach the node": func(b *bundle) { b.Node.FailBefore(simnode.MethodPay, 1) },
+		"the answer is lost":               func(b *bundle) { b.Node.FailAfter(simnode.MethodPay, 1) },
+		"the streams end":                  func(b *bundle) { b.Node.After(simnode.MethodPay, func(paidaction.Hash) { b.Node.DropStreams() }) },
+		"the node goes away": func(b *bundle) {
+			b.Node.After(simnode.MethodPay, func(paidaction.Hash) { b.Node.SetAway(true); b.Node.SetAway(false) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.wallet.Ask.Act = simnode.Holds
+			pa := b.zap()
+			b.pay(pa)
+			fault(b)
+			b.Run(b.Relay)
+			b.AwaitStage(pa.ID, "in_work")
+			b.await("the node was asked", func() bool { return b.Node.Count(simnode.MethodTrack, pa.Invoice.Hash) > 3 })
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.Clock.Advance(over)
+			b.awaitHeld(pa)
+			if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+				t.Fatal(err)
+			}
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantReceived(pa, 70_000)
+			b.AwaitStage(pa.ID, "completed")
+			b.wantSound()
+		})
+	}
+}
+
+// Spec 05.5: two nodes, two processes: each payment is made once, over all nodes.
+func TestTwoRelaysAndTwoNodesMakeEachPaymentOnce(t *testing.T) {
+	b := setup(t, "one", "two")
+	var all []*paidaction.PaidAction
+	for range 8 {
+		pa := b.zap()
+		b.pay(pa)
+		all = append(all, pa)
+	}
+	b.Run(b.Relay)
+	b.Run(b.NewRelay())
+	for _, pa := range all {
+		b.Await(pa.ID, paidaction.Paid)
+		b.AwaitStage(pa.ID, "completed")
+		b.wantReceived(pa, 70_000)
+		b.wantSent(pa.Invoice.Hash, 1)
+	}
+	b.wantSound()
+}
+
+// Spec 05.5: the second node is given the payment only when the first has said FAILED.
+func TestAnotherNodeTriesWhatTheFirstCouldNotSend(t *testing.T) {
+	b := setup(t, "one", "two")
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.SetIsolated(true)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	if sent, ok := b.Node.Sent(pa.Invoice.Hash); ok && sent.Present.State != paidaction.PaymentFailed {
+		t.Errorf("the first node says %s", sent.Present.State)
+	}
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// What a node does not know is given to that node again, and to no other: it alone refuses what it has.
+func TestWhatIsNotKnownIsGivenToTheSameNodeAgain(t *testing.T) {
+	b := setup(t, "one", "two", "three")
+	b.Node.SetSendable(0)
+	b.Nodes[2].SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
+	b.Run(b.Relay)
+	b.AwaitStage(pa.ID, "in_work")
+	b.await("it was to be sent", func() bool { return b.Nodes[1].Count(simnode.MethodTrack, pa.Invoice.Hash) > 1 })
+	b.Nodes[1].SetSendable(0)
+	b.Nodes[2].SetSendable(1_000_000_000)
+	b.Clock.Advance(over)
+	b.AwaitStage(pa.ID, "incoming")
+	b.rounds(5)
+	b.Nodes[1].SetSendable(1_000_000_000)
+	b.Await(pa.ID, paidaction.Paid)
+	if n := b.Nodes[2].Count(simnode.MethodPay, pa.Invoice.Hash); n != 0 {
+		t.Errorf("another node was given the payment %d times", n)
+	}
+	b.wantReceived(pa, 70_000)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// It is given up only when that node, asked again, still does not know it, and is still the same; spec 05.16e.
+func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
+	b.Run(b.Relay)
+	b.await("it was to be sent", func() bool { return b.Nodes[1].Count(simnode.MethodTrack, pa.Invoice.Hash) > 1 })
+	b.Nodes[1].SetSendable(0)
+	b.Clock.Advance(over)
+	b.AwaitStage(pa.ID, "incoming")
+	b.Clock.Advance(3 * time.Hour)
+	b.Nodes[1].SetAway(true)
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.Nodes[1].SetAway(false)
+	b.rounds(2)
+	b.Await(pa.ID, paidaction.Failed)
+	b.wantReceived(pa, 0)
+	b.wantSound()
+}
+
+// Spec 05.37: a restart takes nobody's work and forgets no attempts.
+func TestARestartTakesNoWorkAndForgetsNoAttempts(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.awaitHeld(pa)
+	for range 3 {
+		b.Run(b.NewRelay())()
+	}
+	row, err := db.New(b.Pool).GetRelay(b.Ctx, pa.ID)
+	if err != nil || row.Attempts != 1 || row.Stage != "in_work" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	b.wantSent(pa.Invoice.Hash, 1)
+	b.wantSound()
+}
+
+// Spec 05.27: to look after a payment that hangs takes no waiting.
+func TestLookingAfterAHangingPaymentDoesNotWait(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.awaitHeld(pa)
+	if p := b.Advance(pa.ID); p != paidaction.Waiting {
+		t.Errorf("progress %d", p)
+	}
+}
+
+// A node that does not answer holds up nobody for longer than one question may take.
+func TestAHungNodeIsNotWaitedForWithoutEnd(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	stop := b.Run(b.Relay)
+	b.awaitHeld(pa)
+	stop()
+	b.Node.SetHung(true)
+	defer b.Node.SetHung(false)
+	r := b.NewRelay(func(c *relay.Config) { c.Settings.AskTimeout = 50 * time.Millisecond })
+	if _, err := r.Proceed(b.Ctx, pa.ID); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Who issued the payer's invoice cannot be asked: the sending node is not to blame for that, and goes on with others.
+func TestASendingNodeIsNotBlamedForAnother(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.SetAway(true)
+	blames := make(chan relay.Blame, 1000)
+	b.Run(b.NewRelay(func(c *relay.Config) { c.Leases = blamed(blames) }))
+	if blame := <-blames; blame != relay.Nobody {
+		t.Errorf("blamed: %d", blame)
+	}
+	b.Node.SetAway(false)
+	b.Clock.Advance(time.Second) // a payment that was not sent rests for a moment
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// blamed are leases that pass on who was blamed.
+type blamed chan relay.Blame
+
+func (b blamed) Lease(context.Context, string) (relay.Lease, error) { return b, nil }
+func (blamed) Fence() int64                                         { return 1 }
+func (b blamed) Release(_ context.Context, blame relay.Blame) {
+	select {
+	case b <- blame:
+	default:
+	}
+}
+
+// otherwise are nodes that read invoices, or report payments, otherwise than the simulated ones.
+type otherwise struct {
+	simnode.Nodes
+	read   func(*paidaction.Bolt11)
+	report func(*paidaction.PaymentUpdate)
+}
+
+func (o otherwise) Sender(name string) (paidaction.SendingNode, error) {
+	n, err := o.Nodes.Sender(name)
+	return otherwiseNode{n, o}, err
+}
+
+type otherwiseNode struct {
+	paidaction.SendingNode
+	otherwise
+}
+
+func (n otherwiseNode) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+	inv, err := n.SendingNode.DecodeInvoice(ctx, bolt11)
+	if n.read != nil {
+		n.read(&inv)
+	}
+	return inv, err
+}
+
+func (n otherwiseNode) reported(on func(paidaction.PaymentUpdate) error) func(paidaction.PaymentUpdate) error {
+	return func(u paidaction.PaymentUpdate) error {
+		if n.report != nil {
+			n.report(&u)
+		}
+		return on(u)
+	}
+}
+
+func (n otherwiseNode) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
+	return n.SendingNode.Pay(ctx, r, n.reported(on))
+}
+
+func (n otherwiseNode) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
+	return n.SendingNode.TrackPayment(ctx, h, n.reported(on))
+}
+
+// Spec 05.9: the node that is to send reads another hash, or amount, than was agreed to. It sends nothing.
+func TestANodeThatReadsSomethingElseSendsNothing(t *testing.T) {
+	for name, read := range map[string]func(*paidaction.Bolt11){
+		"hash":   func(inv *paidaction.Bolt11) { inv.Hash[0]++ },
+		"amount": func(inv *paidaction.Bolt11) { inv.Amount++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			pa := b.zap()
+			b.pay(pa)
+			b.Run(b.NewRelay(func(c *relay.Config) { c.Nodes = otherwise{Nodes: b.Nodes, read: read} }))
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantSent(pa.Invoice.Hash, 0)
+			b.wantSound()
+		})
+	}
+}
+
+// Spec 05.10: a payment that cost more than its budget, as one whose channel was closed by force. It is a loss, and the books hold.
+func TestAFeeAboveTheBudgetIsALoss(t *testing.T) {
+	b := setup(t)
+	nodes := otherwise{Nodes: b.Nodes, report: func(u *paidaction.PaymentUpdate) { u.Fee += 10_000 }}
+	r := b.NewRelay(func(c *relay.Config) { c.Nodes = nodes })
+	engine := *b.Engine
+	engine.Relay = r
+	b.World.Engine = &engine
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(r)
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.WantBalance(ledger.LossSats, -8_000) // 11,000 were spent of 3,000
+	b.WantBalance(ledger.RoutingSats, 0)
+	b.WantConserved()
+}
