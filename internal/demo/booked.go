@@ -13,42 +13,27 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
-// outgoing is a payment of ours as the service's database has it. Amounts are in msat.
-type outgoing struct {
-	Stage        string
-	Hash         string // hex
-	Msat, Budget int64
-	Fee          *int64 // once it is booked
-	Claims       int    // promises to send it
-}
-
-// database runs do with a connection to the service's database, which is read beside the service and never written.
-func (d *Demo) database(ctx context.Context, do func(*db.Queries) error) error {
+// database runs do with queries of the service's database, which is read beside the service and never written.
+func (d *Demo) database(ctx context.Context, a action, do func(q *db.Queries, action int64) error) error {
+	id, err := strconv.ParseInt(a.ID, 10, 64)
+	if err != nil {
+		return err
+	}
 	conn, err := pgx.Connect(ctx, d.stack.DSN())
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	return do(db.New(conn))
+	return do(db.New(conn), id)
 }
 
 // sent is the outgoing payment of an action.
-func (d *Demo) sent(ctx context.Context, a action) (o outgoing, err error) {
-	id, err := strconv.ParseInt(a.ID, 10, 64)
-	if err != nil {
-		return o, err
-	}
-	err = d.database(ctx, func(q *db.Queries) error {
-		row, err := q.GetRelay(ctx, id)
-		if err != nil {
-			return err
-		}
-		claims, err := q.Attempts(ctx, row.ID)
-		o = outgoing{Stage: row.Stage, Hash: hex.EncodeToString(row.PaymentHash), Msat: row.AmountMsat, Budget: row.BudgetMsat, Fee: row.FeeMsat,
-			Claims: len(claims)}
+func (d *Demo) sent(ctx context.Context, a action) (row db.RelayPayment, err error) {
+	err = d.database(ctx, a, func(q *db.Queries, id int64) error {
+		row, err = q.GetRelay(ctx, id)
 		return err
 	})
-	return o, err
+	return row, err
 }
 
 // paidOnce is the one payment that our nodes have made under a hash, and that none of them may have under way beside it.
@@ -69,51 +54,59 @@ func (d *Demo) paidOnce(ctx context.Context, hash string) (devnet.Payment, error
 	return made[0], nil
 }
 
+// outgoing is what an outgoing payment came to, in msat.
+type outgoing struct{ msat, fee int64 }
+
 // booked checks that of a PAID action with an outgoing payment everything is where it belongs, to the millisatoshi: the receiver's
-// node has what we sent, one of our nodes sent it, once, and what that cost is what was booked. It returns what the receiver has.
+// node has what we sent, one of our nodes sent it, once, and what that cost is what was booked.
 func (d *Demo) booked(ctx context.Context, a action) (o outgoing, err error) {
-	for { // the fee is booked with PAID, or, if a part was still under way, a moment later
-		if o, err = d.sent(ctx, a); err != nil {
-			return o, err
-		}
-		if o.Stage == "completed" {
-			break
-		}
-		if err := pause(ctx); err != nil {
-			return o, fmt.Errorf("the payment stays in stage %s: %w", o.Stage, err)
-		}
-	}
-	payment, err := d.paidOnce(ctx, o.Hash)
+	row, err := d.completed(ctx, a)
 	if err != nil {
 		return o, err
 	}
-	got, err := d.stack.Network.Node(devnet.Receiver).Issued(ctx, o.Hash)
+	o = outgoing{row.AmountMsat, *row.FeeMsat}
+	hash := hex.EncodeToString(row.PaymentHash)
+	payment, err := d.paidOnce(ctx, hash)
 	if err != nil {
 		return o, err
 	}
-	if payment.AmountMsat != o.Msat || got.PaidMsat != o.Msat || got.State != "SETTLED" {
-		return o, fmt.Errorf("%d msat booked, %d paid, the receiver has %+v", o.Msat, payment.AmountMsat, got)
+	got, err := d.stack.Network.Node(devnet.Receiver).Issued(ctx, hash)
+	if err != nil {
+		return o, err
 	}
-	if payment.FeeMsat == 0 || *o.Fee != payment.FeeMsat {
-		return o, fmt.Errorf("a routing fee of %d msat booked, %d paid", *o.Fee, payment.FeeMsat)
+	if payment.AmountMsat != o.msat || got.PaidMsat != o.msat || got.State != "SETTLED" {
+		return o, fmt.Errorf("%d msat booked, %d paid, the receiver has %+v", o.msat, payment.AmountMsat, got)
+	}
+	if payment.FeeMsat == 0 || o.fee != payment.FeeMsat {
+		return o, fmt.Errorf("a routing fee of %d msat booked, %d paid", o.fee, payment.FeeMsat)
 	}
 	left, err := d.postedTo(ctx, a, func(to ledger.Account) bool { return to == ledger.Lightning })
-	if err == nil && left != o.Msat+*o.Fee {
-		err = fmt.Errorf("%d msat booked as having left, %d have", left, o.Msat+*o.Fee)
+	if err == nil && left != o.msat+o.fee {
+		err = fmt.Errorf("%d msat booked as having left, %d have", left, o.msat+o.fee)
 	}
 	return o, err
 }
 
-// postedTo is what was booked of an action to the accounts that wanted names, in msat.
-func (d *Demo) postedTo(ctx context.Context, a action, wanted func(ledger.Account) bool) (msat int64, err error) {
-	id, err := strconv.ParseInt(a.ID, 10, 64)
-	if err != nil {
-		return 0, err
+// completed is the outgoing payment of a PAID action once its fee is booked: with PAID, or, if a part was still under way, a moment
+// later.
+func (d *Demo) completed(ctx context.Context, a action) (db.RelayPayment, error) {
+	for {
+		row, err := d.sent(ctx, a)
+		if err != nil || row.FeeMsat != nil {
+			return row, err
+		}
+		if err := pause(ctx); err != nil {
+			return row, fmt.Errorf("the payment stays in stage %s: %w", row.Stage, err)
+		}
 	}
-	err = d.database(ctx, func(q *db.Queries) error {
+}
+
+// postedTo is what was booked of an action to the accounts that are counted, in msat.
+func (d *Demo) postedTo(ctx context.Context, a action, counts func(to ledger.Account) bool) (msat int64, err error) {
+	err = d.database(ctx, a, func(q *db.Queries, id int64) error {
 		postings, err := q.PostingsOfAction(ctx, &id)
 		for _, p := range postings {
-			if wanted(ledger.Account(p.ToAccount)) {
+			if counts(ledger.Account(p.ToAccount)) {
 				msat += p.Msat
 			}
 		}

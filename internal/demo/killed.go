@@ -89,7 +89,8 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 // claimed returns when the promise to send is committed.
 func (d *Demo) claimed(ctx context.Context, a action) error {
 	for {
-		if o, err := d.sent(ctx, a); err != nil || o.Claims > 0 {
+		row, err := d.sent(ctx, a)
+		if err != nil || row.Attempts > 0 {
 			return err
 		}
 		if err := pause(ctx); err != nil {

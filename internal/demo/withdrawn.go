@@ -77,10 +77,10 @@ func (d *Demo) withdrawAndAwait(ctx context.Context, c client, to string, sats *
 		return fmt.Sprintf("FAILED, %s", back(before-after)), nil
 	}
 	o, err := d.booked(ctx, a)
-	if err == nil && before-after != o.Msat+*o.Fee {
-		err = fmt.Errorf("the balance is less by %d msat; %d were sent, and routing cost %d", before-after, o.Msat, *o.Fee)
+	if err == nil && before-after != o.msat+o.fee {
+		err = fmt.Errorf("the balance is less by %d msat; %d were sent, and routing cost %d", before-after, o.msat, o.fee)
 	}
-	return fmt.Sprintf("%s, %d msat", last.State, o.Msat), err
+	return fmt.Sprintf("%s, %d msat", last.State, o.msat), err
 }
 
 // back says whether everything came back, given what is missing.

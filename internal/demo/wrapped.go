@@ -84,10 +84,10 @@ func (d *Demo) paidDirectly(ctx context.Context, a action) (string, error) {
 		return "", err
 	}
 	ours, err := d.postedTo(ctx, a, func(to ledger.Account) bool { return to != ledger.Lightning && to != ledger.RoutingSats })
-	if err == nil && ours != zapFee-*o.Fee {
-		err = fmt.Errorf("a fee of %d msat is booked, %d are ours", ours, zapFee-*o.Fee)
+	if err == nil && ours != zapFee-o.fee {
+		err = fmt.Errorf("a fee of %d msat is booked, %d are ours", ours, zapFee-o.fee)
 	}
-	return fmt.Sprintf("PAID, %d msat", o.Msat), err
+	return fmt.Sprintf("PAID, %d msat", o.msat), err
 }
 
 func wrappedZap(to func(*Demo) writer) func(context.Context, *Demo) (string, error) {
