@@ -28,7 +28,7 @@ const (
 	CodeInvoiceIssued paidaction.Code = "INVOICE_ISSUED" // no failure
 )
 
-// ErrNoWallet: no wallet of the receiver gives an invoice that can be used.
+// ErrNoWallet says that no wallet of the receiver gives an invoice that can be used.
 var ErrNoWallet = fmt.Errorf("%w: none gives an invoice", paidaction.ErrNoReceiver)
 
 // What may be said of a wallet. The sentences are all that leaves this package: they hold nothing of an answer, an address or a key.

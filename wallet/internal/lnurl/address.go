@@ -12,7 +12,7 @@ import (
 	"github.com/btcsuite/btcd/btcutil/bech32"
 )
 
-// ErrAddress: the text is neither a lightning address nor an LNURL. It does not quote the text: an LNURL may hold a secret.
+// ErrAddress says that a text is neither a lightning address nor an LNURL. It does not quote the text: an LNURL may hold a secret.
 var ErrAddress = errors.New("lnurl: neither a lightning address nor an LNURL")
 
 // maxAddress is the length of the longest text that is looked at, in bytes.

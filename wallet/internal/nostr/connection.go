@@ -17,7 +17,7 @@ type Connection struct {
 	name   string // the wallet's public key in hex
 }
 
-// ErrURI: the text is no Nostr Wallet Connect URI. It says nothing of what the text holds.
+// ErrURI says that a text is no Nostr Wallet Connect URI. It says nothing of what the text holds.
 var ErrURI = errors.New("nostr: that is no Nostr Wallet Connect URI")
 
 const maxRelays = 5
