@@ -19,7 +19,7 @@ type Relay interface {
 	Proceed(ctx context.Context, action int64) (Outcome, error)
 }
 
-// ErrNoReceiver: no wallet of the receiver gives an invoice that can be wrapped. Another method may do.
+// ErrNoReceiver says that no wallet of the receiver gives an invoice that can be wrapped. Another method may do.
 var ErrNoReceiver = errors.New("no wallet of the receiver can be paid")
 
 // WrapRequest asks for an invoice of a receiver.

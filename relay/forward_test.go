@@ -355,12 +355,10 @@ func TestAReceiverWhoLetsPaymentsHangIsBounded(t *testing.T) {
 	b := setup(t)
 	b.wallet.Ask.Act = simnode.Holds
 	b.Run(b.Relay)
-	var hung []*paidaction.PaidAction
 	for range 10 {
 		pa := b.zap()
 		b.pay(pa)
 		b.AwaitStage(pa.ID, "in_work")
-		hung = append(hung, pa)
 	}
 	pa := b.zap()
 	if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {

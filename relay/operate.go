@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// ErrNotRequeued: the payment did not fail, or its payer has the money back: sending it now would pay the receiver with ours. Start a
+// ErrNotRequeued says that the payment did not fail, or its payer has the money back: sending it now would pay the receiver with ours. Start a
 // new action instead (spec 05.16j).
 var ErrNotRequeued = errors.New("the payment did not fail, or what it was to be paid with is on its way back: start a new action")
 

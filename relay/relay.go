@@ -56,7 +56,7 @@ type Leases interface {
 	Lease(ctx context.Context, node string) (Lease, error)
 }
 
-// ErrNoNode: no place at the node can be had now.
+// ErrNoNode says that no place at the node can be had now.
 var ErrNoNode = errors.New("the node takes no payment now")
 
 // Wallets are the receivers' wallets.
