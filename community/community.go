@@ -19,8 +19,8 @@ type Settings struct {
 	SybilPct        int             // of a zap that does not go to the author
 	RewardsPct      int             // of a fee that goes to the rewards pool, the rest to the founder
 	MaxZap          paidaction.Msat
-	ReceivedPct     int             // of what is paid to a lightning address that its owner gets
-	ReceiveFeePct   int             // of it that goes to the rewards pool; what is left is for routing, or the rewards
+	ReceivedPct     int // of what is paid to a lightning address that its owner gets
+	ReceiveFeePct   int // of it that goes to the rewards pool; what is left is for routing, or the rewards
 }
 
 // DefaultSettings are those of the specification.

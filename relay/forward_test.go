@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -244,6 +245,34 @@ func TestAWrappedInvoiceThatIsNotPaidFails(t *testing.T) {
 	}
 	b.WantState(pa.ID, paidaction.Failed)
 	b.wantReceived(pa, 0)
+	b.wantSound()
+}
+
+// Spec 05.16i: payer and receiver are customers of one custodian, who pays the receiver by the hash and leaves us out. Our invoice
+// is never paid, and that is what the payer is told; nothing leaves, and nothing is booked.
+func TestACustodianWhoPaysByTheHashLeavesUsOut(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	custodian := b.Network.AddNode("custodian")
+	err := custodian.Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: b.wallet.Last().Bolt11, FeeLimit: 10_000, Timeout: 30 * time.Second},
+		func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantReceived(pa, 70_000)
+	b.Run(b.Relay)
+	b.Clock.Advance(11 * time.Minute)
+	b.Node.Tick()
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	failed := b.WantState(pa.ID, paidaction.Failed)
+	if failed.Failure.Code != paidaction.CodeExpired || !strings.Contains(failed.Failure.Message, "not paid in time") {
+		t.Errorf("%v", failed.Failure)
+	}
+	if n := b.Count(`SELECT (SELECT count(*) FROM relay_payment) + (SELECT count(*) FROM posting WHERE action_id = $1)`, pa.ID); n != 0 {
+		t.Errorf("%d payments and postings for what was not paid to us", n)
+	}
+	b.wantReceived(pa, 70_000)
 	b.wantSound()
 }
 
