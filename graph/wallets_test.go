@@ -1,20 +1,20 @@
 package graph_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// lnbits is a server that speaks LNbits' protocol; its invoices are readable to the test's node alone.
+// lnbits is a server that speaks LNbits' protocol, in front of a simulated node.
 type lnbits struct {
 	*httptest.Server
 	broken atomic.Bool
@@ -24,26 +24,25 @@ const lnbitsKey = "0123456789abcdef-a-secret"
 
 func newLNbits(t testing.TB) *lnbits {
 	t.Helper()
-	s := &lnbits{}
+	s, node := &lnbits{}, simnode.New("stranger", time.Now)
+	var issued atomic.Int64
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Amount int64 }
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || r.Header.Get("X-Api-Key") != lnbitsKey || s.broken.Load() {
 			http.Error(w, "no: "+r.Header.Get("X-Api-Key"), http.StatusUnauthorized)
 			return
 		}
+		preimage := paidaction.Preimage{1, byte(issued.Add(1))}
+		bolt11, err := node.OpenInvoice(r.Context(), paidaction.InvoiceRequest{Preimage: preimage, Hash: preimage.Hash(),
+			Amount: paidaction.Msat(in.Amount * 1000), Expiry: time.Hour, CLTVDelta: 80})
+		if err != nil {
+			t.Error(err)
+		}
 		w.WriteHeader(http.StatusCreated)
-		_, _ = fmt.Fprintf(w, `{"bolt11":"lntest1%020d"}`, in.Amount*1000)
+		_ = json.NewEncoder(w).Encode(map[string]string{"bolt11": bolt11})
 	}))
 	t.Cleanup(s.Close)
 	return s
-}
-
-// decodeTest reads what such a server writes.
-func decodeTest(_ context.Context, bolt11 string) (read paidaction.Bolt11, err error) {
-	if _, err := fmt.Sscanf(bolt11, "lntest1%d", &read.Amount); err != nil {
-		return read, errors.New("invoice not for current active network")
-	}
-	return read, nil
 }
 
 const walletSave = `mutation($id: ID, $url: String!, $label: String!) {

@@ -45,7 +45,7 @@ func serve(t testing.TB, change ...func(*graph.Config)) *api {
 	a.Engine.Hooks.Changed = a.Feed.changed
 	a.Engine.Log = slog.New(slog.NewTextHandler(a.Log, nil))
 	wallets, err := wallet.New(wallet.Config{Pool: a.Pool, Secret: make([]byte, 32), Outside: outside.New(outside.Config{AllowPrivate: true}),
-		Decode: decodeTest, Now: a.Clock.Now, Log: slog.New(slog.NewTextHandler(a.Log, nil))})
+		Decode: a.Node.DecodeInvoice, Now: a.Clock.Now, Log: slog.New(slog.NewTextHandler(a.Log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
