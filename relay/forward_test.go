@@ -248,6 +248,19 @@ func TestAWrappedInvoiceThatIsNotPaidFails(t *testing.T) {
 	b.wantSound()
 }
 
+// The owner of a wallet reads which rule its invoice breaks, and no figure of what the payer pays beside (spec 05.16).
+func TestAWalletsOwnerIsToldTheRule(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Amount = 1 // more than was asked for
+	if pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, ""); pa.Method == paidaction.P2P {
+		t.Error("an invoice for more than the share was wrapped")
+	}
+	said, ok := paidaction.AsRefusal(b.wallet.Said[0])
+	if !ok || said.Code != "ABOVE_REQUEST" || strings.ContainsAny(said.Message, "0123456789") {
+		t.Errorf("%v", b.wallet.Said[0])
+	}
+}
+
 // Spec 05.16i: payer and receiver are customers of one custodian, who pays the receiver by the hash and leaves us out. Our invoice
 // is never paid, and that is what the payer is told; nothing leaves, and nothing is booked.
 func TestACustodianWhoPaysByTheHashLeavesUsOut(t *testing.T) {

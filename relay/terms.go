@@ -43,9 +43,19 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 		var err error
 		f, err = r.wrapped(ctx, q, bolt11, chain)
 		f.Receiver, f.Wallet = q.Receiver, wallet
-		return r.counted(err)
+		return forOwner(r.counted(err))
 	})
 	return f, err
+}
+
+// forOwner says it so that a wallet's owner may read which rule its invoice breaks. There are no figures in it: what a payer pays
+// beyond the receiver's share is not the receiver's to know (spec 05.16).
+func forOwner(err error) error {
+	var v *wrap.Violation
+	if !errors.As(err, &v) {
+		return err
+	}
+	return paidaction.Errorf(paidaction.Code(v.Code), "The invoice cannot be used: %s.", v.Why).Because(err)
 }
 
 // counted counts what was refused by a rule.

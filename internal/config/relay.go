@@ -12,6 +12,7 @@ type Relay struct {
 	MaxAttempts   int           `help:"Claims of one payment at most." default:"3"`
 	SendWindow    time.Duration `help:"How long after its claim a payment may be sent." default:"10s"`
 	SendTimeout   time.Duration `help:"How long a node looks for a way for a withdrawal; whole seconds." default:"30s"`
+	AskTimeout    time.Duration `help:"How long a node may take to say how a payment stands." default:"10s"`
 	Audit         time.Duration `help:"Time between two comparisons of what is in work with the nodes." default:"5s"`
 	MinFee        int64         `help:"Least fee limit of a withdrawal, in msat." default:"0"`
 	WithdrawLimit int64         `help:"Largest withdrawal, in msat." default:"1000000000"`
@@ -23,7 +24,7 @@ type Relay struct {
 
 // Settings are the relay's.
 func (r Relay) Settings() relay.Settings {
-	return relay.Settings{MaxAttempts: r.MaxAttempts, SendWindow: r.SendWindow, SendTimeout: r.SendTimeout, Audit: r.Audit,
+	return relay.Settings{MaxAttempts: r.MaxAttempts, SendWindow: r.SendWindow, SendTimeout: r.SendTimeout, AskTimeout: r.AskTimeout, Audit: r.Audit,
 		MinFee: paidaction.Msat(r.MinFee), WithdrawLimit: paidaction.Msat(r.WithdrawLimit)}
 }
 
@@ -32,6 +33,7 @@ func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.MaxAttempts < 1, "No payment could leave: set HOLDFAST_RELAY_MAX_ATTEMPTS to 1 or more.")
 	refuse(r.SendWindow < time.Second, "No node could be asked in time: set HOLDFAST_RELAY_SEND_WINDOW to 1s or more.")
 	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0, "HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds above zero.")
+	refuse(r.AskTimeout <= 0, "No node could answer: set HOLDFAST_RELAY_ASK_TIMEOUT above zero.")
 	refuse(r.Audit <= 0, "Nodes would be asked without a pause: set HOLDFAST_RELAY_AUDIT above zero.")
 	refuse(r.MinFee < 0 || r.WithdrawLimit < 1000, "A fee limit cannot be negative, and a withdrawal is a sat at least: look at HOLDFAST_RELAY_MIN_FEE and HOLDFAST_RELAY_WITHDRAW_LIMIT.")
 	refuse(r.MaxForwards < 1 || r.MaxForwarded < 1000 || r.MaxPending < 1,
