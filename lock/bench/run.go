@@ -45,6 +45,14 @@ type turn struct {
 	other         bool // the turn before was another worker's
 }
 
+// hold takes d exactly. Go's timers count in whole milliseconds while nothing else happens, so that they may be late by one, here a
+// fifth of the hold; a thread that sleeps instead for the whole of it would keep Go's scheduler busy.
+func hold(d time.Duration) {
+	end := time.Now().Add(d)
+	time.Sleep(d - 1100*time.Microsecond)
+	nap(time.Until(end))
+}
+
 // run measures for the duration.
 func run(ctx context.Context, c contender, l load, duration time.Duration) (outcome, error) {
 	// Waits that are under way at the end run to their end, so that nobody is cut off half-way; only what began before counts.
@@ -77,8 +85,7 @@ func run(ctx context.Context, c contender, l load, duration time.Duration) (outc
 					t.handoff = got.Sub(r)
 				}
 				if l.hold > 0 {
-					hold := time.NewTimer(l.hold)
-					<-hold.C
+					hold(l.hold)
 				}
 				released[k] = time.Now()
 				if err := release(); err != nil {
