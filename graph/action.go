@@ -50,11 +50,12 @@ type action[T any] interface {
 }
 
 // pay asks the engine for an action. Its arguments are those of the field that is being resolved, by their names in the
-// schema; two of them are about the paying. Nothing that takes time may come before Engine.Pay, which takes the request's place
+// schema; three of them are about the paying and the payer. Nothing that takes time may come before Engine.Pay, which takes the request's place
 // among the payer's: only who asks is looked up before, outside of the resolvers.
 func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T, error) {
 	args := maps.Clone(graphql.GetFieldContext(ctx).Args)
-	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, nil)}
+	secret, _ := args["secret"].(*string) // never among the arguments that are stored
+	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret)}
 	if key, _ := args["idempotencyKey"].(*string); key != nil {
 		if request.Key = *key; *key == "" {
 			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "An idempotency key cannot be empty. Leave it out, or send one.")
@@ -63,6 +64,7 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 	if method, _ := args["paymentMethod"].(*paidaction.Method); method != nil {
 		request.Method = *method
 	}
+	delete(args, "secret")
 	delete(args, "idempotencyKey")
 	delete(args, "paymentMethod")
 	pa, err := r.Engine.Pay(ctx, request)

@@ -88,6 +88,7 @@ type Tx struct {
 	Payout   *Payout   // what leaves (method Outgoing)
 
 	source    ledger.Account
+	proof     proof
 	transfers []ledger.Transfer
 	given     Msat
 }

@@ -52,7 +52,8 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if r.Caller.User == nil && !def.Spec().Anonable {
 		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
 	}
-	a := &attempt{def: def, payer: r.Caller.User, client: e.clientHash(r.Caller.Client), number: 1, turn: turn}
+	a := &attempt{def: def, payer: r.Caller.User, client: e.clientHash(r.Caller.Client), number: 1, turn: turn,
+		proof: e.proofBy(r.Caller)}
 	var err error
 	if a.args, err = normalize(def, r.Args); err != nil {
 		return nil, err
@@ -134,6 +135,7 @@ type attempt struct {
 	previous int64  // the failed attempt, 0 in the first
 	genesis  *int64 // the first attempt, nil in itself
 	turn     Turn
+	proof    proof
 }
 
 // walk tries the methods in order until one works.
@@ -232,7 +234,8 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (id in
 	var begun time.Time
 	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
 		id, begun = 0, e.now()
-		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: begun, Payout: p.payout, source: source(m, a.payer)}
+		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: begun, Payout: p.payout, source: source(m, a.payer),
+			proof: a.proof}
 		var previous db.PaidAction
 		if a.previous != 0 {
 			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
@@ -287,7 +290,7 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 	row := db.InsertActionParams{
 		Kind: a.def.Spec().Kind, Flow: string(first.Flow), Method: string(tx.Method), State: string(first.To),
 		Attempt: a.number, PayerID: a.payer, CostMsat: int64(tx.Cost), At: tx.Now, GenesisID: a.genesis,
-		Args: a.args, IdempotencyKey: a.key, ArgsHash: a.argsHash, Fact: string(first.When),
+		Args: a.args, IdempotencyKey: a.key, ArgsHash: a.argsHash, Fact: string(first.When), ProvedID: tx.proof.proved,
 	}
 	if !first.To.Terminal() {
 		row.Deadline = new(tx.Now.Add(e.Settings.InvoiceExpiry))

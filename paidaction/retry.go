@@ -26,7 +26,7 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, er
 		return nil, Errorf(CodeNotRetryable, "This kind of action no longer exists.")
 	}
 	genesis := pa.Genesis
-	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: e.clientHash(c.Client), number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn}
+	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: e.clientHash(c.Client), number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
 	again, err := e.walk(ctx, a, "")
 	return again, told(err)
 }
@@ -51,7 +51,7 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 		return fmt.Errorf("read the invoice of action %d: %w", id, err)
 	}
 	a := &attempt{def: e.actions[pa.Kind], args: pa.Args, payer: pa.Payer, client: inv.ClientHash, number: int16(pa.Attempt) + 1,
-		previous: id, genesis: &pa.Genesis, turn: unordered{}}
+		previous: id, genesis: &pa.Genesis, turn: unordered{}, proof: proof{proved: pa.proved}}
 	_, err = e.walk(ctx, a, "")
 	if refusal, ok := AsRefusal(err); ok {
 		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)

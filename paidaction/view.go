@@ -34,6 +34,7 @@ type PaidAction struct {
 	Secret    string // of the anonymous payer; empty for known ones
 
 	settlePermitted *time.Time
+	proved          *int64 // the anonymous action whose secret the payer had shown
 }
 
 // Invoice is what the payer pays.
@@ -89,7 +90,7 @@ func view(row db.GetActionRow) *PaidAction {
 	pa := &PaidAction{
 		ID: a.ID, Kind: a.Kind, Flow: Flow(a.Flow), Method: Method(a.Method), State: State(a.State), Payer: a.PayerID,
 		Cost: Msat(a.CostMsat), Args: a.Args, Result: a.Result, Deadline: a.Deadline, Attempt: int(a.Attempt), Genesis: a.ID,
-		Successor: a.SuccessorID, CreatedAt: a.CreatedAt, ChangedAt: a.ChangedAt, settlePermitted: a.SettlePermittedAt,
+		Successor: a.SuccessorID, CreatedAt: a.CreatedAt, ChangedAt: a.ChangedAt, settlePermitted: a.SettlePermittedAt, proved: a.ProvedID,
 	}
 	if a.GenesisID != nil {
 		pa.Genesis = *a.GenesisID

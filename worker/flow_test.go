@@ -313,6 +313,32 @@ func TestFoldsAreDrained(t *testing.T) {
 	}
 }
 
+// A chore that fails is reported, and called again at its next turn.
+func TestChoresAreDoneAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	turns := make(chan int)
+	w := newWorld(t, func(w *world, _ *paidaction.Config) {
+		n := 0
+		w.config.Chores = []Chore{{"test", time.Millisecond, func(ctx context.Context) error {
+			if _, limited := ctx.Deadline(); !limited {
+				t.Error("a chore may run for ever")
+			}
+			n++
+			select {
+			case turns <- n:
+			case <-ctx.Done():
+			}
+			return errors.New("no")
+		}}}
+	})
+	w.started()
+	for want := 1; want <= 3; want++ {
+		if got := <-turns; got != want {
+			t.Fatalf("turn %d, want %d", got, want)
+		}
+	}
+}
+
 func TestBalancesAreFolded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world, _ *paidaction.Config) {

@@ -22,6 +22,13 @@ func (w *Worker) Sweep(ctx context.Context) {
 	w.failed(ctx, "sweep of open actions", err)
 }
 
+// Turn gives a chore its turn, once.
+func (w *Worker) Turn(ctx context.Context, c Chore) {
+	ctx, cancel := context.WithTimeout(ctx, choreTimeout)
+	defer cancel()
+	w.failed(ctx, c.Name, c.Do(ctx))
+}
+
 // foldRounds bounds the rounds of one fold: under steady load there is always something new, and the next turn is a second
 // away.
 const foldRounds = 50

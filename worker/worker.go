@@ -29,6 +29,8 @@ const (
 	stopTimeout = 5 * time.Second
 	// stopLimit is when a job that does not heed its context is left behind.
 	stopLimit = 10 * time.Second
+	// choreTimeout is how long one turn of a chore may take; what is left is done at the next.
+	choreTimeout = time.Minute
 )
 
 // Settings bound the work. The zero value of each field stands for its default.
@@ -67,12 +69,21 @@ type Fold struct {
 	Fold func(ctx context.Context, q *db.Queries) (rows int, err error)
 }
 
+// Chore is work that comes by the clock: what is due each day or hour, and what has grown old. Every worker calls it, so Do finds in
+// the database what is left to be done, and does nothing twice.
+type Chore struct {
+	Name  string
+	Every time.Duration
+	Do    func(ctx context.Context) error
+}
+
 // Config is what a Worker or a Listener is made of. Pool, Engine and Jobs are needed, the rest has defaults.
 type Config struct {
 	Pool     *pgxpool.Pool
 	Engine   *paidaction.Engine
 	Jobs     paidaction.Jobs // the engine's own
 	Folds    []Fold
+	Chores   []Chore
 	Clock    Clock        // default RealClock
 	Log      *slog.Logger // default slog.Default()
 	Metrics  *Metrics     // default: unregistered ones
@@ -142,6 +153,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	loop(w.Settings.SweepEvery, w.Sweep)
 	for _, f := range w.Folds {
 		loop(w.Settings.FoldEvery, func(ctx context.Context) { w.Fold(ctx, f) })
+	}
+	for _, c := range w.Chores {
+		loop(c.Every, func(ctx context.Context) { w.Turn(ctx, c) })
 	}
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err

@@ -117,7 +117,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 			return nil, err
 		}
 	}
-	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Log: e.log, Metrics: metrics}
+	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Log: e.log, Metrics: metrics}
 	if e.config.Has("worker") {
 		if s.worker, err = worker.New(parts); err != nil {
 			return nil, err

@@ -2,9 +2,9 @@
 -- No row comes back where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (
     INSERT INTO paid_action (kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
-        genesis_id, args, idempotency_key, args_hash)
+        genesis_id, args, idempotency_key, args_hash, proved_id)
     VALUES (@kind, @flow, @method, @state, @attempt, sqlc.narg(payer_id), @cost_msat, @at, @at, sqlc.narg(deadline),
-        sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash))
+        sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash), sqlc.narg(proved_id))
     ON CONFLICT DO NOTHING
     RETURNING id, state
 ), history AS (
@@ -132,3 +132,6 @@ WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at ORDER BY d
 
 -- name: ActionsOfPayer :many
 SELECT id FROM paid_action WHERE payer_id = @payer_id AND id < @before ORDER BY id DESC LIMIT @page;
+
+-- name: OriginOf :one
+SELECT payer_id, coalesce(genesis_id, id)::bigint AS genesis FROM paid_action WHERE id = $1;

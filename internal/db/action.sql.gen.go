@@ -171,7 +171,7 @@ func (q *Queries) CountPendingOfPayer(ctx context.Context, payerID *int64) (int6
 }
 
 const getAction = `-- name: GetAction :one
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = $1
@@ -216,6 +216,7 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 		&i.PaidAction.ArgsHash,
 		&i.PaidAction.FailureCode,
 		&i.PaidAction.FailureMessage,
+		&i.PaidAction.ProvedID,
 		&i.Node,
 		&i.PaymentHash,
 		&i.Preimage,
@@ -304,13 +305,13 @@ func (q *Queries) History(ctx context.Context, actionID int64) ([]ActionHistory,
 const insertAction = `-- name: InsertAction :one
 WITH begun AS (
     INSERT INTO paid_action (kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
-        genesis_id, args, idempotency_key, args_hash)
+        genesis_id, args, idempotency_key, args_hash, proved_id)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9,
-        $10, $11, $12, $13)
+        $10, $11, $12, $13, $14)
     ON CONFLICT DO NOTHING
     RETURNING id, state
 ), history AS (
-    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $14, $8 FROM begun
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $15, $8 FROM begun
 )
 SELECT id FROM begun
 `
@@ -329,6 +330,7 @@ type InsertActionParams struct {
 	Args           json.RawMessage
 	IdempotencyKey *string
 	ArgsHash       []byte
+	ProvedID       *int64
 	Fact           string
 }
 
@@ -348,6 +350,7 @@ func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) (int
 		arg.Args,
 		arg.IdempotencyKey,
 		arg.ArgsHash,
+		arg.ProvedID,
 		arg.Fact,
 	)
 	var id int64
@@ -528,7 +531,7 @@ func (q *Queries) ListStuck(ctx context.Context, arg ListStuckParams) ([]ListStu
 }
 
 const lockAction = `-- name: LockAction :one
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message FROM paid_action WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id FROM paid_action WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) {
@@ -556,6 +559,7 @@ func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) 
 		&i.ArgsHash,
 		&i.FailureCode,
 		&i.FailureMessage,
+		&i.ProvedID,
 	)
 	return i, err
 }
@@ -714,6 +718,22 @@ func (q *Queries) OpenHoldInvoices(ctx context.Context, node string) ([]OpenHold
 		return nil, err
 	}
 	return items, nil
+}
+
+const originOf = `-- name: OriginOf :one
+SELECT payer_id, coalesce(genesis_id, id)::bigint AS genesis FROM paid_action WHERE id = $1
+`
+
+type OriginOfRow struct {
+	PayerID *int64
+	Genesis int64
+}
+
+func (q *Queries) OriginOf(ctx context.Context, id int64) (OriginOfRow, error) {
+	row := q.db.QueryRow(ctx, originOf, id)
+	var i OriginOfRow
+	err := row.Scan(&i.PayerID, &i.Genesis)
+	return i, err
 }
 
 const overdueActions = `-- name: OverdueActions :many

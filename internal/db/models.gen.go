@@ -491,6 +491,7 @@ type PaidAction struct {
 	ArgsHash          []byte
 	FailureCode       *string
 	FailureMessage    *string
+	ProvedID          *int64
 }
 
 type Posting struct {

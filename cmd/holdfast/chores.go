@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
+)
+
+// chores are what the application does by the clock, whoever pays or not.
+func (s *service) chores() []worker.Chore {
+	return []worker.Chore{}
+}
+
+// inTx is a chore of one transaction; now is the moment it began.
+func (s *service) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), time.Now().UTC()) })
+	}
+}

@@ -1,0 +1,1 @@
+ALTER TABLE paid_action DROP COLUMN proved_id;
