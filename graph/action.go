@@ -16,7 +16,8 @@ import (
 // resolver answers. The resolvers of paying mutations are generated (pays.gotpl) and end in pay.
 type resolver struct {
 	Config
-	kinds map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
+	kinds  map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
+	meters meters
 }
 
 // What gqlgen asks for: who resolves the fields of which type.
@@ -53,6 +54,9 @@ type action[T any] interface {
 // schema; three of them are about the paying and the payer. Nothing that takes time may come before Engine.Pay, which takes the request's place
 // among the payer's: only who asks is looked up before, outside of the resolvers.
 func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T, error) {
+	if err := r.meters.paying(sessionOf(ctx), r.Now()); err != nil {
+		return nil, err
+	}
 	args := maps.Clone(graphql.GetFieldContext(ctx).Args)
 	secret, _ := args["secret"].(*string) // never among the arguments that are stored
 	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret)}
@@ -141,6 +145,9 @@ func base(pa *paidaction.PaidAction) schema.BasePaidAction {
 }
 
 func (m mutations) RetryPaidAction(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {
+	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
+		return nil, err
+	}
 	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id))
 }
 

@@ -46,6 +46,7 @@ type Config struct {
 	RecheckKeys    time.Duration  // how long a connection lives on a key that was revoked; default 15 seconds
 	Keepalive      time.Duration  // how often an idle connection is pinged; default 20 seconds
 	Limits         Limits
+	Rates          Rates // the zero value bounds nothing
 
 	Now    func() time.Time // default time.Now
 	Random io.Reader        // default crypto/rand; keys come from it
@@ -71,6 +72,9 @@ func (c *Config) defaults() error {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if err := c.Rates.check(); err != nil {
+		return err
+	}
 	return c.Limits.defaults()
 }
 
@@ -80,7 +84,7 @@ func NewHandler(c Config) (http.Handler, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	d := &door{resolver: &resolver{Config: c, kinds: kinds()}}
+	d := &door{resolver: &resolver{Config: c, kinds: kinds(), meters: newMeters(c.Rates)}}
 	d.executor = d.newExecutor()
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", d)
@@ -142,12 +146,14 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, err)
 		return
 	}
-	s, err := d.authenticate(r.Context(), r.Header.Get("Authorization"))
+	s, err := d.authenticate(r.Context(), r.Header.Get("Authorization"), clientAddress(r, d.TrustedProxies))
+	if err == nil {
+		err = d.meters.asking(s, d.Now())
+	}
 	if err != nil {
 		d.refuse(w, r, err)
 		return
 	}
-	s.client = clientAddress(r, d.TrustedProxies)
 	if websocket {
 		s.slots = make(chan struct{}, d.Limits.Operations)
 	}

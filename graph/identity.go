@@ -57,18 +57,22 @@ func errKey() error {
 }
 
 // authenticate finds out whose key an Authorization header carries. No header at all is the anonymous; a key that is not
-// known is refused, never taken for no key.
-func (r *resolver) authenticate(ctx context.Context, header string) (*session, error) {
+// known is refused, never taken for no key. An address that sends too many of those is asked to wait, before the database is.
+func (r *resolver) authenticate(ctx context.Context, header, client string) (*session, error) {
 	if header == "" {
-		return &session{}, nil
+		return &session{client: client}, nil
+	}
+	if err := r.meters.wrong.spent(client, r.Now()); err != nil {
+		return nil, err
 	}
 	scheme, key, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return nil, errKey()
 	}
-	s := &session{hash: HashKey(strings.TrimSpace(key)), checked: r.Now()}
+	s := &session{client: client, hash: HashKey(strings.TrimSpace(key)), checked: r.Now()}
 	user, err := db.New(r.Pool).UserByKey(ctx, s.hash)
 	if errors.Is(err, pgx.ErrNoRows) {
+		_ = r.meters.wrong.take(client, r.Now()) // counted; whether the next one is looked up is asked above
 		return nil, errKey()
 	}
 	if err != nil {
@@ -105,13 +109,13 @@ func (d *door) initWebsocket(ctx context.Context, payload transport.InitPayload)
 		return ctx, nil, nil
 	}
 	opened := sessionOf(ctx)
-	s, err := d.authenticate(ctx, header)
+	s, err := d.authenticate(ctx, header, opened.client)
 	if err != nil {
 		const unauthorized = 4401 // as the protocol has it
 		return transport.WithWebsocketCloseCode(transport.AppendCloseReason(ctx, "unauthenticated"), unauthorized), nil,
 			errors.New(d.present(ctx, err).Message)
 	}
-	s.client, s.slots = opened.client, opened.slots
+	s.slots = opened.slots
 	return withSession(ctx, s), nil, nil
 }
 

@@ -71,7 +71,7 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	return c
 }
 
-// aroundOperation bounds how many operations a connection has under way, how long they take, and for how long after its
+// aroundOperation bounds how many operations a connection has and begins, how long they take, and for how long after its
 // revocation a key opens a connection.
 func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	s := sessionOf(ctx)
@@ -82,6 +82,10 @@ func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHa
 		return refuse(err)
 	}
 	if s.slots != nil {
+		// A request of its own was counted at the door.
+		if err := r.meters.asking(s, r.Now()); err != nil {
+			return refuse(err)
+		}
 		select {
 		case s.slots <- struct{}{}:
 			context.AfterFunc(ctx, func() { <-s.slots })

@@ -39,6 +39,7 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		status = h.status
 	}
 	w.Header().Set("Content-Type", "application/json")
+	retryAfter(w.Header(), err)
 	if status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
 	}

@@ -22,6 +22,9 @@ func owner(ctx context.Context) (int64, error) {
 
 func (m mutations) WalletSave(ctx context.Context, id *int64, label string, settings schema.WalletSettings) (*wallet.Wallet, error) {
 	user, err := owner(ctx)
+	if err == nil {
+		err = m.meters.paying(sessionOf(ctx), m.Now()) // it is tested, and so calls a stranger's server
+	}
 	if err != nil {
 		return nil, err
 	}

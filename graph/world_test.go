@@ -158,6 +158,7 @@ type vars = map[string]any
 
 type answer struct {
 	Status int
+	Header http.Header `json:"-"`
 	Data   map[string]any
 	Errors []answerError
 	Raw    string
@@ -231,7 +232,7 @@ func (a *api) Send(req *http.Request) answer {
 	if err != nil {
 		a.Fatal(err)
 	}
-	r := answer{Status: resp.StatusCode, Raw: string(raw)}
+	r := answer{Status: resp.StatusCode, Header: resp.Header, Raw: string(raw)}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		if err := json.Unmarshal(raw, &r); err != nil {
 			a.Fatalf("%s: %v", raw, err)

@@ -40,6 +40,7 @@ type Config struct {
 
 	Prices Prices `embed:""`
 	Lock   Lock   `embed:"" prefix:"lock-"`
+	Rate   Rate   `embed:"" prefix:"rate-"`
 
 	Sending Sending `embed:"" prefix:"node-"`
 	Relay   Relay   `embed:"" prefix:"relay-"`
@@ -89,6 +90,7 @@ func (c *Config) Check() error {
 	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
 	c.Lock.check(refuse)
+	c.Rate.check(refuse)
 	c.Sending.check(refuse)
 	c.Relay.check(refuse)
 	return errors.Join(problems...)

@@ -140,6 +140,8 @@ func (s *Stack) Environment() []string {
 		"HOLDFAST_NETWORK=simnet",
 		"HOLDFAST_SECRET="+s.secret,
 		"HOLDFAST_DEVELOPMENT=1",
+		// Whoever tries how fast it is asks from one address, with one key.
+		"HOLDFAST_RATE_KEY=0", "HOLDFAST_RATE_KEY_PAYING=0", "HOLDFAST_RATE_ADDRESS=0", "HOLDFAST_RATE_ADDRESS_PAYING=0",
 	)
 	return append(ours, s.options.Environment...)
 }

@@ -1,0 +1,106 @@
+package graph_test
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
+)
+
+const rateLimited = "RATE_LIMITED"
+
+// from has an anonymous request come from an address, as a trusted proxy says.
+func (a *api) from(address, query string) answer {
+	a.Helper()
+	return a.Post("", `{"query":"`+query+`"}`, "X-Forwarded-For", address)
+}
+
+func limited(t testing.TB, rates graph.Rates) *api {
+	t.Helper()
+	return serve(t, func(c *graph.Config) {
+		c.Rates, c.TrustedProxies = rates, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+}
+
+// One key, or one address without a key, gets so much; others are not held up by it; and time gives it back.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := limited(t, graph.Rates{Key: 0.5, Address: 0.2, WrongKeys: 0.1})
+	busy, other := a.Person("busy", 0, 0), a.Person("other", 0, 0)
+	ask := func(as person) answer { return a.Do(as, `{ me { user { name } } }`, nil) }
+	for range 5 {
+		if r := ask(busy); r.Status != http.StatusOK {
+			t.Fatalf("refused too early: %s", r.Raw)
+		}
+	}
+	r := ask(busy)
+	if r.Status != http.StatusTooManyRequests || r.code() != rateLimited || r.Header.Get("Retry-After") != "2" {
+		t.Errorf("%d, Retry-After %q: %s", r.Status, r.Header.Get("Retry-After"), r.Raw)
+	}
+	if r := ask(other); r.Status != http.StatusOK {
+		t.Errorf("somebody else's key is refused: %s", r.Raw)
+	}
+	a.Clock.Advance(2 * time.Second)
+	if r := ask(busy); r.Status != http.StatusOK {
+		t.Errorf("refused for ever: %s", r.Raw)
+	}
+	for range 2 {
+		if r := a.from("203.0.113.7", "{ __typename }"); r.Status != http.StatusOK {
+			t.Fatalf("refused too early: %s", r.Raw)
+		}
+	}
+	if r := a.from("203.0.113.7", "{ __typename }"); r.Status != http.StatusTooManyRequests {
+		t.Errorf("an address without a key is not bounded: %s", r.Raw)
+	}
+	if r := a.from("203.0.113.8", "{ __typename }"); r.Status != http.StatusOK {
+		t.Errorf("another address is refused: %s", r.Raw)
+	}
+	// Keys that are not known: one is looked up, the second is not.
+	wrong := person{Key: "hf_guess"}
+	if r := ask(wrong); r.Status != http.StatusUnauthorized {
+		t.Errorf("%d: %s", r.Status, r.Raw)
+	}
+	if r := ask(wrong); r.Status != http.StatusTooManyRequests {
+		t.Errorf("guessing goes on: %d: %s", r.Status, r.Raw)
+	}
+}
+
+// Paying is bounded more strictly than asking, and what is refused costs nothing.
+func TestPayingIsBoundedMoreStrictly(t *testing.T) {
+	t.Parallel()
+	a := limited(t, graph.Rates{Key: 100, KeyPaying: 0.2, Address: 100, AddressPaying: 0.1})
+	payer := a.Person("payer", 100_000, 0)
+	donate := func(as person) answer { return a.Do(as, `mutation { donate(sats: 1) { id state secret } }`, nil) }
+	for range 2 {
+		if r := donate(payer); len(r.Errors) > 0 {
+			t.Fatalf("refused too early: %s", r.Raw)
+		}
+	}
+	if r := donate(payer); r.code() != rateLimited {
+		t.Errorf("paying is not bounded: %s", r.Raw)
+	}
+	if r := a.Do(payer, `mutation { retryPaidAction(id: 1) { id } }`, nil); r.code() != rateLimited {
+		t.Errorf("trying again is not bounded: %s", r.Raw)
+	}
+	if r := a.Do(payer, `mutation { walletSave(settings: {lightningAddress: "a@example.org"}) { id } }`, nil); r.code() != rateLimited {
+		t.Errorf("testing wallets is not bounded: %s", r.Raw)
+	}
+	if r := a.Want(payer, `{ me { creditsMsat } }`, nil); r.text("me", "creditsMsat") != "99998000" {
+		t.Errorf("%s", r.Raw)
+	}
+	if r := donate(person{}); len(r.Errors) > 0 {
+		t.Fatalf("refused too early: %s", r.Raw)
+	}
+	if r := donate(person{}); r.code() != rateLimited {
+		t.Errorf("paying without a key is not bounded: %s", r.Raw)
+	}
+	if n := a.Count(`SELECT count(*) FROM paid_action`); n != 3 {
+		t.Errorf("%d actions, want 3", n)
+	}
+	a.Clock.Advance(10 * time.Second)
+	if r := donate(payer); len(r.Errors) > 0 {
+		t.Errorf("refused for ever: %s", r.Raw)
+	}
+}
