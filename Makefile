@@ -9,7 +9,7 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-.PHONY: run demo build clean test test-fast bench lint generate check-generated
+.PHONY: run demo build clean test test-fast bench fuzz lint generate check-generated
 
 ## run: PostgreSQL, a Lightning network of four LND and the service, until Ctrl-C
 run: build
@@ -53,6 +53,15 @@ test-fast:
 ## bench: the lock's strategies beside other locks, medians of three rounds in one run; last a line of JSON
 bench:
 	@go run ./lock/bench
+
+## fuzz: every parser of foreign input on inputs that nobody thought of, for FUZZTIME each (1m); what breaks one is kept in testdata
+FUZZTIME ?= 1m
+fuzz:
+	@grep -rl --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do \
+		grep -o '^func Fuzz[A-Za-z0-9]*' $$file | while read -r _ target; do \
+			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done || exit 1; \
+	done
 
 ## lint: formatting, vet, staticcheck (staticcheck.conf) and the structure of the repository
 lint:

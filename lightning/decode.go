@@ -20,6 +20,11 @@ func (c *Client) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.B
 	if err != nil {
 		return paidaction.Bolt11{}, err
 	}
+	return decoded(m)
+}
+
+// decoded is an invoice as the node reads it. Every number in it was chosen by the receiver.
+func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 	hash, err := hex.DecodeString(m.PaymentHash)
 	if err != nil {
 		return paidaction.Bolt11{}, fmt.Errorf("payment hash %q: %w", m.PaymentHash, err)

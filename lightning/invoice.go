@@ -51,7 +51,12 @@ func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidacti
 	if err != nil {
 		return paidaction.NodeInvoice{}, err
 	}
-	view := paidaction.NodeInvoice{
+	return nodeInvoice(h, found)
+}
+
+// nodeInvoice is an invoice as its node sees it now.
+func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeInvoice, err error) {
+	view = paidaction.NodeInvoice{
 		Hash: h, Bolt11: found.PaymentRequest, Amount: paidaction.Msat(found.ValueMsat),
 		// LND shows the preimage of a plain invoice from the start, that of a hold invoice once it is settled.
 		Holds: len(found.RPreimage) == 0 || found.State == lnrpc.Invoice_SETTLED,
