@@ -45,8 +45,8 @@ func TestListsTakeFewQueries(t *testing.T) {
 		places AS (INSERT INTO territory SELECT 'place_' || n, (SELECT min(id) + n FROM people), 1000, 1000, $1 FROM generate_series(1, 10) n RETURNING name),
 		posts AS (INSERT INTO item (author_id, action_id, state, territory, ancestors, title, body, created_at)
 			SELECT id, (SELECT min(id) FROM action), 'PAID', 'place_' || (1 + id % 10), '{}', 'post', '', $1 FROM people RETURNING id, author_id)
-		INSERT INTO item (author_id, action_id, state, parent_id, ancestors, body, created_at)
-			SELECT author_id, (SELECT min(id) FROM action), 'PAID', id, ARRAY[id], 'comment ' || n, $1 FROM posts, generate_series(1, 3) n`,
+		INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, body, created_at)
+			SELECT 'COMMENT', author_id, (SELECT min(id) FROM action), 'PAID', id, ARRAY[id], 'comment ' || n, $1 FROM posts, generate_series(1, 3) n`,
 		a.Clock.Now(), reader.ID); err != nil {
 		t.Fatal(err)
 	}
