@@ -30,10 +30,10 @@ type ItemCreateArgs struct {
 	Parent    int64     `json:"parent,omitempty"`
 	Forwards  []Forward `json:"forwards,omitempty"`
 	URL       *string   `json:"url,omitempty"`
-	Poll      *NewPoll  `json:"poll,omitempty"`
 	Bounty    *int64    `json:"bounty,omitempty"` // in whole sats
-	Job       *NewJob   `json:"job,omitempty"`
-	Bio       *string   `json:"bio,omitempty"` // the text; a bio has no title and no body
+	Bio       *string   `json:"bio,omitempty"`    // the text; a bio has no title and no body
+	*PollArgs           // nil, as JobArgs, where none of its fields is given
+	*JobArgs
 }
 
 // Forward gives a part of an item's zaps to somebody else.
@@ -218,8 +218,8 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 	if err := ic.claimFingerprint(ctx, tx, a, id); err != nil {
 		return ItemCreateResult{}, err
 	}
-	if a.Poll != nil {
-		if err := insertOptions(ctx, tx, id, *a.Poll); err != nil {
+	if a.PollArgs != nil {
+		if err := insertOptions(ctx, tx, id, *a.PollArgs); err != nil {
 			return ItemCreateResult{}, err
 		}
 	}

@@ -27,8 +27,8 @@ const (
 	maxJob = 140 // of a company's or a place's name
 )
 
-// NewJob is what a job has beyond a post.
-type NewJob struct {
+// JobArgs are what a job has beyond a post.
+type JobArgs struct {
 	Company  string `json:"company"`
 	Location string `json:"location"`
 }
@@ -40,8 +40,8 @@ func (a ItemCreateArgs) kinds() []string {
 		kind  string
 		given bool
 	}{
-		{itemComment, a.Parent != 0}, {itemLink, a.URL != nil}, {itemPoll, a.Poll != nil}, {itemBounty, a.Bounty != nil},
-		{itemJob, a.Job != nil}, {itemBio, a.Bio != nil},
+		{itemComment, a.Parent != 0}, {itemLink, a.URL != nil}, {itemPoll, a.PollArgs != nil}, {itemBounty, a.Bounty != nil},
+		{itemJob, a.JobArgs != nil}, {itemBio, a.Bio != nil},
 	} {
 		if k.given {
 			kinds = append(kinds, k.kind)
@@ -95,15 +95,15 @@ func (ic ItemCreate) checkKind(a ItemCreateArgs) error {
 	switch {
 	case a.URL != nil:
 		return checkURL(*a.URL)
-	case a.Poll != nil:
-		return ic.checkPoll(*a.Poll)
+	case a.PollArgs != nil:
+		return ic.checkPoll(*a.PollArgs)
 	case a.Bounty != nil:
 		return ic.checkBounty(*a.Bounty)
-	case a.Job != nil:
-		if err := checkText("company", strings.TrimSpace(a.Job.Company), 1, maxJob); err != nil {
+	case a.JobArgs != nil:
+		if err := checkText("company", strings.TrimSpace(a.Company), 1, maxJob); err != nil {
 			return err
 		}
-		return checkText("location", strings.TrimSpace(a.Job.Location), 0, maxJob)
+		return checkText("location", strings.TrimSpace(a.Location), 0, maxJob)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (a ItemCreateArgs) checkNow(payer *int64, now time.Time) error {
 	if payer == nil && a.Bounty != nil {
 		return paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to promise a bounty: only its owner can pay it.")
 	}
-	if a.Poll != nil && a.Poll.ClosesAt != nil && !a.Poll.ClosesAt.After(now) {
+	if a.PollArgs != nil && a.ClosesAt != nil && !a.ClosesAt.After(now) {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "The poll must close in the future.")
 	}
 	return nil
@@ -155,14 +155,14 @@ func (a ItemCreateArgs) describe(row *db.InsertItemParams) {
 	if row.Kind != itemComment && row.Kind != itemBio {
 		row.Title = new(strings.TrimSpace(a.Title))
 	}
-	if a.Poll != nil {
-		row.PollMsat, row.PollClosesAt = new(a.Poll.Price*1000), a.Poll.ClosesAt
+	if a.PollArgs != nil {
+		row.PollMsat, row.PollClosesAt = new(a.Price*1000), a.ClosesAt
 	}
 	if a.Bounty != nil {
 		row.BountyMsat = new(*a.Bounty * 1000)
 	}
-	if a.Job != nil {
-		row.JobCompany, row.JobLocation = new(strings.TrimSpace(a.Job.Company)), new(strings.TrimSpace(a.Job.Location))
+	if a.JobArgs != nil {
+		row.JobCompany, row.JobLocation = new(strings.TrimSpace(a.Company)), new(strings.TrimSpace(a.Location))
 	}
 }
 
@@ -172,14 +172,14 @@ func (a ItemCreateArgs) content() []byte {
 	if a.URL != nil {
 		content = fmt.Appendf(content, " %q", *a.URL)
 	}
-	if a.Poll != nil {
-		content = fmt.Appendf(content, " %q", a.Poll.Options)
+	if a.PollArgs != nil {
+		content = fmt.Appendf(content, " %q", a.texts())
 	}
 	if a.Bounty != nil {
 		content = fmt.Appendf(content, " %d", *a.Bounty)
 	}
-	if a.Job != nil {
-		content = fmt.Appendf(content, " %q %q", a.Job.Company, a.Job.Location)
+	if a.JobArgs != nil {
+		content = fmt.Appendf(content, " %q %q", strings.TrimSpace(a.Company), strings.TrimSpace(a.Location))
 	}
 	return content
 }

@@ -13,9 +13,9 @@ import (
 var itemsOfAllKinds = map[string]community.ItemCreateArgs{
 	"POST":   {Title: "a post", Body: "text"},
 	"LINK":   {Title: "a link", URL: new("https://example.org/a?b=c#d")},
-	"POLL":   {Title: "a poll", Poll: &community.NewPoll{Options: []string{"this", "that"}, Price: 1}},
+	"POLL":   {Title: "a poll", PollArgs: &community.PollArgs{Options: []string{"this", "that"}, Price: 1}},
 	"BOUNTY": {Title: "a bounty", Bounty: new(int64(100))},
-	"JOB":    {Title: "a job", Job: &community.NewJob{Company: "Acme", Location: "anywhere"}},
+	"JOB":    {Title: "a job", JobArgs: &community.JobArgs{Company: "Acme", Location: "anywhere"}},
 	"BIO":    {Bio: new("I am who I am")},
 }
 

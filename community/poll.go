@@ -11,8 +11,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// NewPoll is what a poll has beyond a post.
-type NewPoll struct {
+// PollArgs are what a poll has beyond a post.
+type PollArgs struct {
 	Options  []string   `json:"options"`
 	Price    int64      `json:"price"`              // of a vote, in whole sats
 	ClosesAt *time.Time `json:"closesAt,omitempty"` // from then on nobody can vote; nil stays open
@@ -25,7 +25,7 @@ const (
 )
 
 // checkPoll refuses a poll without a choice, and votes that are free or too dear.
-func (ic ItemCreate) checkPoll(p NewPoll) error {
+func (ic ItemCreate) checkPoll(p PollArgs) error {
 	if len(p.Options) < minOptions || len(p.Options) > maxOptions {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "A poll has %d to %d options.", minOptions, maxOptions)
 	}
@@ -42,7 +42,7 @@ func (ic ItemCreate) checkPoll(p NewPoll) error {
 }
 
 // texts are the options as they are stored.
-func (p NewPoll) texts() []string {
+func (p PollArgs) texts() []string {
 	texts := make([]string, len(p.Options))
 	for i, text := range p.Options {
 		texts[i] = strings.TrimSpace(text)
@@ -51,7 +51,7 @@ func (p NewPoll) texts() []string {
 }
 
 // insertOptions stores what a poll offers, in its order.
-func insertOptions(ctx context.Context, tx *paidaction.Tx, item int64, p NewPoll) error {
+func insertOptions(ctx context.Context, tx *paidaction.Tx, item int64, p PollArgs) error {
 	if err := tx.DB.InsertPollOptions(ctx, db.InsertPollOptionsParams{ItemID: item, Texts: p.texts()}); err != nil {
 		return fmt.Errorf("insert the poll's options: %w", err)
 	}

@@ -13,7 +13,7 @@ func pollVoteScene(w *enginetest.World, _ int64, m paidaction.Method) *scene {
 	author, founder := w.User("author", 100*sat, 0), w.User("founder", 0, 0)
 	territory(w, "bitcoin", founder)
 	poll := w.Item(w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Title: "which?", Territory: "bitcoin",
-		Poll: &community.NewPoll{Options: []string{"this", "that"}, Price: 10}}, paidaction.FeeCredit))
+		PollArgs: &community.PollArgs{Options: []string{"this", "that"}, Price: 10}}, paidaction.FeeCredit))
 	return &scene{
 		args: community.PollVoteArgs{Option: options(w, poll, nil)[0].ID}, cost: 10 * sat,
 		paid: map[ledger.Account]int64{ledger.User(founder, assetOf(m)): 7 * sat, ledger.Rewards(assetOf(m)): 3 * sat},

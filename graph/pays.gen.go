@@ -4,6 +4,7 @@ package graph
 
 import (
 	"context"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
@@ -28,7 +29,7 @@ func (m mutations) CreateLink(ctx context.Context, title string, url string, bod
 }
 
 // CreatePoll asks for the action ITEM_CREATE.
-func (m mutations) CreatePoll(ctx context.Context, title string, poll community.NewPoll, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
@@ -38,7 +39,7 @@ func (m mutations) CreateBounty(ctx context.Context, title string, bounty int64,
 }
 
 // CreateJob asks for the action ITEM_CREATE.
-func (m mutations) CreateJob(ctx context.Context, title string, job community.NewJob, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 

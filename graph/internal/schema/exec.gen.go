@@ -186,9 +186,9 @@ type ComplexityRoot struct {
 		CreateBio       func(childComplexity int, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateBounty    func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateComment   func(childComplexity int, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateJob       func(childComplexity int, title string, job community.NewJob, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateJob       func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateLink      func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePoll      func(childComplexity int, title string, poll community.NewPoll, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePoll      func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreatePost      func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Donate          func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		PollVote        func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
@@ -417,9 +417,9 @@ type MutationResolver interface {
 	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreatePoll(ctx context.Context, title string, poll community.NewPoll, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateJob(ctx context.Context, title string, job community.NewJob, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateBio(ctx context.Context, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*PollVoteAction, error)
 	Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ZapAction, error)
@@ -1107,7 +1107,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["job"].(community.NewJob), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["company"].(string), args["location"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createLink":
 		if e.ComplexityRoot.Mutation.CreateLink == nil {
 			break
@@ -1129,7 +1129,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["poll"].(community.NewPoll), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["options"].([]string), args["price"].(int64), args["closesAt"].(*time.Time), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createPost":
 		if e.ComplexityRoot.Mutation.CreatePost == nil {
 			break
@@ -2081,8 +2081,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputLnbitsSettings,
 		ec.unmarshalInputLndGrpcSettings,
 		ec.unmarshalInputLndRestSettings,
-		ec.unmarshalInputNewJob,
-		ec.unmarshalInputNewPoll,
 		ec.unmarshalInputWalletSettings,
 	)
 	first := true
@@ -2467,17 +2465,19 @@ type Mutation {
   "A post that leads elsewhere, by http or https."
   createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!],
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
-  "A post with a question and its possible answers."
-  createPoll(title: String!, poll: NewPoll!, body: String! = "", territory: String, forwards: [Forward!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  """
+  A post with 2 to 10 possible answers. A vote costs price; from closesAt on nobody can vote, and without it the poll stays open.
+  """
+  createPoll(title: String!, options: [String!]!, price: Sats! = 1, closesAt: Time, body: String! = "", territory: String,
+    forwards: [Forward!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   """
   A post that promises an amount for a comment below it. Nothing is set aside: the bounty is paid once its owner has zapped one comment
   with that much.
   """
   createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!],
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
-  createJob(title: String!, job: NewJob!, body: String! = "", territory: String, forwards: [Forward!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
+    forwards: [Forward!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "What one says of oneself; everybody has one bio."
   createBio(bio: String!, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "Votes in a poll, once a person. Nobody else learns what for."
@@ -2524,20 +2524,6 @@ input Forward {
   user: ID!
   "Of what the author would get, in percent."
   pct: Int!
-}
-
-input NewPoll {
-  "2 to 10 different ones."
-  options: [String!]!
-  "What a vote costs."
-  price: Sats! = 1
-  "From then on nobody can vote. Without it the poll stays open."
-  closesAt: Time
-}
-
-input NewJob {
-  company: String!
-  location: String! = ""
 }
 
 "How a wallet is reached: exactly one of these. It is encrypted, and never shown again."
@@ -3730,54 +3716,62 @@ func (ec *executionContext) field_Mutation_createJob_args(ctx context.Context, r
 		return nil, err
 	}
 	args["title"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "job",
-		func(ctx context.Context, v any) (community.NewJob, error) {
-			return ec.unmarshalNNewJob2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐNewJob(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["job"] = arg1
-	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "body",
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "company",
 		func(ctx context.Context, v any) (string, error) {
 			return ec.unmarshalNString2string(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["body"] = arg2
-	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
+	args["company"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "location",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["location"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "body",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["body"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["territory"] = arg3
-	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
+	args["territory"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
 		func(ctx context.Context, v any) ([]*community.Forward, error) {
 			return ec.unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForwardᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["forwards"] = arg4
-	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	args["forwards"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg6
+	args["paymentMethod"] = arg7
 	return args, nil
 }
 
@@ -3854,54 +3848,70 @@ func (ec *executionContext) field_Mutation_createPoll_args(ctx context.Context, 
 		return nil, err
 	}
 	args["title"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "poll",
-		func(ctx context.Context, v any) (community.NewPoll, error) {
-			return ec.unmarshalNNewPoll2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐNewPoll(ctx, v)
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "options",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalNString2ᚕstringᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["poll"] = arg1
-	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "body",
+	args["options"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "price",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["price"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "closesAt",
+		func(ctx context.Context, v any) (*time.Time, error) {
+			return ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["closesAt"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "body",
 		func(ctx context.Context, v any) (string, error) {
 			return ec.unmarshalNString2string(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["body"] = arg2
-	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
+	args["body"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["territory"] = arg3
-	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
+	args["territory"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
 		func(ctx context.Context, v any) ([]*community.Forward, error) {
 			return ec.unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForwardᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["forwards"] = arg4
-	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	args["forwards"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg6
+	args["paymentMethod"] = arg8
 	return args, nil
 }
 
@@ -6911,7 +6921,7 @@ func (ec *executionContext) _Mutation_createPoll(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["poll"].(community.NewPoll), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["options"].([]string), fc.Args["price"].(int64), fc.Args["closesAt"].(*time.Time), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -6999,7 +7009,7 @@ func (ec *executionContext) _Mutation_createJob(ctx context.Context, field graph
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["job"].(community.NewJob), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["company"].(string), fc.Args["location"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -12208,95 +12218,6 @@ func (ec *executionContext) unmarshalInputLndRestSettings(ctx context.Context, o
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputNewJob(ctx context.Context, obj any) (community.NewJob, error) {
-	var it community.NewJob
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	if _, present := asMap["location"]; !present {
-		asMap["location"] = ""
-	}
-
-	fieldsInOrder := [...]string{"company", "location"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "company":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("company"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Company = data
-		case "location":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("location"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Location = data
-		}
-	}
-	return it, nil
-}
-
-func (ec *executionContext) unmarshalInputNewPoll(ctx context.Context, obj any) (community.NewPoll, error) {
-	var it community.NewPoll
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	if _, present := asMap["price"]; !present {
-		asMap["price"] = 1
-	}
-
-	fieldsInOrder := [...]string{"options", "price", "closesAt"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "options":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("options"))
-			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Options = data
-		case "price":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("price"))
-			data, err := ec.unmarshalNSats2int64(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Price = data
-		case "closesAt":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("closesAt"))
-			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ClosesAt = data
-		}
-	}
-	return it, nil
-}
-
 func (ec *executionContext) unmarshalInputWalletSettings(ctx context.Context, obj any) (WalletSettings, error) {
 	var it WalletSettings
 	if obj == nil {
@@ -16127,16 +16048,6 @@ func (ec *executionContext) marshalNMsat2int64(ctx context.Context, sel ast.Sele
 		}
 	}
 	return res
-}
-
-func (ec *executionContext) unmarshalNNewJob2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐNewJob(ctx context.Context, v any) (community.NewJob, error) {
-	res, err := ec.unmarshalInputNewJob(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNNewPoll2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐNewPoll(ctx context.Context, v any) (community.NewPoll, error) {
-	res, err := ec.unmarshalInputNewPoll(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNNotification2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐNotificationᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.Notification) graphql.Marshaler {

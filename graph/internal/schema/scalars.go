@@ -38,8 +38,6 @@ func digits(v any) string {
 	switch v := v.(type) {
 	case int64:
 		return strconv.FormatInt(v, 10)
-	case int: // a default of the schema
-		return strconv.Itoa(v)
 	case json.Number:
 		return v.String()
 	default:
