@@ -13,12 +13,15 @@ import (
 type Settings struct {
 	CommentCost     paidaction.Msat // a comment outside any territory
 	PostCost        paidaction.Msat // a post outside any territory
-	AnonymousFactor int64           // how much dearer posting is without signing in
-	SpamWindow      time.Duration   // own posts within it make the next one dearer
-	DuplicateWindow time.Duration   // the same text again within it is refused
-	SybilPct        int             // of a zap that does not go to the author
-	RewardsPct      int             // of a fee that goes to the rewards pool, the rest to the founder
+	BioCost         paidaction.Msat
+	AnonymousFactor int64         // how much dearer posting is without signing in
+	SpamWindow      time.Duration // own posts within it make the next one dearer
+	DuplicateWindow time.Duration // the same text again within it is refused
+	SybilPct        int           // of a zap that does not go to the author
+	RewardsPct      int           // of a fee that goes to the rewards pool, the rest to the founder
 	MaxZap          paidaction.Msat
+	MaxVote         paidaction.Msat // the dearest vote that a poll can ask for
+	MaxBounty       paidaction.Msat
 	ReceivedPct     int // of what is paid to a lightning address that its owner gets
 	ReceiveFeePct   int // of it that goes to the rewards pool; what is left is for routing, or the rewards
 }
@@ -26,8 +29,8 @@ type Settings struct {
 // DefaultSettings are those of the specification.
 func DefaultSettings() Settings {
 	return Settings{
-		CommentCost: 1000, PostCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
-		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000, ReceivedPct: 90, ReceiveFeePct: 7,
+		CommentCost: 1000, PostCost: 1000, BioCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
+		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000, MaxVote: 1_000_000_000, MaxBounty: 10_000_000_000, ReceivedPct: 90, ReceiveFeePct: 7,
 	}
 }
 
@@ -37,8 +40,9 @@ func (s Settings) Check() error {
 		s.ReceivedPct < 1 || s.ReceiveFeePct < 0 || s.ReceivedPct+s.ReceiveFeePct > 100 {
 		return errors.New("a percentage must lie between 0 and 100")
 	}
-	if s.CommentCost <= 0 || s.PostCost <= 0 || s.AnonymousFactor < 1 || s.MaxZap < 1000 || s.MaxZap > paidaction.MaxMsat {
-		return errors.New("costs must be above zero, and the largest zap a sat at least")
+	if min(s.CommentCost, s.PostCost, s.BioCost) <= 0 || s.AnonymousFactor < 1 ||
+		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 || max(s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
+		return errors.New("costs must be above zero, and the largest zap, vote and bounty a sat at least")
 	}
 	if s.SpamWindow < 0 || s.DuplicateWindow < 0 {
 		return errors.New("a window cannot be negative")
@@ -51,6 +55,7 @@ func Actions(s Settings) []paidaction.Definition {
 	return []paidaction.Definition{
 		paidaction.Define(ItemCreate{Settings: s}),
 		paidaction.Define(Zap{Settings: s}),
+		paidaction.Define(PollVote{Settings: s}),
 		paidaction.Define(Donate{}),
 		paidaction.Define(BuyCredits{}),
 		paidaction.Define(Receive{Settings: s}),

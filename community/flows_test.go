@@ -21,6 +21,7 @@ import (
 // by it over every method and every outcome; an action's case lies in a file of its own.
 var flowCases = map[string]func(w *enginetest.World, payer int64, m paidaction.Method) *scene{
 	community.KindItemCreate: itemCreateScene,
+	community.KindPollVote:   pollVoteScene,
 	community.KindZap:        zapScene,
 	community.KindDonate:     donateScene,
 	community.KindBuyCredits: buyCreditsScene,

@@ -6,6 +6,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
+// Codes of this package, beside those of paidaction. They too keep their meaning for ever.
+const (
+	CodeAlreadyVoted paidaction.Code = "ALREADY_VOTED" // a vote of this person is in the poll, or waits to be paid
+	CodePollClosed   paidaction.Code = "POLL_CLOSED"   // the time to vote is over
+	CodeBioExists    paidaction.Code = "BIO_EXISTS"    // each person has one, which can be edited
+)
+
 // States of rows that belong to a paid action: PENDING is seen by the payer alone.
 const (
 	statePaid   = "PAID"
@@ -19,6 +26,17 @@ func checkSats(sats int64) error {
 	}
 	_, err := paidaction.Sats(sats)
 	return err
+}
+
+// checkUpTo refuses an amount of sats that is not above zero, or is over its limit.
+func checkUpTo(what string, sats int64, most paidaction.Msat) error {
+	if err := checkSats(sats); err != nil {
+		return err
+	}
+	if sats > most.Sats() {
+		return paidaction.Errorf(paidaction.CodeInvalidAmount, "A %s is at most %d sats.", what, most.Sats())
+	}
+	return nil
 }
 
 // checkText refuses what is too long, or is no text at all. most is in characters.

@@ -15,19 +15,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// ItemCreate writes a post or a comment.
+// ItemCreate writes an item: a post, a comment, or one of the kinds of itemkind.go.
 type ItemCreate struct {
 	paidaction.Base[ItemCreateArgs, ItemCreateResult]
 	Settings Settings
 }
 
-// ItemCreateArgs are a post (with a title) or a comment (with a parent).
+// ItemCreateArgs are a post (with a title), a comment (with a parent), or, by the one of the last fields that is given, an
+// item of another kind.
 type ItemCreateArgs struct {
 	Title     string    `json:"title,omitempty"`
 	Body      string    `json:"body"`
 	Territory string    `json:"territory,omitempty"` // of a post; a comment has its root's
 	Parent    int64     `json:"parent,omitempty"`
 	Forwards  []Forward `json:"forwards,omitempty"`
+	URL       *string   `json:"url,omitempty"`
+	Bounty    *int64    `json:"bounty,omitempty"` // in whole sats
+	Bio       *string   `json:"bio,omitempty"`    // the text; a bio has no title and no body
+	*PollArgs           // nil, as JobArgs, where none of its fields is given
+	*JobArgs
 }
 
 // Forward gives a part of an item's zaps to somebody else.
@@ -56,33 +62,14 @@ const (
 
 // Spec follows the table of spec 02 §2.3.
 func (ItemCreate) Spec() paidaction.Spec {
-	return paidaction.Spec{Kind: KindItemCreate, Anonable: true, Methods: []paidaction.Method{
+	return paidaction.Spec{Kind: KindItemCreate, Anonable: true, Again: true, Methods: []paidaction.Method{
 		paidaction.FeeCredit, paidaction.RewardSats, paidaction.Optimistic, paidaction.Pessimistic}}
 }
 
 // Check refuses texts over their limits and forwards that give away more than there is.
-func (ItemCreate) Check(a ItemCreateArgs) error {
-	if a.Parent == 0 {
-		if err := checkText("title", strings.TrimSpace(a.Title), 1, maxTitle); err != nil {
-			return err
-		}
-		if err := checkText("text", a.Body, 0, maxBody); err != nil {
-			return err
-		}
-		if err := checkText("territory", a.Territory, 0, maxTerritory); err != nil {
-			return err
-		}
-	} else {
-		if a.Title != "" || a.Territory != "" {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "A comment has no title and no territory of its own.")
-		}
-		if err := checkText("text", strings.TrimSpace(a.Body), 1, maxBody); err != nil {
-			return err
-		}
-		// Stored is the text with the spaces around it.
-		if err := checkText("text", a.Body, 1, maxBody); err != nil {
-			return err
-		}
+func (ic ItemCreate) Check(a ItemCreateArgs) error {
+	if err := ic.checkKind(a); err != nil {
+		return err
 	}
 	if len(a.Forwards) > maxForwards {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Zaps can be forwarded to at most %d people.", maxForwards)
@@ -104,6 +91,9 @@ func (ItemCreate) Check(a ItemCreateArgs) error {
 // Cost is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
 // (spec 05.19).
 func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
+	if err := a.checkNow(tx.Payer, tx.Now); err != nil {
+		return 0, err
+	}
 	base, root, err := ic.base(ctx, tx, a)
 	if err != nil {
 		return 0, err
@@ -114,11 +104,19 @@ func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 	if _, err := tx.DB.LockUser(ctx, *tx.Payer); err != nil {
 		return 0, fmt.Errorf("lock the author: %w", err)
 	}
+	if a.Bio != nil {
+		return base, checkFirstBio(ctx, tx)
+	}
 	spam, err := ic.spam(ctx, tx, a, root)
 	if err != nil {
 		return 0, err
 	}
-	cost := base
+	return Escalate(base, spam)
+}
+
+// Escalate is base × 10^spam, or INVALID_AMOUNT where that is more than there is.
+func Escalate(base paidaction.Msat, spam int64) (cost paidaction.Msat, err error) {
+	cost = base
 	for range spam {
 		if cost, err = cost.Times(10); err != nil {
 			return 0, paidaction.Errorf(paidaction.CodeInvalidAmount, "You have written too much in a short time. Wait a few minutes.")
@@ -129,6 +127,9 @@ func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 
 // base is the price before any escalation, and the author of the thread's root for a comment.
 func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (cost paidaction.Msat, rootAuthor *int64, err error) {
+	if a.Bio != nil {
+		return ic.Settings.BioCost, nil, nil
+	}
 	if a.Parent == 0 {
 		if a.Territory == "" {
 			return ic.Settings.PostCost, nil, nil
@@ -197,13 +198,12 @@ func visibleItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, err
 
 // Perform writes the item as pending, with all that hangs on it.
 func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (ItemCreateResult, error) {
-	row := db.InsertItemParams{AuthorID: tx.Payer, ActionID: tx.Action, Ancestors: []int64{}, Body: a.Body, At: tx.Now}
-	if a.Parent == 0 {
-		row.Title = new(strings.TrimSpace(a.Title))
-		if a.Territory != "" {
-			row.Territory = &a.Territory
-		}
-	} else {
+	row := db.InsertItemParams{AuthorID: tx.Payer, ActionID: tx.Action, Ancestors: []int64{}, At: tx.Now}
+	a.describe(&row)
+	if a.Territory != "" {
+		row.Territory = &a.Territory
+	}
+	if a.Parent != 0 {
 		parent, err := visibleItem(ctx, tx, a.Parent)
 		if err != nil {
 			return ItemCreateResult{}, err
@@ -218,10 +218,15 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 	if err := ic.claimFingerprint(ctx, tx, a, id); err != nil {
 		return ItemCreateResult{}, err
 	}
+	if a.PollArgs != nil {
+		if err := insertOptions(ctx, tx, id, *a.PollArgs); err != nil {
+			return ItemCreateResult{}, err
+		}
+	}
 	if err := ic.forwards(ctx, tx, a, id); err != nil {
 		return ItemCreateResult{}, err
 	}
-	if err := mention(ctx, tx, id, a.Body); err != nil {
+	if err := mention(ctx, tx, id, a.text()); err != nil {
 		return ItemCreateResult{}, err
 	}
 	if tx.Payer != nil {
@@ -232,13 +237,13 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 	return ItemCreateResult{Item: id}, nil
 }
 
-// claimFingerprint refuses the same author, parent, title and text again within the window.
+// claimFingerprint refuses the same content of the same author again within the window.
 func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, id int64) error {
 	var author int64
 	if tx.Payer != nil {
 		author = *tx.Payer
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q", author, a.Parent, strings.TrimSpace(a.Title), a.Body))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", author, a.content()))
 	n, err := tx.DB.ClaimFingerprint(ctx, db.ClaimFingerprintParams{Fingerprint: sum[:], ItemID: id,
 		Until: tx.Now.Add(ic.Settings.DuplicateWindow), At: tx.Now})
 	if err != nil {
@@ -356,10 +361,10 @@ func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateA
 
 // Describe is shown by the payer's wallet.
 func (ItemCreate) Describe(a ItemCreateArgs) string {
-	if a.Parent == 0 {
-		return "create a post"
+	if a.Parent != 0 {
+		return fmt.Sprintf("comment on #%d", a.Parent)
 	}
-	return fmt.Sprintf("comment on #%d", a.Parent)
+	return "create a " + strings.ToLower(a.kind())
 }
 
 // AfterPaid tells those who were mentioned, and those who follow an item above.

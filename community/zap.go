@@ -40,15 +40,7 @@ func (Zap) Spec() paidaction.Spec {
 }
 
 // Check refuses amounts that nobody can zap.
-func (z Zap) Check(a ZapArgs) error {
-	if err := checkSats(a.Sats); err != nil {
-		return err
-	}
-	if a.Sats > z.Settings.MaxZap.Sats() {
-		return paidaction.Errorf(paidaction.CodeInvalidAmount, "A zap is at most %d sats.", z.Settings.MaxZap.Sats())
-	}
-	return nil
-}
+func (z Zap) Check(a ZapArgs) error { return checkUpTo("zap", a.Sats, z.Settings.MaxZap) }
 
 // Cost is what is zapped. Unpaid, deleted and own items are refused.
 func (Zap) Cost(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (paidaction.Msat, error) {
@@ -101,7 +93,7 @@ func (z Zap) OnPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResu
 	if err := tx.DB.AddCommentMsat(ctx, db.AddCommentMsatParams{ItemIds: item.Ancestors, Msat: int64(tx.Cost)}); err != nil {
 		return fmt.Errorf("count the zap at the ancestors: %w", err)
 	}
-	return nil
+	return markBounty(ctx, tx, item)
 }
 
 // zapShare is one person's part of a zap.

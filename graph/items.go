@@ -90,6 +90,10 @@ func (itemCreateResults) Item(ctx context.Context, r *community.ItemCreateResult
 	return loadersOf(ctx).items.Load(ctx, r.Item)
 }
 
+func (pollVoteResults) Item(ctx context.Context, r *community.PollVoteResult) (*db.ItemsByIDRow, error) {
+	return loadersOf(ctx).items.Load(ctx, r.Item)
+}
+
 func (zapResults) Item(ctx context.Context, r *community.ZapResult) (*db.ItemsByIDRow, error) {
 	return loadersOf(ctx).items.Load(ctx, r.Item)
 }

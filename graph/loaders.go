@@ -19,6 +19,7 @@ type loaders struct {
 	items       *dataloadgen.Loader[int64, *db.ItemsByIDRow]
 	territories *dataloadgen.Loader[string, *db.Territory]
 	comments    *dataloadgen.Loader[commentsOf, []int64]
+	polls       *dataloadgen.Loader[int64, []*db.PollOptionsRow] // the options by the poll's item
 	logs        *dataloadgen.Loader[logOf, []*db.LogsOfWalletsRow]
 }
 
@@ -63,6 +64,9 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 		}, wait),
 		comments: dataloadgen.NewLoader(func(ctx context.Context, keys []commentsOf) ([][]int64, []error) {
 			return loadComments(ctx, q, viewer, keys)
+		}, wait),
+		polls: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.PollOptionsRow, []error) {
+			return loadPolls(ctx, q, viewer, ids)
 		}, wait),
 		logs: dataloadgen.NewLoader(func(ctx context.Context, keys []logOf) ([][]*db.LogsOfWalletsRow, []error) {
 			return loadLogs(ctx, q, keys)

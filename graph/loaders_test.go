@@ -20,11 +20,11 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 }
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A hundred items with all that hangs on them take a handful of queries, as does a hundred actions.
-func TestListsTakeFewQueries(t *testing.T) {
-	t.Parallel()
+// serveCounted is serve with the API's queries counted.
+func serveCounted(t *testing.T) (*api, *counter) {
+	t.Helper()
 	counted := &counter{}
-	a := serve(t, func(c *graph.Config) {
+	return serve(t, func(c *graph.Config) {
 		config := c.Pool.Config()
 		config.ConnConfig.Tracer = counted
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -35,7 +35,13 @@ func TestListsTakeFewQueries(t *testing.T) {
 		c.Pool = pool
 		// The engine lists a payer's actions.
 		c.Engine.Pool = pool
-	})
+	}), counted
+}
+
+// A hundred items with all that hangs on them take a handful of queries, as does a hundred actions.
+func TestListsTakeFewQueries(t *testing.T) {
+	t.Parallel()
+	a, counted := serveCounted(t)
 	reader := a.Person("reader", 0, 0)
 	// A hundred posts of as many authors, in ten territories, with three comments each.
 	if _, err := a.Pool.Exec(a.Ctx, `
@@ -45,8 +51,8 @@ func TestListsTakeFewQueries(t *testing.T) {
 		places AS (INSERT INTO territory SELECT 'place_' || n, (SELECT min(id) + n FROM people), 1000, 1000, $1 FROM generate_series(1, 10) n RETURNING name),
 		posts AS (INSERT INTO item (author_id, action_id, state, territory, ancestors, title, body, created_at)
 			SELECT id, (SELECT min(id) FROM action), 'PAID', 'place_' || (1 + id % 10), '{}', 'post', '', $1 FROM people RETURNING id, author_id)
-		INSERT INTO item (author_id, action_id, state, parent_id, ancestors, body, created_at)
-			SELECT author_id, (SELECT min(id) FROM action), 'PAID', id, ARRAY[id], 'comment ' || n, $1 FROM posts, generate_series(1, 3) n`,
+		INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, body, created_at)
+			SELECT 'COMMENT', author_id, (SELECT min(id) FROM action), 'PAID', id, ARRAY[id], 'comment ' || n, $1 FROM posts, generate_series(1, 3) n`,
 		a.Clock.Now(), reader.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package graph
 
 import (
 	"context"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
@@ -20,6 +21,36 @@ func (m mutations) CreatePost(ctx context.Context, title string, body string, te
 // CreateComment asks for the action ITEM_CREATE.
 func (m mutations) CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// CreateLink asks for the action ITEM_CREATE.
+func (m mutations) CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// CreatePoll asks for the action ITEM_CREATE.
+func (m mutations) CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// CreateBounty asks for the action ITEM_CREATE.
+func (m mutations) CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// CreateJob asks for the action ITEM_CREATE.
+func (m mutations) CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// CreateBio asks for the action ITEM_CREATE.
+func (m mutations) CreateBio(ctx context.Context, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// PollVote asks for the action POLL_VOTE.
+func (m mutations) PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.PollVoteAction, error) {
+	return pay[schema.PollVoteAction](ctx, m.resolver, "POLL_VOTE")
 }
 
 // Zap asks for the action ZAP.
@@ -52,6 +83,12 @@ func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) 
 	k := map[string]func(*paidaction.PaidAction) (schema.PaidAction, error){}
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["POLL_VOTE"] = boxed[schema.PollVoteAction]
 	k["ZAP"] = boxed[schema.ZapAction]
 	k["DONATE"] = boxed[schema.DonateAction]
 	k["BUY_CREDITS"] = boxed[schema.BuyCreditsAction]

@@ -11,7 +11,8 @@ import (
 func (a *api) traces() string {
 	a.Helper()
 	var s strings.Builder
-	for _, table := range []string{"paid_action", "action_history", "invoice", "posting", "balance_delta", "item", "item_fingerprint", "zap", "donation", "test_job"} {
+	for _, table := range []string{"paid_action", "action_history", "invoice", "posting", "balance_delta", "item", "item_fingerprint", "poll_option", "poll_vote", "zap",
+		"donation", "test_job"} {
 		fmt.Fprintf(&s, "%s %d\n", table, a.Count("SELECT count(*) FROM "+table))
 	}
 	fmt.Fprintf(&s, "balances %d", a.Count("SELECT coalesce(sum(abs(balance)), 0)::bigint FROM account"))
@@ -30,6 +31,10 @@ func TestBadInput(t *testing.T) {
 	paid := a.Want(payer, `mutation { donate(sats: 1) { id state } }`, nil).text("donate", "id")
 	unpaid := a.Want(poor, `mutation { createPost(title: "unpaid") { id state result { item { id } } } }`, nil)
 	unpaidItem, pending := unpaid.text("createPost", "result", "item", "id"), unpaid.text("createPost", "id")
+	a.Want(author, `mutation { createBio(bio: "the author") { id } }`, nil)
+	option := a.Want(author, `mutation { createPoll(title: "which?", options: ["a", "b"]) { result { item { poll { options { id } } } } } }`, nil).
+		at("createPoll", "result", "item", "poll", "options").([]any)[0].(map[string]any)["id"].(string)
+	a.Want(author, `mutation($o: ID!) { pollVote(option: $o) { id } }`, vars{"o": option})
 	const usedKey = "a key that was used before"
 	a.Want(payer, `mutation($k: String) { donate(sats: 2, idempotencyKey: $k) { id } }`, vars{"k": usedKey})
 
@@ -71,6 +76,18 @@ func TestBadInput(t *testing.T) {
 		{"too many forwards", `mutation { createPost(title: "x", forwards: [` + strings.Join(five, ",") + `]) { id } }`, nil, payer, "INVALID_INPUT"},
 		{"the same again", `mutation { createPost(title: "unpaid") { id } }`, nil, poor, "DUPLICATE"},
 
+		{"a link to nowhere", `mutation { createLink(title: "x", url: "") { id } }`, nil, payer, "INVALID_INPUT"},
+		{"a link to a script", `mutation { createLink(title: "x", url: "javascript:alert(1)") { id } }`, nil, payer, "INVALID_INPUT"},
+		{"a poll with one option", `mutation { createPoll(title: "x", options: ["a"]) { id } }`, nil, payer, "INVALID_INPUT"},
+		{"a poll that is over", `mutation { createPoll(title: "x", options: ["a", "b"], closesAt: "2000-01-01T00:00:00Z") { id } }`, nil, payer, "INVALID_INPUT"},
+		{"a job of nobody", `mutation { createJob(title: "x", company: "") { id } }`, nil, payer, "INVALID_INPUT"},
+		{"an empty bio", `mutation { createBio(bio: "") { id } }`, nil, payer, "INVALID_INPUT"},
+		{"a bio without signing in", `mutation { createBio(bio: "x") { id } }`, nil, nobody, "UNAUTHENTICATED"},
+		{"a second bio", `mutation { createBio(bio: "x") { id } }`, nil, author, "BIO_EXISTS"},
+		{"a vote without signing in", `mutation { pollVote(option: "` + option + `") { id } }`, nil, nobody, "UNAUTHENTICATED"},
+		{"a second vote", `mutation { pollVote(option: "` + option + `") { id } }`, nil, author, "ALREADY_VOTED"},
+		{"a vote held back", `mutation { pollVote(option: "` + option + `", paymentMethod: PESSIMISTIC) { id } }`, nil, payer, "METHOD_UNAVAILABLE"},
+
 		{"credits without signing in", `mutation { buyCredits(credits: 1) { id } }`, nil, nobody, "UNAUTHENTICATED"},
 		{"credits for credits", `mutation { buyCredits(credits: 1, paymentMethod: FEE_CREDIT) { id } }`, nil, payer, "METHOD_UNAVAILABLE"},
 		{"optimism without signing in", `mutation { createPost(title: "x", paymentMethod: OPTIMISTIC) { id } }`, nil, nobody, "METHOD_UNAVAILABLE"},
@@ -89,7 +106,8 @@ func TestBadInput(t *testing.T) {
 		{"no query", `mutation {`, nil, payer, "GRAPHQL_PARSE_FAILED"},
 	}
 	for name, field := range map[string]string{
-		"donate": "donate(sats: %s) { id }", "credits": "buyCredits(credits: %s) { id }", "zap": `zap(item: "` + post + `", sats: %s) { id }`,
+		"donate": "donate(sats: %s) { id }", "credits": "buyCredits(credits: %s) { id }",
+		"bounty": `createBounty(title: "x", bounty: %s) { id }`, "poll": `createPoll(title: "x", options: ["a", "b"], price: %s) { id }`, "zap": `zap(item: "` + post + `", sats: %s) { id }`,
 	} {
 		for amount, what := range map[string]string{
 			"0": "zero", "-1": "negative", "1.5": "fractional", "1e3": "exponent", `"1"`: "text", "true": "boolean",
@@ -115,7 +133,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	for _, id := range []string{`"0"`, `"-1"`, `"99999"`, `"abc"`, `"1.0"`, `""`, `" 1"`, `"99999999999999999999"`, `0`, `"9223372036854775807"`} {
-		for _, field := range []string{`zap(item: %s, sats: 1) { id }`, `createComment(parent: %s, body: "x") { id }`, `cancelInvoice(id: %s) { id }`} {
+		for _, field := range []string{`zap(item: %s, sats: 1) { id }`, `createComment(parent: %s, body: "x") { id }`, `pollVote(option: %s) { id }`, `cancelInvoice(id: %s) { id }`} {
 			cases = append(cases, struct {
 				name, query string
 				vars        vars

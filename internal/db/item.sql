@@ -1,6 +1,8 @@
 -- name: InsertItem :one
-INSERT INTO item (author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at)
-VALUES (sqlc.narg(author_id), @action_id, 'PENDING', sqlc.narg(territory), sqlc.narg(parent_id), @ancestors, sqlc.narg(title), @body, @at)
+INSERT INTO item (kind, author_id, action_id, state, territory, parent_id, ancestors, title, body, url, bounty_msat, poll_msat, poll_closes_at,
+    job_company, job_location, created_at)
+VALUES (@kind, sqlc.narg(author_id), @action_id, 'PENDING', sqlc.narg(territory), sqlc.narg(parent_id), @ancestors, sqlc.narg(title), @body,
+    sqlc.narg(url), sqlc.narg(bounty_msat), sqlc.narg(poll_msat), sqlc.narg(poll_closes_at), sqlc.narg(job_company), sqlc.narg(job_location), @at)
 RETURNING id;
 
 -- name: GetItem :one
@@ -27,7 +29,10 @@ DELETE FROM item_fingerprint WHERE item_id = $1;
 
 -- name: CountPostsSince :one
 -- Own posts that count as spam: what failed does not. The payer is locked by the caller.
-SELECT count(*) FROM item WHERE author_id = @author_id AND parent_id IS NULL AND state <> 'FAILED' AND created_at > @since;
+SELECT count(*) FROM item WHERE author_id = @author_id AND parent_id IS NULL AND kind <> 'BIO' AND state <> 'FAILED' AND created_at > @since;
+
+-- name: HasBio :one
+SELECT EXISTS (SELECT 1 FROM item WHERE author_id = @author_id AND kind = 'BIO' AND state <> 'FAILED' AND deleted_at IS NULL);
 
 -- name: CountCommentsSince :one
 SELECT count(*) FROM item WHERE author_id = @author_id AND parent_id = @parent_id AND state <> 'FAILED' AND created_at > @since;
@@ -98,8 +103,9 @@ FROM sums WHERE item.id = sums.item_id;
 -- name: ItemsByID :many
 -- Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
 -- A time of 'epoch' means never.
-SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
-    item.created_at,
+SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
+    item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at,
+    bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
     (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
     (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
     (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
@@ -111,12 +117,12 @@ FROM item LEFT JOIN LATERAL (
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,
         max(x.last_comment_at) AS last_comment_at
     FROM item_delta x WHERE x.item_id = item.id
-) d ON true
+) d ON true LEFT JOIN bounty_payment ON bounty_payment.item_id = item.id
 WHERE item.id = ANY(@ids::bigint[]) AND item.deleted_at IS NULL
     AND (item.state = 'PAID' OR item.author_id = sqlc.narg(viewer)::bigint);
 
 -- name: NewPosts :many
-SELECT id FROM item WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT id FROM item WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND id < @before ORDER BY id DESC LIMIT @page;
 
 -- name: CommentIDs :many
 SELECT id, parent_id FROM item

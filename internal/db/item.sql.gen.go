@@ -147,7 +147,7 @@ func (q *Queries) CountCommentsSince(ctx context.Context, arg CountCommentsSince
 }
 
 const countPostsSince = `-- name: CountPostsSince :one
-SELECT count(*) FROM item WHERE author_id = $1 AND parent_id IS NULL AND state <> 'FAILED' AND created_at > $2
+SELECT count(*) FROM item WHERE author_id = $1 AND parent_id IS NULL AND kind <> 'BIO' AND state <> 'FAILED' AND created_at > $2
 `
 
 type CountPostsSinceParams struct {
@@ -228,7 +228,7 @@ func (q *Queries) FreeFingerprint(ctx context.Context, itemID int64) error {
 }
 
 const getItem = `-- name: GetItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at FROM item WHERE id = $1
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location FROM item WHERE id = $1
 `
 
 func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
@@ -254,6 +254,13 @@ func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
 		&i.Comments,
 		&i.LastZapAt,
 		&i.LastCommentAt,
+		&i.Kind,
+		&i.Url,
+		&i.BountyMsat,
+		&i.PollMsat,
+		&i.PollClosesAt,
+		&i.JobCompany,
+		&i.JobLocation,
 	)
 	return i, err
 }
@@ -275,6 +282,17 @@ func (q *Queries) GetTerritory(ctx context.Context, name string) (Territory, err
 	return i, err
 }
 
+const hasBio = `-- name: HasBio :one
+SELECT EXISTS (SELECT 1 FROM item WHERE author_id = $1 AND kind = 'BIO' AND state <> 'FAILED' AND deleted_at IS NULL)
+`
+
+func (q *Queries) HasBio(ctx context.Context, authorID *int64) (bool, error) {
+	row := q.db.QueryRow(ctx, hasBio, authorID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const insertForwards = `-- name: InsertForwards :exec
 INSERT INTO item_forward (item_id, user_id, pct) SELECT $1::bigint, unnest($2::bigint[]), unnest($3::smallint[])
 `
@@ -291,24 +309,34 @@ func (q *Queries) InsertForwards(ctx context.Context, arg InsertForwardsParams) 
 }
 
 const insertItem = `-- name: InsertItem :one
-INSERT INTO item (author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at)
-VALUES ($1, $2, 'PENDING', $3, $4, $5, $6, $7, $8)
+INSERT INTO item (kind, author_id, action_id, state, territory, parent_id, ancestors, title, body, url, bounty_msat, poll_msat, poll_closes_at,
+    job_company, job_location, created_at)
+VALUES ($1, $2, $3, 'PENDING', $4, $5, $6, $7, $8,
+    $9, $10, $11, $12, $13, $14, $15)
 RETURNING id
 `
 
 type InsertItemParams struct {
-	AuthorID  *int64
-	ActionID  int64
-	Territory *string
-	ParentID  *int64
-	Ancestors []int64
-	Title     *string
-	Body      string
-	At        time.Time
+	Kind         string
+	AuthorID     *int64
+	ActionID     int64
+	Territory    *string
+	ParentID     *int64
+	Ancestors    []int64
+	Title        *string
+	Body         string
+	Url          *string
+	BountyMsat   *int64
+	PollMsat     *int64
+	PollClosesAt *time.Time
+	JobCompany   *string
+	JobLocation  *string
+	At           time.Time
 }
 
 func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (int64, error) {
 	row := q.db.QueryRow(ctx, insertItem,
+		arg.Kind,
 		arg.AuthorID,
 		arg.ActionID,
 		arg.Territory,
@@ -316,6 +344,12 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (int64, 
 		arg.Ancestors,
 		arg.Title,
 		arg.Body,
+		arg.Url,
+		arg.BountyMsat,
+		arg.PollMsat,
+		arg.PollClosesAt,
+		arg.JobCompany,
+		arg.JobLocation,
 		arg.At,
 	)
 	var id int64
@@ -402,8 +436,9 @@ func (q *Queries) InsertTerritory(ctx context.Context, arg InsertTerritoryParams
 }
 
 const itemsByID = `-- name: ItemsByID :many
-SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
-    item.created_at,
+SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
+    item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at,
+    bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
     (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
     (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
     (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
@@ -415,7 +450,7 @@ FROM item LEFT JOIN LATERAL (
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,
         max(x.last_comment_at) AS last_comment_at
     FROM item_delta x WHERE x.item_id = item.id
-) d ON true
+) d ON true LEFT JOIN bounty_payment ON bounty_payment.item_id = item.id
 WHERE item.id = ANY($1::bigint[]) AND item.deleted_at IS NULL
     AND (item.state = 'PAID' OR item.author_id = $2::bigint)
 `
@@ -426,23 +461,32 @@ type ItemsByIDParams struct {
 }
 
 type ItemsByIDRow struct {
-	ID            int64
-	AuthorID      *int64
-	ActionID      int64
-	State         string
-	Territory     *string
-	ParentID      *int64
-	Title         *string
-	Body          string
-	CreatedAt     time.Time
-	Msat          int64
-	CreditMsat    int64
-	CommentMsat   int64
-	Upvotes       int64
-	VoteMicros    int64
-	Comments      int64
-	LastZapAt     time.Time
-	LastCommentAt time.Time
+	ID              int64
+	Kind            string
+	AuthorID        *int64
+	ActionID        int64
+	State           string
+	Territory       *string
+	ParentID        *int64
+	Title           *string
+	Body            string
+	Url             *string
+	BountyMsat      *int64
+	PollMsat        *int64
+	PollClosesAt    *time.Time
+	JobCompany      *string
+	JobLocation     *string
+	CreatedAt       time.Time
+	BountyCommentID *int64
+	BountyPaidAt    *time.Time
+	Msat            int64
+	CreditMsat      int64
+	CommentMsat     int64
+	Upvotes         int64
+	VoteMicros      int64
+	Comments        int64
+	LastZapAt       time.Time
+	LastCommentAt   time.Time
 }
 
 // Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
@@ -458,6 +502,7 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 		var i ItemsByIDRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.Kind,
 			&i.AuthorID,
 			&i.ActionID,
 			&i.State,
@@ -465,7 +510,15 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 			&i.ParentID,
 			&i.Title,
 			&i.Body,
+			&i.Url,
+			&i.BountyMsat,
+			&i.PollMsat,
+			&i.PollClosesAt,
+			&i.JobCompany,
+			&i.JobLocation,
 			&i.CreatedAt,
+			&i.BountyCommentID,
+			&i.BountyPaidAt,
 			&i.Msat,
 			&i.CreditMsat,
 			&i.CommentMsat,
@@ -510,7 +563,7 @@ func (q *Queries) ItemsToFold(ctx context.Context, page int32) ([]int64, error) 
 }
 
 const lockItem = `-- name: LockItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at FROM item WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location FROM item WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
@@ -536,6 +589,13 @@ func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
 		&i.Comments,
 		&i.LastZapAt,
 		&i.LastCommentAt,
+		&i.Kind,
+		&i.Url,
+		&i.BountyMsat,
+		&i.PollMsat,
+		&i.PollClosesAt,
+		&i.JobCompany,
+		&i.JobLocation,
 	)
 	return i, err
 }
@@ -606,7 +666,7 @@ func (q *Queries) Mentions(ctx context.Context, itemID int64) ([]int64, error) {
 }
 
 const newPosts = `-- name: NewPosts :many
-SELECT id FROM item WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2
+SELECT id FROM item WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type NewPostsParams struct {

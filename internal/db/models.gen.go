@@ -108,6 +108,53 @@ func (ns NullActionState) Value() (driver.Value, error) {
 	return string(ns.ActionState), nil
 }
 
+type ItemKind string
+
+const (
+	ItemKindPOST    ItemKind = "POST"
+	ItemKindCOMMENT ItemKind = "COMMENT"
+	ItemKindLINK    ItemKind = "LINK"
+	ItemKindPOLL    ItemKind = "POLL"
+	ItemKindBOUNTY  ItemKind = "BOUNTY"
+	ItemKindJOB     ItemKind = "JOB"
+	ItemKindBIO     ItemKind = "BIO"
+)
+
+func (e *ItemKind) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = ItemKind(s)
+	case string:
+		*e = ItemKind(s)
+	default:
+		return fmt.Errorf("unsupported scan type for ItemKind: %T", src)
+	}
+	return nil
+}
+
+type NullItemKind struct {
+	ItemKind ItemKind
+	Valid    bool // Valid is true if ItemKind is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullItemKind) Scan(value interface{}) error {
+	if value == nil {
+		ns.ItemKind, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.ItemKind.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullItemKind) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.ItemKind), nil
+}
+
 type ItemState string
 
 const (
@@ -319,6 +366,14 @@ type BalanceDeltum struct {
 	Msat      int64
 }
 
+type BountyPayment struct {
+	ItemID    int64
+	ActionID  int64
+	CommentID int64
+	UserID    int64
+	At        time.Time
+}
+
 type Donation struct {
 	ActionID int64
 	UserID   *int64
@@ -377,6 +432,13 @@ type Item struct {
 	Comments      int64
 	LastZapAt     *time.Time
 	LastCommentAt *time.Time
+	Kind          string
+	Url           *string
+	BountyMsat    *int64
+	PollMsat      *int64
+	PollClosesAt  *time.Time
+	JobCompany    *string
+	JobLocation   *string
 }
 
 type ItemDeltum struct {
@@ -492,6 +554,21 @@ type PaidAction struct {
 	FailureCode       *string
 	FailureMessage    *string
 	ProvedID          *int64
+}
+
+type PollOption struct {
+	ID       int64
+	ItemID   int64
+	Position int16
+	Text     string
+}
+
+type PollVote struct {
+	ActionID int64
+	ItemID   int64
+	OptionID int64
+	UserID   int64
+	State    string
 }
 
 type Posting struct {

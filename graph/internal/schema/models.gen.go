@@ -52,6 +52,14 @@ type BasePaidAction struct {
 
 func (BasePaidAction) IsPaidAction() {}
 
+type Bounty struct {
+	Sats int64 `json:"sats"`
+	// Null while it is open.
+	PaidAt *time.Time `json:"paidAt,omitempty"`
+	// The comment it was paid to.
+	PaidTo *db.ItemsByIDRow `json:"paidTo,omitempty"`
+}
+
 type BuyCreditsAction struct {
 	BasePaidAction
 	// Null while it has not been done.
@@ -88,7 +96,7 @@ type Invoice struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// A post or a comment.
+// An item of whatever kind.
 type ItemCreateAction struct {
 	BasePaidAction
 	// Null while it has not been done.
@@ -101,6 +109,12 @@ func (ItemCreateAction) IsPaidAction() {}
 type ItemPage struct {
 	Nodes []*db.ItemsByIDRow `json:"nodes"`
 	Next  *int64             `json:"next,omitempty"`
+}
+
+type Job struct {
+	Company string `json:"company"`
+	// Empty where it does not matter.
+	Location string `json:"location"`
 }
 
 type LnbitsSettings struct {
@@ -138,6 +152,12 @@ type Me struct {
 type Mutation struct {
 }
 
+type MyVote struct {
+	Option *db.PollOptionsRow `json:"option"`
+	// PENDING until it is paid: then it counts.
+	State string `json:"state"`
+}
+
 type NotificationPage struct {
 	Nodes []*db.Notification `json:"nodes"`
 	Next  *int64             `json:"next,omitempty"`
@@ -147,6 +167,24 @@ type PaidActionPage struct {
 	Nodes []PaidAction `json:"nodes"`
 	Next  *int64       `json:"next,omitempty"`
 }
+
+type Poll struct {
+	// What a vote costs.
+	Price int64 `json:"price"`
+	// From then on nobody can vote; null where the poll stays open.
+	ClosesAt *time.Time           `json:"closesAt,omitempty"`
+	Options  []*db.PollOptionsRow `json:"options"`
+	// One's own vote, shown to nobody else.
+	MyVote *MyVote `json:"myVote,omitempty"`
+}
+
+type PollVoteAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.PollVoteResult `json:"result,omitempty"`
+}
+
+func (PollVoteAction) IsPaidAction() {}
 
 type Query struct {
 }

@@ -1,0 +1,31 @@
+package community
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// A bounty is an amount that the author of a post promises for a comment below it, and pays by zapping that comment. Nothing
+// is set aside.
+
+// checkBounty refuses amounts that nobody can promise, in whole sats.
+func (ic ItemCreate) checkBounty(sats int64) error {
+	return checkUpTo("bounty", sats, ic.Settings.MaxBounty)
+}
+
+// markBounty notes that the bounty above a comment is paid, once what its owner has zapped that comment with reaches it. The
+// zap is counted in the payer's total before; other comments of the thread can come at the same time, and one wins (spec 05.19).
+func markBounty(ctx context.Context, tx *paidaction.Tx, comment db.Item) error {
+	if tx.Payer == nil || len(comment.Ancestors) == 0 {
+		return nil
+	}
+	_, err := tx.DB.PayBounty(ctx, db.PayBountyParams{Root: comment.Ancestors[0], Payer: *tx.Payer, CommentID: comment.ID,
+		ActionID: tx.Action, At: tx.Now})
+	if err != nil {
+		return fmt.Errorf("mark the bounty: %w", err)
+	}
+	return nil
+}
