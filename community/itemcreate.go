@@ -28,6 +28,7 @@ type ItemCreateArgs struct {
 	Territory string    `json:"territory,omitempty"` // of a post; a comment has its root's
 	Parent    int64     `json:"parent,omitempty"`
 	Forwards  []Forward `json:"forwards,omitempty"`
+	Boost     int64     `json:"boost,omitempty"` // of a post, in whole sats
 }
 
 // Forward gives a part of an item's zaps to somebody else.
@@ -84,6 +85,9 @@ func (ItemCreate) Check(a ItemCreateArgs) error {
 			return err
 		}
 	}
+	if err := checkBoost(a.Boost, a.Parent); err != nil {
+		return err
+	}
 	if len(a.Forwards) > maxForwards {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Zaps can be forwarded to at most %d people.", maxForwards)
 	}
@@ -101,9 +105,19 @@ func (ItemCreate) Check(a ItemCreateArgs) error {
 	return nil
 }
 
-// Cost is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
-// (spec 05.19).
+// Cost is the price of writing and the boost, which nothing makes dearer.
 func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
+	price, err := ic.price(ctx, tx, a)
+	if err != nil {
+		return 0, err
+	}
+	boost, err := paidaction.Sats(a.Boost)
+	return price + boost, err
+}
+
+// price is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
+// (spec 05.19).
+func (ic ItemCreate) price(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
 	base, root, err := ic.base(ctx, tx, a)
 	if err != nil {
 		return 0, err
@@ -221,6 +235,9 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 	if err := ic.forwards(ctx, tx, a, id); err != nil {
 		return ItemCreateResult{}, err
 	}
+	if err := beginBoost(ctx, tx, id, a.Boost); err != nil {
+		return ItemCreateResult{}, err
+	}
 	if err := mention(ctx, tx, id, a.Body); err != nil {
 		return ItemCreateResult{}, err
 	}
@@ -303,7 +320,7 @@ func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) er
 }
 
 // OnPaid shows the item to everybody, counts it at its ancestors, and hands out the fee.
-func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
 	item, err := tx.DB.GetItem(ctx, r.Item)
 	if err != nil {
 		return fmt.Errorf("read the item: %w", err)
@@ -315,6 +332,9 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreate
 		if err := tx.DB.AddComments(ctx, db.AddCommentsParams{ItemIds: item.Ancestors, At: tx.Now}); err != nil {
 			return fmt.Errorf("count the comment: %w", err)
 		}
+	}
+	if err := countBoost(ctx, tx, a.Boost, ic.Settings); err != nil {
+		return err
 	}
 	return payFee(ctx, tx, item.Territory, tx.Cost, ic.Settings)
 }
@@ -332,14 +352,14 @@ func payFee(ctx context.Context, tx *paidaction.Tx, territory *string, fee paida
 }
 
 // OnFail leaves the item to its author alone, as failed, and lets the same text be posted again.
-func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
 	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the item: %w", err)
 	}
 	if err := tx.DB.FreeFingerprint(ctx, r.Item); err != nil {
 		return fmt.Errorf("free the fingerprint: %w", err)
 	}
-	return nil
+	return failBoost(ctx, tx, a.Boost)
 }
 
 // Retry keeps the item and has the new attempt pay for it.
@@ -350,6 +370,9 @@ func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateA
 	}
 	if n == 0 {
 		return r, fmt.Errorf("item %d does not belong to action %d", r.Item, tx.Previous)
+	}
+	if err := retryBoost(ctx, tx, a.Boost); err != nil {
+		return r, err
 	}
 	return r, ic.claimFingerprint(ctx, tx, a, r.Item)
 }

@@ -19,6 +19,7 @@ type Prices struct {
 	MaxZap          int64         `help:"Largest zap, in msat." default:"1000000000"`
 	ReceivedPct     int           `help:"Percent of what is sent to a user that the user gets." default:"90"`
 	ReceiveFeePct   int           `help:"Percent of it that go to the rewards pool; what is left is for routing." default:"7"`
+	BoostLasts      time.Duration `help:"How long a boost ranks a post." default:"720h"`
 }
 
 // Community are the prices as the community takes them.
@@ -27,5 +28,6 @@ func (p Prices) Community() community.Settings {
 		PostCost: paidaction.Msat(p.PostCost), CommentCost: paidaction.Msat(p.CommentCost), AnonymousFactor: p.AnonymousFactor,
 		SpamWindow: p.SpamWindow, DuplicateWindow: p.DuplicateWindow, SybilPct: p.SybilPct, RewardsPct: p.RewardsPct,
 		MaxZap: paidaction.Msat(p.MaxZap), ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct,
+		BoostLasts: p.BoostLasts,
 	}
 }

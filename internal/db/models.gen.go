@@ -319,6 +319,17 @@ type BalanceDeltum struct {
 	Msat      int64
 }
 
+type Boost struct {
+	ActionID  int64
+	ItemID    int64
+	UserID    *int64
+	Msat      int64
+	State     string
+	PaidAt    *time.Time
+	ExpiresAt *time.Time
+	ExpiredAt *time.Time
+}
+
 type Donation struct {
 	ActionID int64
 	UserID   *int64
@@ -377,6 +388,11 @@ type Item struct {
 	Comments      int64
 	LastZapAt     *time.Time
 	LastCommentAt *time.Time
+	DownMsat      int64
+	Downvotes     int64
+	BoostMsat     int64
+	Hot           int64
+	Day           int32
 }
 
 type ItemDeltum struct {
@@ -390,6 +406,9 @@ type ItemDeltum struct {
 	Comments      int64
 	LastZapAt     *time.Time
 	LastCommentAt *time.Time
+	DownMsat      int64
+	Downvotes     int64
+	BoostMsat     int64
 }
 
 type ItemFingerprint struct {
@@ -620,6 +639,14 @@ type Usr struct {
 	CreatedAt   time.Time
 }
 
+type VoteEvent struct {
+	ActionID int64
+	ItemID   int64
+	AuthorID *int64
+	Micros   int64
+	At       time.Time
+}
+
 type WalletFailure struct {
 	GenesisID int64
 	WalletID  int64
@@ -643,10 +670,12 @@ type Zap struct {
 	UserID   *int64
 	Msat     int64
 	State    string
+	Down     bool
 }
 
 type ZapTotal struct {
 	ItemID int64
 	UserID int64
 	Msat   int64
+	Down   bool
 }

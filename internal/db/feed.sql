@@ -1,0 +1,50 @@
+-- Feeds: posts that everybody sees, best first, each from its own index. A page goes on below the score and id where the one before
+-- ended, so posts that come meanwhile neither repeat what was read nor hide what was not.
+
+-- name: NewPosts :many
+SELECT id, id AS score FROM item WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND id < @before
+ORDER BY id DESC LIMIT @page;
+
+-- name: NewPostsIn :many
+SELECT id, id AS score FROM item
+WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory = @territory::text AND id < @before
+ORDER BY id DESC LIMIT @page;
+
+-- name: HotPosts :many
+SELECT id, hot AS score FROM item
+WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND (hot, id) < (@score::bigint, @before::bigint)
+ORDER BY hot DESC, id DESC LIMIT @page;
+
+-- name: HotPostsIn :many
+SELECT id, hot AS score FROM item
+WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory = @territory::text
+    AND (hot, id) < (@score::bigint, @before::bigint)
+ORDER BY hot DESC, id DESC LIMIT @page;
+
+-- name: TopPosts :many
+SELECT id, vote_micros AS score FROM item
+WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND (vote_micros, id) < (@score::bigint, @before::bigint)
+ORDER BY vote_micros DESC, id DESC LIMIT @page;
+
+-- name: TopPostsIn :many
+SELECT id, vote_micros AS score FROM item
+WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory = @territory::text
+    AND (vote_micros, id) < (@score::bigint, @before::bigint)
+ORDER BY vote_micros DESC, id DESC LIMIT @page;
+
+-- name: TopPostsSince :many
+-- The best of the best of each day: what is read grows with the days and the page, not with the posts.
+SELECT best.id, best.score FROM generate_series(@first_day::int, @last_day::int) AS window_day CROSS JOIN LATERAL (
+    SELECT id, vote_micros AS score FROM item
+    WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND day = window_day AND created_at > @since::timestamptz
+        AND (vote_micros, id) < (@score::bigint, @before::bigint)
+    ORDER BY vote_micros DESC, id DESC LIMIT @page
+) AS best ORDER BY best.score DESC, best.id DESC LIMIT @page;
+
+-- name: TopPostsSinceIn :many
+SELECT best.id, best.score FROM generate_series(@first_day::int, @last_day::int) AS window_day CROSS JOIN LATERAL (
+    SELECT id, vote_micros AS score FROM item
+    WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory = @territory::text
+        AND day = window_day AND created_at > @since::timestamptz AND (vote_micros, id) < (@score::bigint, @before::bigint)
+    ORDER BY vote_micros DESC, id DESC LIMIT @page
+) AS best ORDER BY best.score DESC, best.id DESC LIMIT @page;
