@@ -28,6 +28,7 @@ type (
 	items             struct{ *resolver }
 	itemCreateResults struct{ *resolver }
 	zapResults        struct{ *resolver }
+	boostResults      struct{ *resolver }
 	territories       struct{ *resolver }
 	notifications     struct{ *resolver }
 	wallets           struct{ *resolver }
@@ -39,6 +40,7 @@ func (r *resolver) Subscription() schema.SubscriptionResolver         { return s
 func (r *resolver) Item() schema.ItemResolver                         { return items{r} }
 func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return itemCreateResults{r} }
 func (r *resolver) ZapResult() schema.ZapResultResolver               { return zapResults{r} }
+func (r *resolver) BoostResult() schema.BoostResultResolver           { return boostResults{r} }
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
 func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }
 func (r *resolver) Wallet() schema.WalletResolver                     { return wallets{r} }

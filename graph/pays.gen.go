@@ -13,7 +13,7 @@ import (
 // Written by gqlgen from pays.gotpl and schema.graphql; not to be edited.
 
 // CreatePost asks for the action ITEM_CREATE.
-func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
@@ -25,6 +25,16 @@ func (m mutations) CreateComment(ctx context.Context, parent int64, body string,
 // Zap asks for the action ZAP.
 func (m mutations) Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ZapAction, error) {
 	return pay[schema.ZapAction](ctx, m.resolver, "ZAP")
+}
+
+// DownZap asks for the action DOWN_ZAP.
+func (m mutations) DownZap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.DownZapAction, error) {
+	return pay[schema.DownZapAction](ctx, m.resolver, "DOWN_ZAP")
+}
+
+// Boost asks for the action BOOST.
+func (m mutations) Boost(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.BoostAction, error) {
+	return pay[schema.BoostAction](ctx, m.resolver, "BOOST")
 }
 
 // Donate asks for the action DONATE.
@@ -53,6 +63,8 @@ func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) 
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
 	k["ZAP"] = boxed[schema.ZapAction]
+	k["DOWN_ZAP"] = boxed[schema.DownZapAction]
+	k["BOOST"] = boxed[schema.BoostAction]
 	k["DONATE"] = boxed[schema.DonateAction]
 	k["BUY_CREDITS"] = boxed[schema.BuyCreditsAction]
 	k["RECEIVE"] = boxed[schema.ReceiveAction]
