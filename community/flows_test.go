@@ -22,6 +22,8 @@ import (
 var flowCases = map[string]func(w *enginetest.World, payer int64, m paidaction.Method) *scene{
 	community.KindItemCreate: itemCreateScene,
 	community.KindZap:        zapScene,
+	community.KindDownZap:    downZapScene,
+	community.KindBoost:      boostScene,
 	community.KindDonate:     donateScene,
 	community.KindBuyCredits: buyCreditsScene,
 	community.KindReceive:    receiveScene,
