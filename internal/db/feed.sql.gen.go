@@ -49,9 +49,9 @@ func (q *Queries) HotPosts(ctx context.Context, arg HotPostsParams) ([]HotPostsR
 
 const hotPostsIn = `-- name: HotPostsIn :many
 SELECT id, hot AS score FROM item
-WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory = $1::text
-    AND (hot, id) < ($2::bigint, $3::bigint)
-ORDER BY hot DESC, id DESC LIMIT $4
+WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory >= $1::text
+    AND (territory, hot, id) < ($1, $2::bigint, $3::bigint)
+ORDER BY territory DESC, hot DESC, id DESC LIMIT $4
 `
 
 type HotPostsInParams struct {
@@ -109,6 +109,9 @@ type NewPostsRow struct {
 
 // Feeds: posts that everybody sees, best first, each from its own index. A page goes on below the score and id where the one before
 // ended, so posts that come meanwhile neither repeat what was read nor hide what was not.
+//
+// One territory is asked for as the end of a range, not as an equal: then nothing but the territory's own index gives the order. An
+// equal lets the planner walk the index of all posts and drop those of other territories, which can be nearly all of them.
 func (q *Queries) NewPosts(ctx context.Context, arg NewPostsParams) ([]NewPostsRow, error) {
 	rows, err := q.db.Query(ctx, newPosts, arg.Before, arg.Page)
 	if err != nil {
@@ -131,8 +134,9 @@ func (q *Queries) NewPosts(ctx context.Context, arg NewPostsParams) ([]NewPostsR
 
 const newPostsIn = `-- name: NewPostsIn :many
 SELECT id, id AS score FROM item
-WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory = $1::text AND id < $2
-ORDER BY id DESC LIMIT $3
+WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory >= $1::text
+    AND (territory, id) < ($1, $2::bigint)
+ORDER BY territory DESC, id DESC LIMIT $3
 `
 
 type NewPostsInParams struct {
@@ -205,9 +209,9 @@ func (q *Queries) TopPosts(ctx context.Context, arg TopPostsParams) ([]TopPostsR
 
 const topPostsIn = `-- name: TopPostsIn :many
 SELECT id, vote_micros AS score FROM item
-WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory = $1::text
-    AND (vote_micros, id) < ($2::bigint, $3::bigint)
-ORDER BY vote_micros DESC, id DESC LIMIT $4
+WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory >= $1::text
+    AND (territory, vote_micros, id) < ($1, $2::bigint, $3::bigint)
+ORDER BY territory DESC, vote_micros DESC, id DESC LIMIT $4
 `
 
 type TopPostsInParams struct {
@@ -250,8 +254,8 @@ func (q *Queries) TopPostsIn(ctx context.Context, arg TopPostsInParams) ([]TopPo
 const topPostsSince = `-- name: TopPostsSince :many
 SELECT best.id, best.score FROM generate_series($1::int, $2::int) AS window_day CROSS JOIN LATERAL (
     SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND day = window_day AND created_at > $3::timestamptz
-        AND (vote_micros, id) < ($4::bigint, $5::bigint)
+    WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND day = window_day
+        AND (window_day > $1 OR created_at > $3::timestamptz) AND (vote_micros, id) < ($4::bigint, $5::bigint)
     ORDER BY vote_micros DESC, id DESC LIMIT $6
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT $6
 `
@@ -270,7 +274,8 @@ type TopPostsSinceRow struct {
 	Score int64
 }
 
-// The best of the best of each day: what is read grows with the days and the page, not with the posts.
+// The best of the best of each day: what is read grows with the days and the page, not with the posts. Asking only the first day for
+// the moment also keeps the planner from the belief that hardly any post of a day is young enough.
 func (q *Queries) TopPostsSince(ctx context.Context, arg TopPostsSinceParams) ([]TopPostsSinceRow, error) {
 	rows, err := q.db.Query(ctx, topPostsSince,
 		arg.FirstDay,
@@ -302,7 +307,8 @@ const topPostsSinceIn = `-- name: TopPostsSinceIn :many
 SELECT best.id, best.score FROM generate_series($1::int, $2::int) AS window_day CROSS JOIN LATERAL (
     SELECT id, vote_micros AS score FROM item
     WHERE parent_id IS NULL AND state = 'PAID' AND deleted_at IS NULL AND territory = $3::text
-        AND day = window_day AND created_at > $4::timestamptz AND (vote_micros, id) < ($5::bigint, $6::bigint)
+        AND day = window_day AND (window_day > $1 OR created_at > $4::timestamptz)
+        AND (vote_micros, id) < ($5::bigint, $6::bigint)
     ORDER BY vote_micros DESC, id DESC LIMIT $7
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT $7
 `
