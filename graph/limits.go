@@ -62,7 +62,9 @@ func (l Limits) checkList(first int) error {
 func (r *resolver) complexity() schema.ComplexityRoot {
 	var c schema.ComplexityRoot
 	times := func(child, first int) int { return 1 + child*min(max(first, 1), r.Limits.List) }
-	c.Query.Items = func(child int, _ community.FeedSort, _ community.FeedWindow, _ *string, first int, _ *string) int { return times(child, first) }
+	c.Query.Items = func(child int, _ community.FeedSort, _ community.FeedWindow, _ *string, first int, _ *string) int {
+		return times(child, first)
+	}
 	c.Query.PaidActions = func(child, first int, _ *int64) int { return times(child, first) }
 	c.Query.Notifications = c.Query.PaidActions
 	c.Item.Comments = c.Query.PaidActions
