@@ -2,7 +2,6 @@ package community_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -207,20 +206,39 @@ func TestBoostsExpireOnceWithTwoChoresAtOnce(t *testing.T) {
 	w.Clock.Advance(15 * 24 * time.Hour)
 	boost(w, author, post, 5)
 	w.Clock.Advance(15 * 24 * time.Hour)
-	taken := make(chan int, 4)
-	var wg sync.WaitGroup
-	for range cap(taken) {
-		wg.Go(func() { taken <- expire(w, 7) })
+	total, other := 0, make(chan int)
+	err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) (err error) {
+		if total, err = community.ExpireBoosts(w.Ctx, db.New(tx), w.Clock.Now(), 7); err != nil {
+			return err
+		}
+		go func() { other <- expire(w, 7) }()
+		awaitBlocked(w)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	wg.Wait()
-	total := 0
-	for range cap(taken) {
-		total += <-taken
-	}
+	total += expire(w, 7)
+	total += <-other
 	if total != boosts {
 		t.Errorf("%d boosts were taken off, of %d", total, boosts)
 	}
 	wantBoost(w, post, 5)
+}
+
+// awaitBlocked waits until somebody waits for a lock.
+func awaitBlocked(w *enginetest.World) {
+	w.Helper()
+	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer limit.Stop()
+	defer tick.Stop()
+	for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			w.Fatal("nobody waits for a lock")
+		}
+	}
 }
 
 // What an item is boosted with is the sum of what was paid in the last thirty days, whatever happens in whatever order.
