@@ -24,6 +24,7 @@ type Settings struct {
 	MaxBounty       paidaction.Msat
 	ReceivedPct     int // of what is paid to a lightning address that its owner gets
 	ReceiveFeePct   int // of it that goes to the rewards pool; what is left is for routing, or the rewards
+	BoostLasts      time.Duration
 }
 
 // DefaultSettings are those of the specification.
@@ -31,6 +32,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		CommentCost: 1000, PostCost: 1000, BioCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
 		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000, MaxVote: 1_000_000_000, MaxBounty: 10_000_000_000, ReceivedPct: 90, ReceiveFeePct: 7,
+		BoostLasts: 30 * 24 * time.Hour,
 	}
 }
 
@@ -47,6 +49,9 @@ func (s Settings) Check() error {
 	if s.SpamWindow < 0 || s.DuplicateWindow < 0 {
 		return errors.New("a window cannot be negative")
 	}
+	if s.BoostLasts <= 0 {
+		return errors.New("a boost lasts longer than no time")
+	}
 	return nil
 }
 
@@ -56,6 +61,8 @@ func Actions(s Settings) []paidaction.Definition {
 		paidaction.Define(ItemCreate{Settings: s}),
 		paidaction.Define(Zap{Settings: s}),
 		paidaction.Define(PollVote{Settings: s}),
+		paidaction.Define(DownZap{Zap{Settings: s}}),
+		paidaction.Define(Boost{Settings: s}),
 		paidaction.Define(Donate{}),
 		paidaction.Define(BuyCredits{}),
 		paidaction.Define(Receive{Settings: s}),

@@ -23,6 +23,8 @@ var flowCases = map[string]func(w *enginetest.World, payer int64, m paidaction.M
 	community.KindItemCreate: itemCreateScene,
 	community.KindPollVote:   pollVoteScene,
 	community.KindZap:        zapScene,
+	community.KindDownZap:    downZapScene,
+	community.KindBoost:      boostScene,
 	community.KindDonate:     donateScene,
 	community.KindBuyCredits: buyCreditsScene,
 	community.KindReceive:    receiveScene,

@@ -34,6 +34,7 @@ type ItemCreateArgs struct {
 	Bio       *string   `json:"bio,omitempty"`    // the text; a bio has no title and no body
 	*PollArgs           // nil, as JobArgs, where none of its fields is given
 	*JobArgs
+	Boost     int64     `json:"boost,omitempty"` // of a post, in whole sats
 }
 
 // Forward gives a part of an item's zaps to somebody else.
@@ -71,6 +72,9 @@ func (ic ItemCreate) Check(a ItemCreateArgs) error {
 	if err := ic.checkKind(a); err != nil {
 		return err
 	}
+	if err := checkBoost(a.Boost, a.kind()); err != nil {
+		return err
+	}
 	if len(a.Forwards) > maxForwards {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Zaps can be forwarded to at most %d people.", maxForwards)
 	}
@@ -88,9 +92,19 @@ func (ic ItemCreate) Check(a ItemCreateArgs) error {
 	return nil
 }
 
-// Cost is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
-// (spec 05.19).
+// Cost is the price of writing and the boost, which nothing makes dearer.
 func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
+	price, err := ic.price(ctx, tx, a)
+	if err != nil {
+		return 0, err
+	}
+	boost, err := paidaction.Sats(a.Boost)
+	return price + boost, err
+}
+
+// price is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
+// (spec 05.19).
+func (ic ItemCreate) price(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
 	if err := a.checkNow(tx.Payer, tx.Now); err != nil {
 		return 0, err
 	}
@@ -226,6 +240,9 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 	if err := ic.forwards(ctx, tx, a, id); err != nil {
 		return ItemCreateResult{}, err
 	}
+	if err := beginBoost(ctx, tx, id, a.Boost); err != nil {
+		return ItemCreateResult{}, err
+	}
 	if err := mention(ctx, tx, id, a.text()); err != nil {
 		return ItemCreateResult{}, err
 	}
@@ -308,7 +325,7 @@ func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) er
 }
 
 // OnPaid shows the item to everybody, counts it at its ancestors, and hands out the fee.
-func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
 	item, err := tx.DB.GetItem(ctx, r.Item)
 	if err != nil {
 		return fmt.Errorf("read the item: %w", err)
@@ -320,6 +337,9 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreate
 		if err := tx.DB.AddComments(ctx, db.AddCommentsParams{ItemIds: item.Ancestors, At: tx.Now}); err != nil {
 			return fmt.Errorf("count the comment: %w", err)
 		}
+	}
+	if err := countBoost(ctx, tx, a.Boost, ic.Settings); err != nil {
+		return err
 	}
 	return payFee(ctx, tx, item.Territory, tx.Cost, ic.Settings)
 }
@@ -337,14 +357,14 @@ func payFee(ctx context.Context, tx *paidaction.Tx, territory *string, fee paida
 }
 
 // OnFail leaves the item to its author alone, as failed, and lets the same text be posted again.
-func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
 	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the item: %w", err)
 	}
 	if err := tx.DB.FreeFingerprint(ctx, r.Item); err != nil {
 		return fmt.Errorf("free the fingerprint: %w", err)
 	}
-	return nil
+	return failBoost(ctx, tx, a.Boost)
 }
 
 // Retry keeps the item and has the new attempt pay for it.
@@ -355,6 +375,9 @@ func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateA
 	}
 	if n == 0 {
 		return r, fmt.Errorf("item %d does not belong to action %d", r.Item, tx.Previous)
+	}
+	if err := retryBoost(ctx, tx, a.Boost); err != nil {
+		return r, err
 	}
 	return r, ic.claimFingerprint(ctx, tx, a, r.Item)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -80,7 +79,7 @@ func (z Zap) OnPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResu
 		delta.CreditMsat = int64(tx.Cost)
 	}
 	if tx.Payer != nil {
-		if delta.Upvotes, delta.VoteMicros, err = z.vote(ctx, tx, item.ID); err != nil {
+		if delta.Upvotes, delta.VoteMicros, err = vote(ctx, tx, item, false); err != nil {
 			return err
 		}
 	}
@@ -172,32 +171,6 @@ func (z Zap) split(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
 		return err
 	}
 	return tx.Pay(ledger.Rewards(tx.Asset()), rest-fee, "zap of the anonymous")
-}
-
-// vote adds the zap to what the payer has zapped the item with, and returns what that changes: an up-vote at the first
-// zap, and the difference of the weighted vote.
-func (Zap) vote(ctx context.Context, tx *paidaction.Tx, item int64) (upvotes, micros int64, err error) {
-	total, err := tx.DB.AddZapTotal(ctx, db.AddZapTotalParams{ItemID: item, UserID: *tx.Payer, Msat: int64(tx.Cost)})
-	if err != nil {
-		return 0, 0, fmt.Errorf("add to the payer's zaps: %w", err)
-	}
-	trust, err := tx.DB.Trust(ctx, *tx.Payer)
-	if err != nil {
-		return 0, 0, fmt.Errorf("read the payer's trust: %w", err)
-	}
-	before := paidaction.Msat(total) - tx.Cost
-	if before == 0 {
-		upvotes = 1
-	}
-	return upvotes, Vote(paidaction.Msat(total), trust) - Vote(before, trust), nil
-}
-
-// Vote is the weight of one person's zaps on one item, in millionths: log10(total in sats, at least 1) × trust. Each zap adds
-// the difference to the one before, log10(new ÷ max(old, 1)) × trust (spec 02 §2.4); as whole numbers these add up to the
-// same weight in whatever order the zaps come.
-func Vote(total paidaction.Msat, trustMicros int64) int64 {
-	sats := float64(max(total.Sats(), 1))
-	return int64(math.Round(math.Log10(sats) * float64(trustMicros)))
 }
 
 // OnFail marks that nothing was zapped.

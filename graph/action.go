@@ -29,6 +29,7 @@ type (
 	itemCreateResults struct{ *resolver }
 	pollVoteResults   struct{ *resolver }
 	zapResults        struct{ *resolver }
+	boostResults      struct{ *resolver }
 	territories       struct{ *resolver }
 	notifications     struct{ *resolver }
 	wallets           struct{ *resolver }
@@ -41,6 +42,7 @@ func (r *resolver) Item() schema.ItemResolver                         { return i
 func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return itemCreateResults{r} }
 func (r *resolver) PollVoteResult() schema.PollVoteResultResolver     { return pollVoteResults{r} }
 func (r *resolver) ZapResult() schema.ZapResultResolver               { return zapResults{r} }
+func (r *resolver) BoostResult() schema.BoostResultResolver           { return boostResults{r} }
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
 func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }
 func (r *resolver) Wallet() schema.WalletResolver                     { return wallets{r} }

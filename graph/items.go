@@ -2,8 +2,6 @@ package graph
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -15,28 +13,42 @@ func (queries) Item(ctx context.Context, id int64) (*db.ItemsByIDRow, error) {
 	return loadersOf(ctx).items.Load(ctx, id)
 }
 
-func (q queries) Items(ctx context.Context, first int, after *int64) (*schema.ItemPage, error) {
+func (q queries) Items(ctx context.Context, sort community.FeedSort, within community.FeedWindow, territory *string, first int, after *string) (*schema.FeedPage, error) {
 	if err := q.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	ids, err := db.New(q.Pool).NewPosts(ctx, db.NewPostsParams{Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
-	if err != nil {
-		return nil, fmt.Errorf("read the new posts: %w", err)
+	feed := community.Feed{Sort: sort, Within: within, Territory: orElse(territory, "")}
+	if feed.Territory != "" && !namePattern.MatchString(feed.Territory) {
+		return &schema.FeedPage{}, nil
 	}
-	return itemPage(ctx, ids, first)
+	ids, next, err := feed.Page(ctx, db.New(q.Pool), q.Now(), orElse(after, ""), first)
+	if err != nil {
+		return nil, err
+	}
+	page := &schema.FeedPage{}
+	if next != "" {
+		page.Next = &next
+	}
+	page.Nodes, err = loadItems(ctx, ids)
+	return page, err
 }
 
 // itemPage loads the items of a page, whose ids are given with one too many if another page follows.
 func itemPage(ctx context.Context, ids []int64, first int) (*schema.ItemPage, error) {
 	page := &schema.ItemPage{}
 	ids, page.Next = cut(ids, first, func(id int64) int64 { return id })
+	var err error
+	page.Nodes, err = loadItems(ctx, ids)
+	return page, err
+}
+
+// loadItems leaves out those that were deleted since their ids were read.
+func loadItems(ctx context.Context, ids []int64) ([]*db.ItemsByIDRow, error) {
 	nodes, err := loadersOf(ctx).items.LoadAll(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	// One that was deleted since its id was read is left out.
-	page.Nodes = slices.DeleteFunc(nodes, func(n *db.ItemsByIDRow) bool { return n == nil })
-	return page, nil
+	return slices.DeleteFunc(nodes, func(n *db.ItemsByIDRow) bool { return n == nil }), nil
 }
 
 func (queries) Territory(ctx context.Context, name string) (*db.Territory, error) {
@@ -95,5 +107,9 @@ func (pollVoteResults) Item(ctx context.Context, r *community.PollVoteResult) (*
 }
 
 func (zapResults) Item(ctx context.Context, r *community.ZapResult) (*db.ItemsByIDRow, error) {
+	return loadersOf(ctx).items.Load(ctx, r.Item)
+}
+
+func (boostResults) Item(ctx context.Context, r *community.BoostResult) (*db.ItemsByIDRow, error) {
 	return loadersOf(ctx).items.Load(ctx, r.Item)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -61,11 +62,13 @@ func (l Limits) checkList(first int) error {
 func (r *resolver) complexity() schema.ComplexityRoot {
 	var c schema.ComplexityRoot
 	times := func(child, first int) int { return 1 + child*min(max(first, 1), r.Limits.List) }
-	c.Query.Items = func(child, first int, _ *int64) int { return times(child, first) }
-	c.Query.PaidActions = c.Query.Items
-	c.Query.Notifications = c.Query.Items
-	c.Item.Comments = c.Query.Items
-	c.Wallet.Log = c.Query.Items
+	c.Query.Items = func(child int, _ community.FeedSort, _ community.FeedWindow, _ *string, first int, _ *string) int {
+		return times(child, first)
+	}
+	c.Query.PaidActions = func(child, first int, _ *int64) int { return times(child, first) }
+	c.Query.Notifications = c.Query.PaidActions
+	c.Item.Comments = c.Query.PaidActions
+	c.Wallet.Log = c.Query.PaidActions
 	const many = 10 // wallets that somebody has at most, about; options of a poll
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets

@@ -86,7 +86,7 @@ func TestPages(t *testing.T) {
 	}
 	var got []string
 	for after, more := any(nil), true; more; {
-		r := a.Want(nobody, `query($after: ID) { items(first: 2, after: $after) { nodes { id } next } }`, vars{"after": after})
+		r := a.Want(nobody, `query($after: String) { items(first: 2, after: $after) { nodes { id } next } }`, vars{"after": after})
 		for _, n := range r.at("items", "nodes").([]any) {
 			got = append(got, n.(map[string]any)["id"].(string))
 		}

@@ -14,7 +14,7 @@ import (
 // Written by gqlgen from pays.gotpl and schema.graphql; not to be edited.
 
 // CreatePost asks for the action ITEM_CREATE.
-func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
@@ -24,22 +24,22 @@ func (m mutations) CreateComment(ctx context.Context, parent int64, body string,
 }
 
 // CreateLink asks for the action ITEM_CREATE.
-func (m mutations) CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreatePoll asks for the action ITEM_CREATE.
-func (m mutations) CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreateBounty asks for the action ITEM_CREATE.
-func (m mutations) CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreateJob asks for the action ITEM_CREATE.
-func (m mutations) CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
@@ -56,6 +56,16 @@ func (m mutations) PollVote(ctx context.Context, option int64, idempotencyKey *s
 // Zap asks for the action ZAP.
 func (m mutations) Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ZapAction, error) {
 	return pay[schema.ZapAction](ctx, m.resolver, "ZAP")
+}
+
+// DownZap asks for the action DOWN_ZAP.
+func (m mutations) DownZap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.DownZapAction, error) {
+	return pay[schema.DownZapAction](ctx, m.resolver, "DOWN_ZAP")
+}
+
+// Boost asks for the action BOOST.
+func (m mutations) Boost(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.BoostAction, error) {
+	return pay[schema.BoostAction](ctx, m.resolver, "BOOST")
 }
 
 // Donate asks for the action DONATE.
@@ -90,6 +100,8 @@ func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) 
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
 	k["POLL_VOTE"] = boxed[schema.PollVoteAction]
 	k["ZAP"] = boxed[schema.ZapAction]
+	k["DOWN_ZAP"] = boxed[schema.DownZapAction]
+	k["BOOST"] = boxed[schema.BoostAction]
 	k["DONATE"] = boxed[schema.DonateAction]
 	k["BUY_CREDITS"] = boxed[schema.BuyCreditsAction]
 	k["RECEIVE"] = boxed[schema.ReceiveAction]

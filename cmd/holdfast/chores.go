@@ -6,13 +6,22 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
+// chorePage is how many rows a chore takes at once; what is left has to wait for its next turn.
+const chorePage = 1000
+
 // chores are what the application does by the clock, whoever pays or not.
 func (s *service) chores() []worker.Chore {
-	return []worker.Chore{}
+	return []worker.Chore{
+		{Name: "boosts", Every: time.Minute, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+			_, err := community.ExpireBoosts(ctx, q, now, chorePage)
+			return err
+		})},
+	}
 }
 
 // inTx is a chore of one transaction; now is the moment it began.

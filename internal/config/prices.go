@@ -22,6 +22,7 @@ type Prices struct {
 	MaxBounty       int64         `help:"Largest bounty, in msat." default:"10000000000"`
 	ReceivedPct     int           `help:"Percent of what is sent to a user that the user gets." default:"90"`
 	ReceiveFeePct   int           `help:"Percent of it that go to the rewards pool; what is left is for routing." default:"7"`
+	BoostLasts      time.Duration `help:"How long a boost ranks a post." default:"720h"`
 }
 
 // Community are the prices as the community takes them.
@@ -31,6 +32,6 @@ func (p Prices) Community() community.Settings {
 		AnonymousFactor: p.AnonymousFactor, SpamWindow: p.SpamWindow, DuplicateWindow: p.DuplicateWindow,
 		SybilPct: p.SybilPct, RewardsPct: p.RewardsPct,
 		MaxZap: paidaction.Msat(p.MaxZap), MaxVote: paidaction.Msat(p.MaxVote), MaxBounty: paidaction.Msat(p.MaxBounty),
-		ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct,
+		ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct, BoostLasts: p.BoostLasts,
 	}
 }

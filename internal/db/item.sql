@@ -74,6 +74,9 @@ INSERT INTO item_delta (item_id, comments, last_comment_at) SELECT unnest(@item_
 INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
 VALUES (@item_id, @msat, @credit_msat, @upvotes, @vote_micros, @at);
 
+-- name: AddDownZap :exec
+INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros) VALUES (@item_id, @down_msat, @downvotes, @vote_micros);
+
 -- name: AddCommentMsat :exec
 INSERT INTO item_delta (item_id, comment_msat) SELECT unnest(@item_ids::bigint[]), @msat::bigint;
 
@@ -90,6 +93,7 @@ WITH gone AS (
 ), sums AS (
     SELECT item_id, sum(msat)::bigint AS msat, sum(credit_msat)::bigint AS credit_msat, sum(comment_msat)::bigint AS comment_msat,
         sum(upvotes)::bigint AS upvotes, sum(vote_micros)::bigint AS vote_micros, sum(comments)::bigint AS comments,
+        sum(down_msat)::bigint AS down_msat, sum(downvotes)::bigint AS downvotes, sum(boost_msat)::bigint AS boost_msat,
         max(last_zap_at) AS last_zap_at, max(last_comment_at) AS last_comment_at
     FROM gone GROUP BY item_id
 )
@@ -97,6 +101,7 @@ UPDATE item SET
     msat = item.msat + sums.msat, credit_msat = item.credit_msat + sums.credit_msat,
     comment_msat = item.comment_msat + sums.comment_msat, upvotes = item.upvotes + sums.upvotes,
     vote_micros = item.vote_micros + sums.vote_micros, comments = item.comments + sums.comments,
+    down_msat = item.down_msat + sums.down_msat, downvotes = item.downvotes + sums.downvotes, boost_msat = item.boost_msat + sums.boost_msat,
     last_zap_at = greatest(item.last_zap_at, sums.last_zap_at), last_comment_at = greatest(item.last_comment_at, sums.last_comment_at)
 FROM sums WHERE item.id = sums.item_id;
 
@@ -110,19 +115,19 @@ SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.terr
     (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
     (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
     (item.comments + coalesce(d.comments, 0))::bigint AS comments,
+    (item.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (item.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
+    (item.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
     coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
     coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at
 FROM item LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
-        sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,
+        sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
+        sum(x.boost_msat) AS boost_msat, max(x.last_zap_at) AS last_zap_at,
         max(x.last_comment_at) AS last_comment_at
     FROM item_delta x WHERE x.item_id = item.id
 ) d ON true LEFT JOIN bounty_payment ON bounty_payment.item_id = item.id
 WHERE item.id = ANY(@ids::bigint[]) AND item.deleted_at IS NULL
     AND (item.state = 'PAID' OR item.author_id = sqlc.narg(viewer)::bigint);
-
--- name: NewPosts :many
-SELECT id FROM item WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND id < @before ORDER BY id DESC LIMIT @page;
 
 -- name: CommentIDs :many
 SELECT id, parent_id FROM item

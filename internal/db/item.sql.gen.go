@@ -39,6 +39,27 @@ func (q *Queries) AddComments(ctx context.Context, arg AddCommentsParams) error 
 	return err
 }
 
+const addDownZap = `-- name: AddDownZap :exec
+INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros) VALUES ($1, $2, $3, $4)
+`
+
+type AddDownZapParams struct {
+	ItemID     int64
+	DownMsat   int64
+	Downvotes  int64
+	VoteMicros int64
+}
+
+func (q *Queries) AddDownZap(ctx context.Context, arg AddDownZapParams) error {
+	_, err := q.db.Exec(ctx, addDownZap,
+		arg.ItemID,
+		arg.DownMsat,
+		arg.Downvotes,
+		arg.VoteMicros,
+	)
+	return err
+}
+
 const addZap = `-- name: AddZap :exec
 INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
 VALUES ($1, $2, $3, $4, $5, $6)
@@ -165,10 +186,11 @@ func (q *Queries) CountPostsSince(ctx context.Context, arg CountPostsSinceParams
 
 const foldItems = `-- name: FoldItems :execrows
 WITH gone AS (
-    DELETE FROM item_delta WHERE item_id = ANY($1::bigint[]) RETURNING id, item_id, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at
+    DELETE FROM item_delta WHERE item_id = ANY($1::bigint[]) RETURNING id, item_id, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, down_msat, downvotes, boost_msat
 ), sums AS (
     SELECT item_id, sum(msat)::bigint AS msat, sum(credit_msat)::bigint AS credit_msat, sum(comment_msat)::bigint AS comment_msat,
         sum(upvotes)::bigint AS upvotes, sum(vote_micros)::bigint AS vote_micros, sum(comments)::bigint AS comments,
+        sum(down_msat)::bigint AS down_msat, sum(downvotes)::bigint AS downvotes, sum(boost_msat)::bigint AS boost_msat,
         max(last_zap_at) AS last_zap_at, max(last_comment_at) AS last_comment_at
     FROM gone GROUP BY item_id
 )
@@ -176,6 +198,7 @@ UPDATE item SET
     msat = item.msat + sums.msat, credit_msat = item.credit_msat + sums.credit_msat,
     comment_msat = item.comment_msat + sums.comment_msat, upvotes = item.upvotes + sums.upvotes,
     vote_micros = item.vote_micros + sums.vote_micros, comments = item.comments + sums.comments,
+    down_msat = item.down_msat + sums.down_msat, downvotes = item.downvotes + sums.downvotes, boost_msat = item.boost_msat + sums.boost_msat,
     last_zap_at = greatest(item.last_zap_at, sums.last_zap_at), last_comment_at = greatest(item.last_comment_at, sums.last_comment_at)
 FROM sums WHERE item.id = sums.item_id
 `
@@ -228,7 +251,7 @@ func (q *Queries) FreeFingerprint(ctx context.Context, itemID int64) error {
 }
 
 const getItem = `-- name: GetItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location FROM item WHERE id = $1
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, down_msat, downvotes, boost_msat, hot, day FROM item WHERE id = $1
 `
 
 func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
@@ -261,6 +284,11 @@ func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
 		&i.PollClosesAt,
 		&i.JobCompany,
 		&i.JobLocation,
+		&i.DownMsat,
+		&i.Downvotes,
+		&i.BoostMsat,
+		&i.Hot,
+		&i.Day,
 	)
 	return i, err
 }
@@ -443,11 +471,14 @@ SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.terr
     (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
     (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
     (item.comments + coalesce(d.comments, 0))::bigint AS comments,
+    (item.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (item.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
+    (item.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
     coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
     coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at
 FROM item LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
-        sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,
+        sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
+        sum(x.boost_msat) AS boost_msat, max(x.last_zap_at) AS last_zap_at,
         max(x.last_comment_at) AS last_comment_at
     FROM item_delta x WHERE x.item_id = item.id
 ) d ON true LEFT JOIN bounty_payment ON bounty_payment.item_id = item.id
@@ -485,6 +516,9 @@ type ItemsByIDRow struct {
 	Upvotes         int64
 	VoteMicros      int64
 	Comments        int64
+	DownMsat        int64
+	Downvotes       int64
+	BoostMsat       int64
 	LastZapAt       time.Time
 	LastCommentAt   time.Time
 }
@@ -525,6 +559,9 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 			&i.Upvotes,
 			&i.VoteMicros,
 			&i.Comments,
+			&i.DownMsat,
+			&i.Downvotes,
+			&i.BoostMsat,
 			&i.LastZapAt,
 			&i.LastCommentAt,
 		); err != nil {
@@ -563,7 +600,7 @@ func (q *Queries) ItemsToFold(ctx context.Context, page int32) ([]int64, error) 
 }
 
 const lockItem = `-- name: LockItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location FROM item WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, down_msat, downvotes, boost_msat, hot, day FROM item WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
@@ -596,6 +633,11 @@ func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
 		&i.PollClosesAt,
 		&i.JobCompany,
 		&i.JobLocation,
+		&i.DownMsat,
+		&i.Downvotes,
+		&i.BoostMsat,
+		&i.Hot,
+		&i.Day,
 	)
 	return i, err
 }
@@ -658,35 +700,6 @@ func (q *Queries) Mentions(ctx context.Context, itemID int64) ([]int64, error) {
 			return nil, err
 		}
 		items = append(items, user_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const newPosts = `-- name: NewPosts :many
-SELECT id FROM item WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2
-`
-
-type NewPostsParams struct {
-	Before int64
-	Page   int32
-}
-
-func (q *Queries) NewPosts(ctx context.Context, arg NewPostsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, newPosts, arg.Before, arg.Page)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

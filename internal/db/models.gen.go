@@ -366,6 +366,17 @@ type BalanceDeltum struct {
 	Msat      int64
 }
 
+type Boost struct {
+	ActionID  int64
+	ItemID    int64
+	UserID    *int64
+	Msat      int64
+	State     string
+	PaidAt    *time.Time
+	ExpiresAt *time.Time
+	ExpiredAt *time.Time
+}
+
 type BountyPayment struct {
 	ItemID    int64
 	ActionID  int64
@@ -439,6 +450,11 @@ type Item struct {
 	PollClosesAt  *time.Time
 	JobCompany    *string
 	JobLocation   *string
+	DownMsat      int64
+	Downvotes     int64
+	BoostMsat     int64
+	Hot           int64
+	Day           int32
 }
 
 type ItemDeltum struct {
@@ -452,6 +468,9 @@ type ItemDeltum struct {
 	Comments      int64
 	LastZapAt     *time.Time
 	LastCommentAt *time.Time
+	DownMsat      int64
+	Downvotes     int64
+	BoostMsat     int64
 }
 
 type ItemFingerprint struct {
@@ -697,6 +716,14 @@ type Usr struct {
 	CreatedAt   time.Time
 }
 
+type VoteEvent struct {
+	ActionID int64
+	ItemID   int64
+	AuthorID *int64
+	Micros   int64
+	At       time.Time
+}
+
 type WalletFailure struct {
 	GenesisID int64
 	WalletID  int64
@@ -720,10 +747,12 @@ type Zap struct {
 	UserID   *int64
 	Msat     int64
 	State    string
+	Down     bool
 }
 
 type ZapTotal struct {
 	ItemID int64
 	UserID int64
 	Msat   int64
+	Down   bool
 }

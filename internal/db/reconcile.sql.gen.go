@@ -142,6 +142,7 @@ SELECT e.what, e.action_id, e.effect::text AS effect, paid_action.state FROM (
     UNION ALL SELECT 'donation', action_id, donation.state FROM donation
     UNION ALL SELECT 'poll vote', action_id, poll_vote.state FROM poll_vote
     UNION ALL SELECT 'bounty', action_id, 'PAID' FROM bounty_payment
+    UNION ALL SELECT 'boost', action_id, boost.state FROM boost
 ) AS e JOIN paid_action ON paid_action.id = e.action_id
 WHERE (e.effect = 'PAID') <> (paid_action.state = 'PAID') OR (e.effect = 'FAILED') <> (paid_action.state IN ('FAILED', 'RETRYING'))
 ORDER BY 2
@@ -463,7 +464,7 @@ func (q *Queries) CountActions(ctx context.Context) (int64, error) {
 
 const countEffects = `-- name: CountEffects :one
 SELECT ((SELECT count(*) FROM item) + (SELECT count(*) FROM zap) + (SELECT count(*) FROM donation)
-    + (SELECT count(*) FROM poll_vote) + (SELECT count(*) FROM bounty_payment))::bigint
+    + (SELECT count(*) FROM poll_vote) + (SELECT count(*) FROM bounty_payment) + (SELECT count(*) FROM boost))::bigint
 `
 
 func (q *Queries) CountEffects(ctx context.Context) (int64, error) {

@@ -7,23 +7,30 @@ package db
 
 import (
 	"context"
+	"time"
 )
 
 const addZapTotal = `-- name: AddZapTotal :one
-INSERT INTO zap_total (item_id, user_id, msat) VALUES ($1, $2, $3)
-ON CONFLICT (item_id, user_id) DO UPDATE SET msat = zap_total.msat + excluded.msat
+INSERT INTO zap_total (item_id, user_id, down, msat) VALUES ($1, $2, $3, $4)
+ON CONFLICT (item_id, user_id, down) DO UPDATE SET msat = zap_total.msat + excluded.msat
 RETURNING msat
 `
 
 type AddZapTotalParams struct {
 	ItemID int64
 	UserID int64
+	Down   bool
 	Msat   int64
 }
 
 // The new total comes back from the same statement that adds: two zaps at once each see their own.
 func (q *Queries) AddZapTotal(ctx context.Context, arg AddZapTotalParams) (int64, error) {
-	row := q.db.QueryRow(ctx, addZapTotal, arg.ItemID, arg.UserID, arg.Msat)
+	row := q.db.QueryRow(ctx, addZapTotal,
+		arg.ItemID,
+		arg.UserID,
+		arg.Down,
+		arg.Msat,
+	)
 	var msat int64
 	err := row.Scan(&msat)
 	return msat, err
@@ -44,8 +51,32 @@ func (q *Queries) InsertDonation(ctx context.Context, arg InsertDonationParams) 
 	return err
 }
 
+const insertVoteEvent = `-- name: InsertVoteEvent :exec
+INSERT INTO vote_event (action_id, item_id, author_id, micros, at) VALUES ($1, $2, $3, $4, $5)
+`
+
+type InsertVoteEventParams struct {
+	ActionID int64
+	ItemID   int64
+	AuthorID *int64
+	Micros   int64
+	At       time.Time
+}
+
+func (q *Queries) InsertVoteEvent(ctx context.Context, arg InsertVoteEventParams) error {
+	_, err := q.db.Exec(ctx, insertVoteEvent,
+		arg.ActionID,
+		arg.ItemID,
+		arg.AuthorID,
+		arg.Micros,
+		arg.At,
+	)
+	return err
+}
+
 const insertZap = `-- name: InsertZap :exec
-INSERT INTO zap (action_id, item_id, user_id, msat, state) VALUES ($1, $2, $3, $4, 'PENDING')
+INSERT INTO zap (action_id, item_id, user_id, msat, down, state)
+VALUES ($1, $2, $3, $4, $5, 'PENDING')
 `
 
 type InsertZapParams struct {
@@ -53,6 +84,7 @@ type InsertZapParams struct {
 	ItemID   int64
 	UserID   *int64
 	Msat     int64
+	Down     bool
 }
 
 func (q *Queries) InsertZap(ctx context.Context, arg InsertZapParams) error {
@@ -61,6 +93,7 @@ func (q *Queries) InsertZap(ctx context.Context, arg InsertZapParams) error {
 		arg.ItemID,
 		arg.UserID,
 		arg.Msat,
+		arg.Down,
 	)
 	return err
 }
@@ -101,7 +134,7 @@ func (q *Queries) MarkZap(ctx context.Context, arg MarkZapParams) (int64, error)
 
 const pendingZapsOf = `-- name: PendingZapsOf :many
 SELECT item_id, sum(msat)::bigint AS msat FROM zap
-WHERE user_id = $1 AND item_id = ANY($2::bigint[]) AND state = 'PENDING' GROUP BY item_id
+WHERE user_id = $1 AND item_id = ANY($2::bigint[]) AND state = 'PENDING' AND NOT down GROUP BY item_id
 `
 
 type PendingZapsOfParams struct {

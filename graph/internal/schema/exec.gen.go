@@ -32,6 +32,7 @@ func NewExecutableSchema(cfg Config) graphql.ExecutableSchema {
 type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
+	BoostResult() BoostResultResolver
 	Item() ItemResolver
 	ItemCreateResult() ItemCreateResultResolver
 	Mutation() MutationResolver
@@ -51,6 +52,30 @@ type ComplexityRoot struct {
 	Assets struct {
 		Credits func(childComplexity int) int
 		Sats    func(childComplexity int) int
+	}
+
+	BoostAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	BoostResult struct {
+		Item func(childComplexity int) int
+		Sats func(childComplexity int) int
 	}
 
 	Bounty struct {
@@ -105,9 +130,33 @@ type ComplexityRoot struct {
 		Sats func(childComplexity int) int
 	}
 
+	DownZapAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
 	Failure struct {
 		Code    func(childComplexity int) int
 		Message func(childComplexity int) int
+	}
+
+	FeedPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
 	}
 
 	Invoice struct {
@@ -122,12 +171,15 @@ type ComplexityRoot struct {
 	Item struct {
 		Author       func(childComplexity int) int
 		Body         func(childComplexity int) int
+		BoostMsat    func(childComplexity int) int
 		Bounty       func(childComplexity int) int
 		CommentCount func(childComplexity int) int
 		CommentMsat  func(childComplexity int) int
 		Comments     func(childComplexity int, first int, after *int64) int
 		CreatedAt    func(childComplexity int) int
 		CreditMsat   func(childComplexity int) int
+		DownMsat     func(childComplexity int) int
+		Downvotes    func(childComplexity int) int
 		ID           func(childComplexity int) int
 		Job          func(childComplexity int) int
 		Kind         func(childComplexity int) int
@@ -181,16 +233,18 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
+		Boost           func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		BuyCredits      func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CancelInvoice   func(childComplexity int, id int64, secret *string) int
 		CreateBio       func(childComplexity int, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateBounty    func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateBounty    func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateComment   func(childComplexity int, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateJob       func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateLink      func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePoll      func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePost      func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateJob       func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateLink      func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePoll      func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePost      func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Donate          func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		DownZap         func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		PollVote        func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Receive         func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		RetryPaidAction func(childComplexity int, id int64, secret *string) int
@@ -264,7 +318,7 @@ type ComplexityRoot struct {
 
 	Query struct {
 		Item          func(childComplexity int, id int64) int
-		Items         func(childComplexity int, first int, after *int64) int
+		Items         func(childComplexity int, sort community.FeedSort, within community.FeedWindow, territory *string, first int, after *string) int
 		Me            func(childComplexity int) int
 		Notifications func(childComplexity int, first int, after *int64) int
 		PaidAction    func(childComplexity int, id int64, secret *string) int
@@ -398,6 +452,9 @@ type ComplexityRoot struct {
 
 // region    ************************** generated!.gotpl **************************
 
+type BoostResultResolver interface {
+	Item(ctx context.Context, obj *community.BoostResult) (*db.ItemsByIDRow, error)
+}
 type ItemResolver interface {
 	Author(ctx context.Context, obj *db.ItemsByIDRow) (*db.Usr, error)
 	Territory(ctx context.Context, obj *db.ItemsByIDRow) (*db.Territory, error)
@@ -414,15 +471,17 @@ type ItemCreateResultResolver interface {
 	Item(ctx context.Context, obj *community.ItemCreateResult) (*db.ItemsByIDRow, error)
 }
 type MutationResolver interface {
-	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateBio(ctx context.Context, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*PollVoteAction, error)
 	Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ZapAction, error)
+	DownZap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DownZapAction, error)
+	Boost(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BoostAction, error)
 	Donate(ctx context.Context, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DonateAction, error)
 	BuyCredits(ctx context.Context, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BuyCreditsAction, error)
 	Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ReceiveAction, error)
@@ -446,7 +505,7 @@ type QueryResolver interface {
 	PaidAction(ctx context.Context, id int64, secret *string) (PaidAction, error)
 	PaidActions(ctx context.Context, first int, after *int64) (*PaidActionPage, error)
 	Item(ctx context.Context, id int64) (*db.ItemsByIDRow, error)
-	Items(ctx context.Context, first int, after *int64) (*ItemPage, error)
+	Items(ctx context.Context, sort community.FeedSort, within community.FeedWindow, territory *string, first int, after *string) (*FeedPage, error)
 	Territory(ctx context.Context, name string) (*db.Territory, error)
 	RewardsMsat(ctx context.Context) (*Assets, error)
 	Notifications(ctx context.Context, first int, after *int64) (*NotificationPage, error)
@@ -495,6 +554,116 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Assets.Sats(childComplexity), true
+
+	case "BoostAction.attempt":
+		if e.ComplexityRoot.BoostAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.Attempt(childComplexity), true
+	case "BoostAction.changedAt":
+		if e.ComplexityRoot.BoostAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.ChangedAt(childComplexity), true
+	case "BoostAction.costMsat":
+		if e.ComplexityRoot.BoostAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.CostMsat(childComplexity), true
+	case "BoostAction.costSats":
+		if e.ComplexityRoot.BoostAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.CostSats(childComplexity), true
+	case "BoostAction.createdAt":
+		if e.ComplexityRoot.BoostAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.CreatedAt(childComplexity), true
+	case "BoostAction.deadline":
+		if e.ComplexityRoot.BoostAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.Deadline(childComplexity), true
+	case "BoostAction.failure":
+		if e.ComplexityRoot.BoostAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.Failure(childComplexity), true
+	case "BoostAction.genesisId":
+		if e.ComplexityRoot.BoostAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.GenesisID(childComplexity), true
+	case "BoostAction.id":
+		if e.ComplexityRoot.BoostAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.ID(childComplexity), true
+	case "BoostAction.invoice":
+		if e.ComplexityRoot.BoostAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.Invoice(childComplexity), true
+	case "BoostAction.kind":
+		if e.ComplexityRoot.BoostAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.Kind(childComplexity), true
+	case "BoostAction.paymentMethod":
+		if e.ComplexityRoot.BoostAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.PaymentMethod(childComplexity), true
+	case "BoostAction.result":
+		if e.ComplexityRoot.BoostAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.Result(childComplexity), true
+	case "BoostAction.secret":
+		if e.ComplexityRoot.BoostAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.Secret(childComplexity), true
+	case "BoostAction.state":
+		if e.ComplexityRoot.BoostAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.State(childComplexity), true
+	case "BoostAction.successorId":
+		if e.ComplexityRoot.BoostAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostAction.SuccessorID(childComplexity), true
+
+	case "BoostResult.item":
+		if e.ComplexityRoot.BoostResult.Item == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostResult.Item(childComplexity), true
+	case "BoostResult.sats":
+		if e.ComplexityRoot.BoostResult.Sats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BoostResult.Sats(childComplexity), true
 
 	case "Bounty.paidAt":
 		if e.ComplexityRoot.Bounty.PaidAt == nil {
@@ -723,6 +892,103 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DonateResult.Sats(childComplexity), true
 
+	case "DownZapAction.attempt":
+		if e.ComplexityRoot.DownZapAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.Attempt(childComplexity), true
+	case "DownZapAction.changedAt":
+		if e.ComplexityRoot.DownZapAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.ChangedAt(childComplexity), true
+	case "DownZapAction.costMsat":
+		if e.ComplexityRoot.DownZapAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.CostMsat(childComplexity), true
+	case "DownZapAction.costSats":
+		if e.ComplexityRoot.DownZapAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.CostSats(childComplexity), true
+	case "DownZapAction.createdAt":
+		if e.ComplexityRoot.DownZapAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.CreatedAt(childComplexity), true
+	case "DownZapAction.deadline":
+		if e.ComplexityRoot.DownZapAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.Deadline(childComplexity), true
+	case "DownZapAction.failure":
+		if e.ComplexityRoot.DownZapAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.Failure(childComplexity), true
+	case "DownZapAction.genesisId":
+		if e.ComplexityRoot.DownZapAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.GenesisID(childComplexity), true
+	case "DownZapAction.id":
+		if e.ComplexityRoot.DownZapAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.ID(childComplexity), true
+	case "DownZapAction.invoice":
+		if e.ComplexityRoot.DownZapAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.Invoice(childComplexity), true
+	case "DownZapAction.kind":
+		if e.ComplexityRoot.DownZapAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.Kind(childComplexity), true
+	case "DownZapAction.paymentMethod":
+		if e.ComplexityRoot.DownZapAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.PaymentMethod(childComplexity), true
+	case "DownZapAction.result":
+		if e.ComplexityRoot.DownZapAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.Result(childComplexity), true
+	case "DownZapAction.secret":
+		if e.ComplexityRoot.DownZapAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.Secret(childComplexity), true
+	case "DownZapAction.state":
+		if e.ComplexityRoot.DownZapAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.State(childComplexity), true
+	case "DownZapAction.successorId":
+		if e.ComplexityRoot.DownZapAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DownZapAction.SuccessorID(childComplexity), true
+
 	case "Failure.code":
 		if e.ComplexityRoot.Failure.Code == nil {
 			break
@@ -735,6 +1001,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Failure.Message(childComplexity), true
+
+	case "FeedPage.next":
+		if e.ComplexityRoot.FeedPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FeedPage.Next(childComplexity), true
+	case "FeedPage.nodes":
+		if e.ComplexityRoot.FeedPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FeedPage.Nodes(childComplexity), true
 
 	case "Invoice.amountMsat":
 		if e.ComplexityRoot.Invoice.AmountMsat == nil {
@@ -785,6 +1064,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Body(childComplexity), true
+	case "Item.boostMsat":
+		if e.ComplexityRoot.Item.BoostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.BoostMsat(childComplexity), true
 	case "Item.bounty":
 		if e.ComplexityRoot.Item.Bounty == nil {
 			break
@@ -826,6 +1111,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.CreditMsat(childComplexity), true
+	case "Item.downMsat":
+		if e.ComplexityRoot.Item.DownMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.DownMsat(childComplexity), true
+	case "Item.downvotes":
+		if e.ComplexityRoot.Item.Downvotes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Downvotes(childComplexity), true
 	case "Item.id":
 		if e.ComplexityRoot.Item.ID == nil {
 			break
@@ -1042,6 +1339,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Me.User(childComplexity), true
 
+	case "Mutation.boost":
+		if e.ComplexityRoot.Mutation.Boost == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_boost_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.Boost(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.buyCredits":
 		if e.ComplexityRoot.Mutation.BuyCredits == nil {
 			break
@@ -1085,7 +1393,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateBounty(childComplexity, args["title"].(string), args["bounty"].(int64), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateBounty(childComplexity, args["title"].(string), args["bounty"].(int64), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createComment":
 		if e.ComplexityRoot.Mutation.CreateComment == nil {
 			break
@@ -1107,7 +1415,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["company"].(string), args["location"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["company"].(string), args["location"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createLink":
 		if e.ComplexityRoot.Mutation.CreateLink == nil {
 			break
@@ -1118,7 +1426,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateLink(childComplexity, args["title"].(string), args["url"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateLink(childComplexity, args["title"].(string), args["url"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createPoll":
 		if e.ComplexityRoot.Mutation.CreatePoll == nil {
 			break
@@ -1129,7 +1437,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["options"].([]string), args["price"].(int64), args["closesAt"].(*time.Time), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["options"].([]string), args["price"].(int64), args["closesAt"].(*time.Time), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createPost":
 		if e.ComplexityRoot.Mutation.CreatePost == nil {
 			break
@@ -1140,7 +1448,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreatePost(childComplexity, args["title"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreatePost(childComplexity, args["title"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.donate":
 		if e.ComplexityRoot.Mutation.Donate == nil {
 			break
@@ -1152,6 +1460,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Donate(childComplexity, args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.downZap":
+		if e.ComplexityRoot.Mutation.DownZap == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_downZap_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DownZap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.pollVote":
 		if e.ComplexityRoot.Mutation.PollVote == nil {
 			break
@@ -1502,7 +1821,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.Items(childComplexity, args["first"].(int), args["after"].(*int64)), true
+		return e.ComplexityRoot.Query.Items(childComplexity, args["sort"].(community.FeedSort), args["within"].(community.FeedWindow), args["territory"].(*string), args["first"].(int), args["after"].(*string)), true
 	case "Query.me":
 		if e.ComplexityRoot.Query.Me == nil {
 			break
@@ -2357,6 +2676,50 @@ type PollVoteResult {
   option: ID!
 }
 
+type DownZapAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: ZapResult
+}
+
+type BoostAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: BoostResult
+}
+type BoostResult {
+  item: Item
+  sats: Sats!
+}
+
 type DonateAction implements PaidAction {
   id: ID!
   kind: String!
@@ -2458,31 +2821,36 @@ same action, however often they are sent (at most 255 bytes; at least 22 random 
 paymentMethod asks for one way to pay; without it the first that works is taken.
 """
 type Mutation {
-  createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!],
+  "boost, in sats, is added to the price."
+  createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats,
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   createComment(parent: ID!, body: String!, forwards: [Forward!],
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "A post that leads elsewhere, by http or https."
-  createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!],
+  createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats,
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   """
   A post with 2 to 10 possible answers. A vote costs price; from closesAt on nobody can vote, and without it the poll stays open.
   """
   createPoll(title: String!, options: [String!]!, price: Sats! = 1, closesAt: Time, body: String! = "", territory: String,
-    forwards: [Forward!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    forwards: [Forward!], boost: Sats, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   """
   A post that promises an amount for a comment below it. Nothing is set aside: the bounty is paid once its owner has zapped one comment
   with that much.
   """
-  createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!],
+  createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats,
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
-    forwards: [Forward!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    forwards: [Forward!], boost: Sats, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "What one says of oneself; everybody has one bio."
   createBio(bio: String!, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "Votes in a poll, once a person. Nobody else learns what for."
   pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod): PollVoteAction! @pays(kind: "POLL_VOTE")
   zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): ZapAction! @pays(kind: "ZAP")
+  "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
+  downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DownZapAction! @pays(kind: "DOWN_ZAP")
+  "Ranks a post higher for thirty days."
+  boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BoostAction! @pays(kind: "BOOST")
   "Gives to the rewards pool."
   donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DonateAction! @pays(kind: "DONATE")
   "One credit is one sat."
@@ -2571,8 +2939,11 @@ type Query {
   paidActions(first: Int! = 20, after: ID): PaidActionPage!
   "Null where there is no such item, or it is not to be seen."
   item(id: ID!): Item
-  "Posts, newest first."
-  items(first: Int! = 20, after: ID): ItemPage!
+  """
+  Posts that everybody sees, of all territories or of one. What was zapped or boosted in the last second may not rank yet. Posts that
+  are written while one reads on neither repeat what was read nor hide what was not.
+  """
+  items(sort: FeedSort! = NEW, within: FeedWindow! = ALL, territory: String, first: Int! = 20, after: String): FeedPage!
   territory(name: String!): Territory
   "What is in the rewards pool."
   rewardsMsat: Assets!
@@ -2630,6 +3001,11 @@ type Item {
   "What everything below it was zapped with."
   commentMsat: Msat!
   upvotes: Int!
+  "What it was zapped downwards with."
+  downMsat: Msat!
+  downvotes: Int!
+  "What it is boosted with at present."
+  boostMsat: Msat!
   "How many comments are below it, at any depth."
   commentCount: Int!
   "Its direct comments, oldest first."
@@ -2701,10 +3077,28 @@ type Territory {
 
 type Notification {
   id: ID!
-  "MENTION, REPLY, ZAP, RECEIVED or WITHDRAWN."
+  "MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED or WITHDRAWN."
   kind: String!
   item: Item
   createdAt: Time!
+}
+
+enum FeedSort {
+  "Newest first."
+  NEW
+  "By zaps, down-zaps and boost, against age."
+  HOT
+  "By zaps and down-zaps."
+  TOP
+}
+
+"How old posts may be, by the sort TOP: written within the last 1, 7, 30 or 365 days."
+enum FeedWindow {
+  DAY
+  WEEK
+  MONTH
+  YEAR
+  ALL
 }
 
 enum WalletKind {
@@ -2745,6 +3139,10 @@ type ItemPage {
   nodes: [Item!]!
   next: ID
 }
+type FeedPage {
+  nodes: [Item!]!
+  next: String
+}
 type PaidActionPage {
   nodes: [PaidAction!]!
   next: ID
@@ -2773,6 +3171,54 @@ func (ec *executionContext) childFields_Assets(ctx context.Context, field graphq
 		return ec.fieldContext_Assets_sats(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Assets", field.Name)
+}
+
+func (ec *executionContext) childFields_BoostAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_BoostAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_BoostAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_BoostAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_BoostAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_BoostAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_BoostAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_BoostAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_BoostAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_BoostAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_BoostAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_BoostAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_BoostAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_BoostAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_BoostAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_BoostAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_BoostAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BoostAction", field.Name)
+}
+
+func (ec *executionContext) childFields_BoostResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "item":
+		return ec.fieldContext_BoostResult_item(ctx, field)
+	case "sats":
+		return ec.fieldContext_BoostResult_sats(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BoostResult", field.Name)
 }
 
 func (ec *executionContext) childFields_Bounty(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2879,6 +3325,44 @@ func (ec *executionContext) childFields_DonateResult(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type DonateResult", field.Name)
 }
 
+func (ec *executionContext) childFields_DownZapAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_DownZapAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_DownZapAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_DownZapAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_DownZapAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_DownZapAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_DownZapAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_DownZapAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_DownZapAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_DownZapAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_DownZapAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_DownZapAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_DownZapAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_DownZapAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_DownZapAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_DownZapAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_DownZapAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DownZapAction", field.Name)
+}
+
 func (ec *executionContext) childFields_Failure(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "code":
@@ -2887,6 +3371,16 @@ func (ec *executionContext) childFields_Failure(ctx context.Context, field graph
 		return ec.fieldContext_Failure_message(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Failure", field.Name)
+}
+
+func (ec *executionContext) childFields_FeedPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_FeedPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_FeedPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FeedPage", field.Name)
 }
 
 func (ec *executionContext) childFields_Invoice(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2943,6 +3437,12 @@ func (ec *executionContext) childFields_Item(ctx context.Context, field graphql.
 		return ec.fieldContext_Item_commentMsat(ctx, field)
 	case "upvotes":
 		return ec.fieldContext_Item_upvotes(ctx, field)
+	case "downMsat":
+		return ec.fieldContext_Item_downMsat(ctx, field)
+	case "downvotes":
+		return ec.fieldContext_Item_downvotes(ctx, field)
+	case "boostMsat":
+		return ec.fieldContext_Item_boostMsat(ctx, field)
 	case "commentCount":
 		return ec.fieldContext_Item_commentCount(ctx, field)
 	case "comments":
@@ -3515,6 +4015,44 @@ func (ec *executionContext) field_Item_comments_args(ctx context.Context, rawArg
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_boost_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "item",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["item"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "sats",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["sats"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg3
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_buyCredits_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3640,22 +4178,30 @@ func (ec *executionContext) field_Mutation_createBounty_args(ctx context.Context
 		return nil, err
 	}
 	args["forwards"] = arg4
-	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["boost"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg6
+	args["paymentMethod"] = arg7
 	return args, nil
 }
 
@@ -3756,22 +4302,30 @@ func (ec *executionContext) field_Mutation_createJob_args(ctx context.Context, r
 		return nil, err
 	}
 	args["forwards"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["boost"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg6
-	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg7
+	args["paymentMethod"] = arg8
 	return args, nil
 }
 
@@ -3818,22 +4372,30 @@ func (ec *executionContext) field_Mutation_createLink_args(ctx context.Context, 
 		return nil, err
 	}
 	args["forwards"] = arg4
-	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["boost"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg6
+	args["paymentMethod"] = arg7
 	return args, nil
 }
 
@@ -3896,22 +4458,30 @@ func (ec *executionContext) field_Mutation_createPoll_args(ctx context.Context, 
 		return nil, err
 	}
 	args["forwards"] = arg6
-	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["boost"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg7
-	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg8
+	arg9, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg8
+	args["paymentMethod"] = arg9
 	return args, nil
 }
 
@@ -3950,22 +4520,30 @@ func (ec *executionContext) field_Mutation_createPost_args(ctx context.Context, 
 		return nil, err
 	}
 	args["forwards"] = arg3
-	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["boost"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg4
-	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg5
+	args["paymentMethod"] = arg6
 	return args, nil
 }
 
@@ -3996,6 +4574,44 @@ func (ec *executionContext) field_Mutation_donate_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["paymentMethod"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_downZap_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "item",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["item"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "sats",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["sats"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg3
 	return args, nil
 }
 
@@ -4314,22 +4930,46 @@ func (ec *executionContext) field_Query_item_args(ctx context.Context, rawArgs m
 func (ec *executionContext) field_Query_items_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "sort",
+		func(ctx context.Context, v any) (community.FeedSort, error) {
+			return ec.unmarshalNFeedSort2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐFeedSort(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["sort"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "within",
+		func(ctx context.Context, v any) (community.FeedWindow, error) {
+			return ec.unmarshalNFeedWindow2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐFeedWindow(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["within"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["territory"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (int, error) {
 			return ec.unmarshalNInt2int(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["first"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
-		func(ctx context.Context, v any) (*int64, error) {
-			return ec.unmarshalOID2ᚖint64(ctx, v)
+	args["first"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["after"] = arg1
+	args["after"] = arg4
 	return args, nil
 }
 
@@ -4561,6 +5201,456 @@ func (ec *executionContext) _Assets_sats(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Assets_sats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Assets", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_id(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_kind(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_state(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_costSats(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_invoice(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BoostAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BoostAction_failure(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BoostAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BoostAction_deadline(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_attempt(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_successorId(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_secret(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BoostAction_result(ctx context.Context, field graphql.CollectedField, obj *BoostAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.BoostResult) graphql.Marshaler {
+			return ec.marshalOBoostResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐBoostResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BoostAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BoostAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BoostResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BoostResult_item(ctx context.Context, field graphql.CollectedField, obj *community.BoostResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostResult_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.BoostResult().Item(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BoostResult_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BoostResult",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BoostResult_sats(ctx context.Context, field graphql.CollectedField, obj *community.BoostResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BoostResult_sats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BoostResult_sats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BoostResult", field, false, false, errors.New("field of type Sats does not have child fields"))
 }
 
 func (ec *executionContext) _Bounty_sats(ctx context.Context, field graphql.CollectedField, obj *Bounty) (ret graphql.Marshaler) {
@@ -5477,6 +6567,401 @@ func (ec *executionContext) fieldContext_DonateResult_sats(_ context.Context, fi
 	return graphql.NewScalarFieldContext("DonateResult", field, false, false, errors.New("field of type Sats does not have child fields"))
 }
 
+func (ec *executionContext) _DownZapAction_id(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_kind(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_state(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_costSats(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_invoice(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DownZapAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DownZapAction_failure(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DownZapAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DownZapAction_deadline(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_attempt(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_successorId(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_secret(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DownZapAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DownZapAction_result(ctx context.Context, field graphql.CollectedField, obj *DownZapAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DownZapAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.ZapResult) graphql.Marshaler {
+			return ec.marshalOZapResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐZapResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DownZapAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DownZapAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ZapResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Failure_code(ctx context.Context, field graphql.CollectedField, obj *Failure) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5521,6 +7006,61 @@ func (ec *executionContext) _Failure_message(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_Failure_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Failure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FeedPage_nodes(ctx context.Context, field graphql.CollectedField, obj *FeedPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FeedPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalNItem2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FeedPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FeedPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FeedPage_next(ctx context.Context, field graphql.CollectedField, obj *FeedPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FeedPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FeedPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FeedPage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Invoice_bolt11(ctx context.Context, field graphql.CollectedField, obj *Invoice) (ret graphql.Marshaler) {
@@ -6104,6 +7644,75 @@ func (ec *executionContext) _Item_upvotes(ctx context.Context, field graphql.Col
 }
 func (ec *executionContext) fieldContext_Item_upvotes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Item_downMsat(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_downMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DownMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Item_downMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Item_downvotes(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_downvotes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Downvotes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Item_downvotes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Item_boostMsat(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_boostMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BoostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Item_boostMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type Msat does not have child fields"))
 }
 
 func (ec *executionContext) _Item_commentCount(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
@@ -6789,7 +8398,7 @@ func (ec *executionContext) _Mutation_createPost(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreatePost(ctx, fc.Args["title"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreatePost(ctx, fc.Args["title"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -6877,7 +8486,7 @@ func (ec *executionContext) _Mutation_createLink(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateLink(ctx, fc.Args["title"].(string), fc.Args["url"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateLink(ctx, fc.Args["title"].(string), fc.Args["url"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -6921,7 +8530,7 @@ func (ec *executionContext) _Mutation_createPoll(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["options"].([]string), fc.Args["price"].(int64), fc.Args["closesAt"].(*time.Time), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["options"].([]string), fc.Args["price"].(int64), fc.Args["closesAt"].(*time.Time), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -6965,7 +8574,7 @@ func (ec *executionContext) _Mutation_createBounty(ctx context.Context, field gr
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateBounty(ctx, fc.Args["title"].(string), fc.Args["bounty"].(int64), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateBounty(ctx, fc.Args["title"].(string), fc.Args["bounty"].(int64), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -7009,7 +8618,7 @@ func (ec *executionContext) _Mutation_createJob(ctx context.Context, field graph
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["company"].(string), fc.Args["location"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["company"].(string), fc.Args["location"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -7169,6 +8778,94 @@ func (ec *executionContext) fieldContext_Mutation_zap(ctx context.Context, field
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_zap_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_downZap(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_downZap(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DownZap(ctx, fc.Args["item"].(int64), fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *DownZapAction) graphql.Marshaler {
+			return ec.marshalNDownZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDownZapAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_downZap(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DownZapAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_downZap_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_boost(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_boost(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Boost(ctx, fc.Args["item"].(int64), fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *BoostAction) graphql.Marshaler {
+			return ec.marshalNBoostAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBoostAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_boost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BoostAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_boost_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -8728,11 +10425,11 @@ func (ec *executionContext) _Query_items(ctx context.Context, field graphql.Coll
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().Items(ctx, fc.Args["first"].(int), fc.Args["after"].(*int64))
+			return ec.Resolvers.Query().Items(ctx, fc.Args["sort"].(community.FeedSort), fc.Args["within"].(community.FeedWindow), fc.Args["territory"].(*string), fc.Args["first"].(int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ItemPage) graphql.Marshaler {
-			return ec.marshalNItemPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemPage(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *FeedPage) graphql.Marshaler {
+			return ec.marshalNFeedPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFeedPage(ctx, selections, v)
 		},
 		true,
 		true,
@@ -8745,7 +10442,7 @@ func (ec *executionContext) fieldContext_Query_items(ctx context.Context, field 
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ItemPage(ctx, field)
+			return ec.childFields_FeedPage(ctx, field)
 		},
 	}
 	defer func() {
@@ -12319,6 +14016,13 @@ func (ec *executionContext) _PaidAction(ctx context.Context, sel ast.SelectionSe
 			return graphql.Null
 		}
 		return ec._ItemCreateAction(ctx, sel, obj)
+	case DownZapAction:
+		return ec._DownZapAction(ctx, sel, &obj)
+	case *DownZapAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._DownZapAction(ctx, sel, obj)
 	case DonateAction:
 		return ec._DonateAction(ctx, sel, &obj)
 	case *DonateAction:
@@ -12333,6 +14037,13 @@ func (ec *executionContext) _PaidAction(ctx context.Context, sel ast.SelectionSe
 			return graphql.Null
 		}
 		return ec._BuyCreditsAction(ctx, sel, obj)
+	case BoostAction:
+		return ec._BoostAction(ctx, sel, &obj)
+	case *BoostAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._BoostAction(ctx, sel, obj)
 	default:
 		if typedObj, ok := obj.(graphql.Marshaler); ok {
 			return typedObj
@@ -12367,6 +14078,195 @@ func (ec *executionContext) _Assets(ctx context.Context, sel ast.SelectionSet, o
 			out.Values[i] = ec._Assets_sats(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var boostActionImplementors = []string{"BoostAction", "PaidAction"}
+
+func (ec *executionContext) _BoostAction(ctx context.Context, sel ast.SelectionSet, obj *BoostAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, boostActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BoostAction")
+		case "id":
+			out.Values[i] = ec._BoostAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._BoostAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._BoostAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._BoostAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._BoostAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._BoostAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._BoostAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._BoostAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._BoostAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._BoostAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._BoostAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._BoostAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._BoostAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._BoostAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._BoostAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._BoostAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var boostResultImplementors = []string{"BoostResult"}
+
+func (ec *executionContext) _BoostResult(ctx context.Context, sel ast.SelectionSet, obj *community.BoostResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, boostResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BoostResult")
+		case "item":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._BoostResult_item(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "sats":
+			out.Values[i] = ec._BoostResult_sats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -12739,6 +14639,119 @@ func (ec *executionContext) _DonateResult(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var downZapActionImplementors = []string{"DownZapAction", "PaidAction"}
+
+func (ec *executionContext) _DownZapAction(ctx context.Context, sel ast.SelectionSet, obj *DownZapAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, downZapActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DownZapAction")
+		case "id":
+			out.Values[i] = ec._DownZapAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._DownZapAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._DownZapAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._DownZapAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._DownZapAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._DownZapAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._DownZapAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._DownZapAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._DownZapAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._DownZapAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._DownZapAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._DownZapAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._DownZapAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._DownZapAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._DownZapAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._DownZapAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var failureImplementors = []string{"Failure"}
 
 func (ec *executionContext) _Failure(ctx context.Context, sel ast.SelectionSet, obj *Failure) graphql.Marshaler {
@@ -12759,6 +14772,49 @@ func (ec *executionContext) _Failure(ctx context.Context, sel ast.SelectionSet, 
 		case "message":
 			out.Values[i] = ec._Failure_message(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var feedPageImplementors = []string{"FeedPage"}
+
+func (ec *executionContext) _FeedPage(ctx context.Context, sel ast.SelectionSet, obj *FeedPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, feedPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FeedPage")
+		case "nodes":
+			out.Values[i] = ec._FeedPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._FeedPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -13137,6 +15193,21 @@ func (ec *executionContext) _Item(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "upvotes":
 			out.Values[i] = ec._Item_upvotes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "downMsat":
+			out.Values[i] = ec._Item_downMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "downvotes":
+			out.Values[i] = ec._Item_downvotes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "boostMsat":
+			out.Values[i] = ec._Item_boostMsat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -13634,6 +15705,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "zap":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_zap(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "downZap":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_downZap(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "boost":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_boost(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -15838,6 +17923,16 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) marshalNBoostAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBoostAction(ctx context.Context, sel ast.SelectionSet, v *BoostAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BoostAction(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNBuyCreditsAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBuyCreditsAction(ctx context.Context, sel ast.SelectionSet, v *BuyCreditsAction) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -15856,6 +17951,60 @@ func (ec *executionContext) marshalNDonateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7
 		return graphql.Null
 	}
 	return ec._DonateAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDownZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDownZapAction(ctx context.Context, sel ast.SelectionSet, v *DownZapAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DownZapAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNFeedPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFeedPage(ctx context.Context, sel ast.SelectionSet, v *FeedPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._FeedPage(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFeedSort2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐFeedSort(ctx context.Context, v any) (community.FeedSort, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := community.FeedSort(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFeedSort2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐFeedSort(ctx context.Context, sel ast.SelectionSet, v community.FeedSort) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNFeedWindow2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐFeedWindow(ctx context.Context, v any) (community.FeedWindow, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := community.FeedWindow(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFeedWindow2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐFeedWindow(ctx context.Context, sel ast.SelectionSet, v community.FeedWindow) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNForward2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForward(ctx context.Context, v any) (*community.Forward, error) {
@@ -16552,6 +18701,13 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	_ = ctx
 	res := graphql.MarshalBoolean(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOBoostResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐBoostResult(ctx context.Context, sel ast.SelectionSet, v *community.BoostResult) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._BoostResult(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOBounty2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBounty(ctx context.Context, sel ast.SelectionSet, v *Bounty) graphql.Marshaler {

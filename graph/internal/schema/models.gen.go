@@ -52,6 +52,14 @@ type BasePaidAction struct {
 
 func (BasePaidAction) IsPaidAction() {}
 
+type BoostAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.BoostResult `json:"result,omitempty"`
+}
+
+func (BoostAction) IsPaidAction() {}
+
 type Bounty struct {
 	Sats int64 `json:"sats"`
 	// Null while it is open.
@@ -76,11 +84,24 @@ type DonateAction struct {
 
 func (DonateAction) IsPaidAction() {}
 
+type DownZapAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.ZapResult `json:"result,omitempty"`
+}
+
+func (DownZapAction) IsPaidAction() {}
+
 type Failure struct {
 	// A stable code.
 	Code string `json:"code"`
 	// A sentence for people.
 	Message string `json:"message"`
+}
+
+type FeedPage struct {
+	Nodes []*db.ItemsByIDRow `json:"nodes"`
+	Next  *string            `json:"next,omitempty"`
 }
 
 type Invoice struct {
