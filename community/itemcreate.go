@@ -28,12 +28,7 @@ type ItemCreateArgs struct {
 	Territory string    `json:"territory,omitempty"` // of a post; a comment has its root's
 	Parent    int64     `json:"parent,omitempty"`
 	Forwards  []Forward `json:"forwards,omitempty"`
-}
-
-// Forward gives a part of an item's zaps to somebody else.
-type Forward struct {
-	User int64 `json:"user"`
-	Pct  int   `json:"pct"` // of what the author would get
+	Uploads   []int64   `json:"uploads,omitempty"`
 }
 
 // ItemCreateResult is the item that was made.
@@ -84,26 +79,25 @@ func (ItemCreate) Check(a ItemCreateArgs) error {
 			return err
 		}
 	}
-	if len(a.Forwards) > maxForwards {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "Zaps can be forwarded to at most %d people.", maxForwards)
+	if err := checkUploadIDs(a.Uploads); err != nil {
+		return err
 	}
-	total, seen := 0, map[int64]bool{}
-	for _, f := range a.Forwards {
-		if f.Pct < 1 || f.Pct > 100 || seen[f.User] {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "Each person to forward to needs one share between 1 and 100 percent.")
-		}
-		seen[f.User] = true
-		total += f.Pct
-	}
-	if total > 100 {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "More than 100 percent cannot be forwarded.")
-	}
-	return nil
+	return checkForwards(a.Forwards)
 }
 
-// Cost is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
-// (spec 05.19).
+// Cost is the price of writing and that of the uploads, which nothing makes dearer.
 func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
+	price, err := ic.price(ctx, tx, a)
+	if err != nil {
+		return 0, err
+	}
+	uploads, err := uploadFee(ctx, tx, a.Uploads)
+	return price + uploads, err
+}
+
+// price is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
+// (spec 05.19).
+func (ic ItemCreate) price(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
 	base, root, err := ic.base(ctx, tx, a)
 	if err != nil {
 		return 0, err
@@ -218,7 +212,13 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 	if err := ic.claimFingerprint(ctx, tx, a, id); err != nil {
 		return ItemCreateResult{}, err
 	}
-	if err := ic.forwards(ctx, tx, a, id); err != nil {
+	if err := checkForwardees(ctx, tx, tx.Payer, a.Forwards); err != nil {
+		return ItemCreateResult{}, err
+	}
+	if err := insertForwards(ctx, tx, id, a.Forwards); err != nil {
+		return ItemCreateResult{}, err
+	}
+	if err := claimUploads(ctx, tx, id, a.Uploads); err != nil {
 		return ItemCreateResult{}, err
 	}
 	if err := mention(ctx, tx, id, a.Body); err != nil {
@@ -250,34 +250,9 @@ func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a 
 	return nil
 }
 
-// forwards stores who else gets a share. Unknown people and the author are refused.
-func (ItemCreate) forwards(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, item int64) error {
-	if len(a.Forwards) == 0 {
-		return nil
-	}
-	rows := db.InsertForwardsParams{ItemID: item}
-	for _, f := range a.Forwards {
-		if tx.Payer != nil && f.User == *tx.Payer {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "You cannot forward to yourself: what is not forwarded is yours.")
-		}
-		rows.Users, rows.Pcts = append(rows.Users, f.User), append(rows.Pcts, int16(f.Pct))
-	}
-	known, err := tx.DB.UsersByID(ctx, rows.Users)
-	if err != nil {
-		return fmt.Errorf("read the forwardees: %w", err)
-	}
-	if len(known) != len(rows.Users) {
-		return paidaction.Errorf(paidaction.CodeNotFound, "One of the people to forward to does not exist.")
-	}
-	if err := tx.DB.InsertForwards(ctx, rows); err != nil {
-		return fmt.Errorf("insert the forwards: %w", err)
-	}
-	return nil
-}
-
 var mentionPattern = regexp.MustCompile(`(?:^|[^a-z0-9_@])@([a-z0-9_]{1,32})\b`)
 
-// mention stores the known people among the first few @names of a text.
+// mention stores the known people among the first few @names of a text, as long as the item mentions few.
 func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) error {
 	var names []string
 	for _, m := range mentionPattern.FindAllStringSubmatch(text, -1) {
@@ -292,9 +267,16 @@ func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) er
 	if err != nil {
 		return fmt.Errorf("read the mentioned: %w", err)
 	}
-	ids := make([]int64, len(users))
-	for i, u := range users {
-		ids[i] = u.ID
+	known, err := tx.DB.Mentions(ctx, item)
+	if err != nil {
+		return fmt.Errorf("read the mentions: %w", err)
+	}
+	var ids []int64
+	for _, u := range users {
+		// So many in all: changing a text again and again must not tell ever more people.
+		if !slices.Contains(known, u.ID) && len(known)+len(ids) < maxMentions {
+			ids = append(ids, u.ID)
+		}
 	}
 	if err := tx.DB.InsertMentions(ctx, db.InsertMentionsParams{ItemID: item, Users: ids}); err != nil {
 		return fmt.Errorf("insert the mentions: %w", err)
@@ -303,7 +285,7 @@ func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) er
 }
 
 // OnPaid shows the item to everybody, counts it at its ancestors, and hands out the fee.
-func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
 	item, err := tx.DB.GetItem(ctx, r.Item)
 	if err != nil {
 		return fmt.Errorf("read the item: %w", err)
@@ -315,6 +297,9 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreate
 		if err := tx.DB.AddComments(ctx, db.AddCommentsParams{ItemIds: item.Ancestors, At: tx.Now}); err != nil {
 			return fmt.Errorf("count the comment: %w", err)
 		}
+	}
+	if err := showUploads(ctx, tx, a.Uploads); err != nil {
+		return err
 	}
 	return payFee(ctx, tx, item.Territory, tx.Cost, ic.Settings)
 }
@@ -332,14 +317,14 @@ func payFee(ctx context.Context, tx *paidaction.Tx, territory *string, fee paida
 }
 
 // OnFail leaves the item to its author alone, as failed, and lets the same text be posted again.
-func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, _ ItemCreateArgs, r ItemCreateResult) error {
+func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
 	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the item: %w", err)
 	}
 	if err := tx.DB.FreeFingerprint(ctx, r.Item); err != nil {
 		return fmt.Errorf("free the fingerprint: %w", err)
 	}
-	return nil
+	return releaseUploads(ctx, tx, a.Uploads)
 }
 
 // Retry keeps the item and has the new attempt pay for it.
@@ -350,6 +335,9 @@ func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateA
 	}
 	if n == 0 {
 		return r, fmt.Errorf("item %d does not belong to action %d", r.Item, tx.Previous)
+	}
+	if err := claimUploads(ctx, tx, r.Item, a.Uploads); err != nil {
+		return r, err
 	}
 	return r, ic.claimFingerprint(ctx, tx, a, r.Item)
 }

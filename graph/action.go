@@ -27,6 +27,8 @@ type (
 	subscriptions     struct{ *resolver }
 	items             struct{ *resolver }
 	itemCreateResults struct{ *resolver }
+	itemUpdateResults struct{ *resolver }
+	uploads           struct{ *resolver }
 	zapResults        struct{ *resolver }
 	territories       struct{ *resolver }
 	notifications     struct{ *resolver }
@@ -38,6 +40,8 @@ func (r *resolver) Query() schema.QueryResolver                       { return q
 func (r *resolver) Subscription() schema.SubscriptionResolver         { return subscriptions{r} }
 func (r *resolver) Item() schema.ItemResolver                         { return items{r} }
 func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return itemCreateResults{r} }
+func (r *resolver) ItemUpdateResult() schema.ItemUpdateResultResolver { return itemUpdateResults{r} }
+func (r *resolver) Upload() schema.UploadResolver                     { return uploads{r} }
 func (r *resolver) ZapResult() schema.ZapResultResolver               { return zapResults{r} }
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
 func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }

@@ -66,7 +66,8 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Query.Notifications = c.Query.Items
 	c.Item.Comments = c.Query.Items
 	c.Wallet.Log = c.Query.Items
-	const many = 10 // wallets that somebody has at most, about
+	const many = 10 // wallets that somebody has at most, about, and uploads of an item
+	c.Item.Uploads = func(child int) int { return times(child, many) }
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	return c
 }

@@ -13,13 +13,18 @@ import (
 // Written by gqlgen from pays.gotpl and schema.graphql; not to be edited.
 
 // CreatePost asks for the action ITEM_CREATE.
-func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreateComment asks for the action ITEM_CREATE.
-func (m mutations) CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
+}
+
+// UpdateItem asks for the action ITEM_UPDATE.
+func (m mutations) UpdateItem(ctx context.Context, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemUpdateAction, error) {
+	return pay[schema.ItemUpdateAction](ctx, m.resolver, "ITEM_UPDATE")
 }
 
 // Zap asks for the action ZAP.
@@ -52,6 +57,7 @@ func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) 
 	k := map[string]func(*paidaction.PaidAction) (schema.PaidAction, error){}
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
+	k["ITEM_UPDATE"] = boxed[schema.ItemUpdateAction]
 	k["ZAP"] = boxed[schema.ZapAction]
 	k["DONATE"] = boxed[schema.DonateAction]
 	k["BUY_CREDITS"] = boxed[schema.BuyCreditsAction]

@@ -6,13 +6,21 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
 // chores are what the application does by the clock, whoever pays or not.
 func (s *service) chores() []worker.Chore {
-	return []worker.Chore{}
+	settings := s.config.Prices.Community()
+	return []worker.Chore{
+		{Name: "unclaimed uploads", Every: 10 * time.Second, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+			const page = 100 // a gigabyte at most
+			_, err := community.SweepUploads(ctx, q, settings, now, page)
+			return err
+		})},
+	}
 }
 
 // inTx is a chore of one transaction; now is the moment it began.

@@ -228,7 +228,7 @@ func (q *Queries) FreeFingerprint(ctx context.Context, itemID int64) error {
 }
 
 const getItem = `-- name: GetItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at FROM item WHERE id = $1
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, edited_at FROM item WHERE id = $1
 `
 
 func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
@@ -254,6 +254,7 @@ func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
 		&i.Comments,
 		&i.LastZapAt,
 		&i.LastCommentAt,
+		&i.EditedAt,
 	)
 	return i, err
 }
@@ -340,7 +341,7 @@ func (q *Queries) InsertMentions(ctx context.Context, arg InsertMentionsParams) 
 const insertNotifications = `-- name: InsertNotifications :exec
 INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
 SELECT unnest($1::bigint[]), $2::text, $3::bigint, $4::bigint, $5::timestamptz
-ON CONFLICT (action_id, user_id, kind) DO NOTHING
+ON CONFLICT DO NOTHING
 `
 
 type InsertNotificationsParams struct {
@@ -351,7 +352,7 @@ type InsertNotificationsParams struct {
 	At       time.Time
 }
 
-// Repeatable: the job that writes these runs at least once.
+// Repeatable: the job that writes these runs at least once. And of a mention one is told once, whichever action makes it.
 func (q *Queries) InsertNotifications(ctx context.Context, arg InsertNotificationsParams) error {
 	_, err := q.db.Exec(ctx, insertNotifications,
 		arg.Users,
@@ -403,7 +404,7 @@ func (q *Queries) InsertTerritory(ctx context.Context, arg InsertTerritoryParams
 
 const itemsByID = `-- name: ItemsByID :many
 SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
-    item.created_at,
+    item.created_at, item.edited_at,
     (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
     (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
     (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
@@ -435,6 +436,7 @@ type ItemsByIDRow struct {
 	Title         *string
 	Body          string
 	CreatedAt     time.Time
+	EditedAt      *time.Time
 	Msat          int64
 	CreditMsat    int64
 	CommentMsat   int64
@@ -466,6 +468,7 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 			&i.Title,
 			&i.Body,
 			&i.CreatedAt,
+			&i.EditedAt,
 			&i.Msat,
 			&i.CreditMsat,
 			&i.CommentMsat,
@@ -510,7 +513,7 @@ func (q *Queries) ItemsToFold(ctx context.Context, page int32) ([]int64, error) 
 }
 
 const lockItem = `-- name: LockItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at FROM item WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, edited_at FROM item WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
@@ -536,6 +539,7 @@ func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
 		&i.Comments,
 		&i.LastZapAt,
 		&i.LastCommentAt,
+		&i.EditedAt,
 	)
 	return i, err
 }

@@ -377,6 +377,7 @@ type Item struct {
 	Comments      int64
 	LastZapAt     *time.Time
 	LastCommentAt *time.Time
+	EditedAt      *time.Time
 }
 
 type ItemDeltum struct {
@@ -390,6 +391,14 @@ type ItemDeltum struct {
 	Comments      int64
 	LastZapAt     *time.Time
 	LastCommentAt *time.Time
+}
+
+type ItemEdit struct {
+	ActionID  int64
+	ItemID    int64
+	Title     *string
+	Body      string
+	CreatedAt time.Time
 }
 
 type ItemFingerprint struct {
@@ -611,6 +620,26 @@ type Territory struct {
 	BaseCostMsat  int64
 	ReplyCostMsat int64
 	CreatedAt     time.Time
+}
+
+type Upload struct {
+	ID          int64
+	Token       string
+	OwnerID     *int64
+	ClientHash  []byte
+	Bytes       int64
+	ContentType string
+	FeeMsat     int64
+	ItemID      *int64
+	ActionID    *int64
+	PaidAt      *time.Time
+	CreatedAt   time.Time
+	UnclaimedAt time.Time
+}
+
+type UploadDatum struct {
+	UploadID int64
+	Data     []byte
 }
 
 type Usr struct {

@@ -103,6 +103,15 @@ type ItemPage struct {
 	Next  *int64             `json:"next,omitempty"`
 }
 
+// A change to what was written, and what it carries besides.
+type ItemUpdateAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.ItemUpdateResult `json:"result,omitempty"`
+}
+
+func (ItemUpdateAction) IsPaidAction() {}
+
 type LnbitsSettings struct {
 	URL string `json:"url"`
 	// The invoice/read key.
