@@ -25,6 +25,17 @@ type Settings struct {
 	ReceivedPct     int // of what is paid to a lightning address that its owner gets
 	ReceiveFeePct   int // of it that goes to the rewards pool; what is left is for routing, or the rewards
 	BoostLasts      time.Duration
+	EditWindow      time.Duration // in which an author may change a text that is paid
+
+	// A file's fee goes by the bytes that its owner has uploaded within 24 hours, its own among them: the first of the fees up to
+	// the first step, and so on; the last of them beyond the last step.
+	UploadSteps          [3]int64
+	UploadFees           [4]paidaction.Msat
+	AnonymousUploadFee   paidaction.Msat
+	MaxUpload            int64         // bytes of one file
+	MaxUnpaidUploads     int64         // files of one user, or of one address of the anonymous, that are not paid
+	MaxUnpaidUploadBytes int64         // and what they come to
+	KeepUploads          time.Duration // after which what no item carries is deleted
 }
 
 // DefaultSettings are those of the specification.
@@ -32,7 +43,10 @@ func DefaultSettings() Settings {
 	return Settings{
 		CommentCost: 1000, PostCost: 1000, BioCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
 		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000, MaxVote: 1_000_000_000, MaxBounty: 10_000_000_000, ReceivedPct: 90, ReceiveFeePct: 7,
-		BoostLasts: 30 * 24 * time.Hour,
+		BoostLasts:  30 * 24 * time.Hour,
+		EditWindow:  10 * time.Minute,
+		UploadSteps: [...]int64{250_000_000, 500_000_000, 1_000_000_000}, UploadFees: [...]paidaction.Msat{0, 10_000, 100_000, 1_000_000},
+		AnonymousUploadFee: 100_000, MaxUpload: 10_000_000, MaxUnpaidUploads: 50, MaxUnpaidUploadBytes: 100_000_000, KeepUploads: 24 * time.Hour,
 	}
 }
 
@@ -46,19 +60,20 @@ func (s Settings) Check() error {
 		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 || max(s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
 		return errors.New("costs must be above zero, and the largest zap, vote and bounty a sat at least")
 	}
-	if s.SpamWindow < 0 || s.DuplicateWindow < 0 {
+	if s.SpamWindow < 0 || s.DuplicateWindow < 0 || s.EditWindow < 0 {
 		return errors.New("a window cannot be negative")
 	}
 	if s.BoostLasts <= 0 {
 		return errors.New("a boost lasts longer than no time")
 	}
-	return nil
+	return s.checkUploads()
 }
 
 // Actions are all actions of the application: one line each.
 func Actions(s Settings) []paidaction.Definition {
 	return []paidaction.Definition{
 		paidaction.Define(ItemCreate{Settings: s}),
+		paidaction.Define(ItemUpdate{Settings: s}),
 		paidaction.Define(Zap{Settings: s}),
 		paidaction.Define(PollVote{Settings: s}),
 		paidaction.Define(DownZap{Zap{Settings: s}}),

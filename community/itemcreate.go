@@ -34,13 +34,8 @@ type ItemCreateArgs struct {
 	Bio       *string   `json:"bio,omitempty"`    // the text; a bio has no title and no body
 	*PollArgs           // nil, as JobArgs, where none of its fields is given
 	*JobArgs
-	Boost     int64     `json:"boost,omitempty"` // of a post, in whole sats
-}
-
-// Forward gives a part of an item's zaps to somebody else.
-type Forward struct {
-	User int64 `json:"user"`
-	Pct  int   `json:"pct"` // of what the author would get
+	Boost   int64   `json:"boost,omitempty"` // of a post, in whole sats
+	Uploads []int64 `json:"uploads,omitempty"`
 }
 
 // ItemCreateResult is the item that was made.
@@ -75,31 +70,24 @@ func (ic ItemCreate) Check(a ItemCreateArgs) error {
 	if err := checkBoost(a.Boost, a.kind()); err != nil {
 		return err
 	}
-	if len(a.Forwards) > maxForwards {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "Zaps can be forwarded to at most %d people.", maxForwards)
+	if err := checkUploadIDs(a.Uploads); err != nil {
+		return err
 	}
-	total, seen := 0, map[int64]bool{}
-	for _, f := range a.Forwards {
-		if f.Pct < 1 || f.Pct > 100 || seen[f.User] {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "Each person to forward to needs one share between 1 and 100 percent.")
-		}
-		seen[f.User] = true
-		total += f.Pct
-	}
-	if total > 100 {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "More than 100 percent cannot be forwarded.")
-	}
-	return nil
+	return checkForwards(a.Forwards)
 }
 
-// Cost is the price of writing and the boost, which nothing makes dearer.
+// Cost is the price of writing, that of the uploads, and the boost: neither makes the other dearer.
 func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
 	price, err := ic.price(ctx, tx, a)
 	if err != nil {
 		return 0, err
 	}
+	uploads, err := uploadFee(ctx, tx, a.Uploads)
+	if err != nil {
+		return 0, err
+	}
 	boost, err := paidaction.Sats(a.Boost)
-	return price + boost, err
+	return price + uploads + boost, err
 }
 
 // price is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
@@ -237,7 +225,13 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 			return ItemCreateResult{}, err
 		}
 	}
-	if err := ic.forwards(ctx, tx, a, id); err != nil {
+	if err := checkForwardees(ctx, tx, tx.Payer, a.Forwards); err != nil {
+		return ItemCreateResult{}, err
+	}
+	if err := insertForwards(ctx, tx, id, a.Forwards); err != nil {
+		return ItemCreateResult{}, err
+	}
+	if err := claimUploads(ctx, tx, id, a.Uploads); err != nil {
 		return ItemCreateResult{}, err
 	}
 	if err := beginBoost(ctx, tx, id, a.Boost); err != nil {
@@ -272,34 +266,9 @@ func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a 
 	return nil
 }
 
-// forwards stores who else gets a share. Unknown people and the author are refused.
-func (ItemCreate) forwards(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, item int64) error {
-	if len(a.Forwards) == 0 {
-		return nil
-	}
-	rows := db.InsertForwardsParams{ItemID: item}
-	for _, f := range a.Forwards {
-		if tx.Payer != nil && f.User == *tx.Payer {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "You cannot forward to yourself: what is not forwarded is yours.")
-		}
-		rows.Users, rows.Pcts = append(rows.Users, f.User), append(rows.Pcts, int16(f.Pct))
-	}
-	known, err := tx.DB.UsersByID(ctx, rows.Users)
-	if err != nil {
-		return fmt.Errorf("read the forwardees: %w", err)
-	}
-	if len(known) != len(rows.Users) {
-		return paidaction.Errorf(paidaction.CodeNotFound, "One of the people to forward to does not exist.")
-	}
-	if err := tx.DB.InsertForwards(ctx, rows); err != nil {
-		return fmt.Errorf("insert the forwards: %w", err)
-	}
-	return nil
-}
-
 var mentionPattern = regexp.MustCompile(`(?:^|[^a-z0-9_@])@([a-z0-9_]{1,32})\b`)
 
-// mention stores the known people among the first few @names of a text.
+// mention stores the known people among the first few @names of a text, as long as the item mentions few.
 func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) error {
 	var names []string
 	for _, m := range mentionPattern.FindAllStringSubmatch(text, -1) {
@@ -314,9 +283,16 @@ func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) er
 	if err != nil {
 		return fmt.Errorf("read the mentioned: %w", err)
 	}
-	ids := make([]int64, len(users))
-	for i, u := range users {
-		ids[i] = u.ID
+	known, err := tx.DB.Mentions(ctx, item)
+	if err != nil {
+		return fmt.Errorf("read the mentions: %w", err)
+	}
+	var ids []int64
+	for _, u := range users {
+		// So many in all: changing a text again and again must not tell ever more people.
+		if !slices.Contains(known, u.ID) && len(known)+len(ids) < maxMentions {
+			ids = append(ids, u.ID)
+		}
 	}
 	if err := tx.DB.InsertMentions(ctx, db.InsertMentionsParams{ItemID: item, Users: ids}); err != nil {
 		return fmt.Errorf("insert the mentions: %w", err)
@@ -339,6 +315,9 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreate
 		}
 	}
 	if err := countBoost(ctx, tx, a.Boost, ic.Settings); err != nil {
+		return err
+	}
+	if err := showUploads(ctx, tx, a.Uploads); err != nil {
 		return err
 	}
 	return payFee(ctx, tx, item.Territory, tx.Cost, ic.Settings)
@@ -364,7 +343,10 @@ func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemCreateArg
 	if err := tx.DB.FreeFingerprint(ctx, r.Item); err != nil {
 		return fmt.Errorf("free the fingerprint: %w", err)
 	}
-	return failBoost(ctx, tx, a.Boost)
+	if err := failBoost(ctx, tx, a.Boost); err != nil {
+		return err
+	}
+	return releaseUploads(ctx, tx, a.Uploads)
 }
 
 // Retry keeps the item and has the new attempt pay for it.
@@ -377,6 +359,9 @@ func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateA
 		return r, fmt.Errorf("item %d does not belong to action %d", r.Item, tx.Previous)
 	}
 	if err := retryBoost(ctx, tx, a.Boost); err != nil {
+		return r, err
+	}
+	if err := claimUploads(ctx, tx, r.Item, a.Uploads); err != nil {
 		return r, err
 	}
 	return r, ic.claimFingerprint(ctx, tx, a, r.Item)

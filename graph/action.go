@@ -28,6 +28,8 @@ type (
 	items             struct{ *resolver }
 	itemCreateResults struct{ *resolver }
 	pollVoteResults   struct{ *resolver }
+	itemUpdateResults struct{ *resolver }
+	uploads           struct{ *resolver }
 	zapResults        struct{ *resolver }
 	boostResults      struct{ *resolver }
 	territories       struct{ *resolver }
@@ -41,6 +43,8 @@ func (r *resolver) Subscription() schema.SubscriptionResolver         { return s
 func (r *resolver) Item() schema.ItemResolver                         { return items{r} }
 func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return itemCreateResults{r} }
 func (r *resolver) PollVoteResult() schema.PollVoteResultResolver     { return pollVoteResults{r} }
+func (r *resolver) ItemUpdateResult() schema.ItemUpdateResultResolver { return itemUpdateResults{r} }
+func (r *resolver) Upload() schema.UploadResolver                     { return uploads{r} }
 func (r *resolver) ZapResult() schema.ZapResultResolver               { return zapResults{r} }
 func (r *resolver) BoostResult() schema.BoostResultResolver           { return boostResults{r} }
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
@@ -46,7 +47,8 @@ type Config struct {
 	RecheckKeys    time.Duration  // how long a connection lives on a key that was revoked; default 15 seconds
 	Keepalive      time.Duration  // how often an idle connection is pinged; default 20 seconds
 	Limits         Limits
-	Rates          Rates // the zero value bounds nothing
+	Rates          Rates              // the zero value bounds nothing
+	Prices         community.Settings // the same as the engine's actions have; default community.DefaultSettings
 
 	Now    func() time.Time // default time.Now
 	Random io.Reader        // default crypto/rand; keys come from it
@@ -72,13 +74,16 @@ func (c *Config) defaults() error {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if c.Prices == (community.Settings{}) {
+		c.Prices = community.DefaultSettings()
+	}
 	if err := c.Rates.check(); err != nil {
 		return err
 	}
 	return c.Limits.defaults()
 }
 
-// NewHandler serves the API at /graphql and a page to try it on at /playground. Subscriptions end with the context of their
+// NewHandler serves the API at /graphql, files at /uploads and a page to try it on at /playground. Subscriptions end with the context of their
 // requests: cancel the server's BaseContext to shut down, since http.Server.Shutdown alone does not end them.
 func NewHandler(c Config) (http.Handler, error) {
 	if err := c.defaults(); err != nil {
@@ -88,6 +93,9 @@ func NewHandler(c Config) (http.Handler, error) {
 	d.executor = d.newExecutor()
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", d)
+	f := &files{door: d, slots: slots{taken: map[string]int{}}}
+	mux.HandleFunc("POST /uploads", f.post)
+	mux.HandleFunc("GET /uploads/{token}", f.get)
 	mux.Handle("GET /playground/", http.StripPrefix("/playground/", playground()))
 	mux.Handle("GET /playground", http.RedirectHandler("/playground/", http.StatusSeeOther))
 	mux.Handle("GET /{$}", http.RedirectHandler("/playground/", http.StatusSeeOther))

@@ -79,6 +79,14 @@ func (items) Parent(ctx context.Context, i *db.ItemsByIDRow) (*db.ItemsByIDRow, 
 	return loadersOf(ctx).items.Load(ctx, *i.ParentID)
 }
 
+func (items) PendingEdit(ctx context.Context, i *db.ItemsByIDRow) (*db.ItemEdit, error) {
+	return loadersOf(ctx).edits.Load(ctx, i.ID)
+}
+
+func (items) Uploads(ctx context.Context, i *db.ItemsByIDRow) ([]*db.UploadsOfItemsRow, error) {
+	return loadersOf(ctx).uploads.Load(ctx, i.ID)
+}
+
 func (items) CommentCount(_ context.Context, i *db.ItemsByIDRow) (int, error) {
 	return int(i.Comments), nil
 }
@@ -103,6 +111,10 @@ func (itemCreateResults) Item(ctx context.Context, r *community.ItemCreateResult
 }
 
 func (pollVoteResults) Item(ctx context.Context, r *community.PollVoteResult) (*db.ItemsByIDRow, error) {
+	return loadersOf(ctx).items.Load(ctx, r.Item)
+}
+
+func (itemUpdateResults) Item(ctx context.Context, r *community.ItemUpdateResult) (*db.ItemsByIDRow, error) {
 	return loadersOf(ctx).items.Load(ctx, r.Item)
 }
 

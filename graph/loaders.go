@@ -20,6 +20,8 @@ type loaders struct {
 	territories *dataloadgen.Loader[string, *db.Territory]
 	comments    *dataloadgen.Loader[commentsOf, []int64]
 	polls       *dataloadgen.Loader[int64, []*db.PollOptionsRow] // the options by the poll's item
+	edits       *dataloadgen.Loader[int64, *db.ItemEdit]
+	uploads     *dataloadgen.Loader[int64, []*db.UploadsOfItemsRow]
 	logs        *dataloadgen.Loader[logOf, []*db.LogsOfWalletsRow]
 }
 
@@ -68,6 +70,13 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 		polls: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.PollOptionsRow, []error) {
 			return loadPolls(ctx, q, viewer, ids)
 		}, wait),
+		edits: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.ItemEdit, []error) {
+			rows, err := q.PendingEditsOf(ctx, db.PendingEditsOfParams{ItemIds: ids, AuthorID: viewer})
+			return inOrder(ids, rows, func(e *db.ItemEdit) int64 { return e.ItemID }, err)
+		}, wait),
+		uploads: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.UploadsOfItemsRow, []error) {
+			return loadUploads(ctx, q, viewer, ids)
+		}, wait),
 		logs: dataloadgen.NewLoader(func(ctx context.Context, keys []logOf) ([][]*db.LogsOfWalletsRow, []error) {
 			return loadLogs(ctx, q, keys)
 		}, wait),
@@ -111,6 +120,23 @@ func loadComments(ctx context.Context, q *db.Queries, viewer *int64, keys []comm
 	ordered := make([][]int64, len(keys))
 	for i, k := range keys {
 		ordered[i] = found[k]
+	}
+	return ordered, nil
+}
+
+// loadUploads reads what each of these items carries, in one query.
+func loadUploads(ctx context.Context, q *db.Queries, viewer *int64, ids []int64) ([][]*db.UploadsOfItemsRow, []error) {
+	rows, err := q.UploadsOfItems(ctx, db.UploadsOfItemsParams{ItemIds: ids, Viewer: viewer})
+	if err != nil {
+		return nil, []error{fmt.Errorf("load uploads: %w", err)}
+	}
+	found := map[int64][]*db.UploadsOfItemsRow{}
+	for i := range rows {
+		found[rows[i].ItemID] = append(found[rows[i].ItemID], &rows[i])
+	}
+	ordered := make([][]*db.UploadsOfItemsRow, len(ids))
+	for i, id := range ids {
+		ordered[i] = found[id]
 	}
 	return ordered, nil
 }

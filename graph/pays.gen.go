@@ -14,32 +14,32 @@ import (
 // Written by gqlgen from pays.gotpl and schema.graphql; not to be edited.
 
 // CreatePost asks for the action ITEM_CREATE.
-func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreateComment asks for the action ITEM_CREATE.
-func (m mutations) CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreateLink asks for the action ITEM_CREATE.
-func (m mutations) CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreatePoll asks for the action ITEM_CREATE.
-func (m mutations) CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreateBounty asks for the action ITEM_CREATE.
-func (m mutations) CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
 // CreateJob asks for the action ITEM_CREATE.
-func (m mutations) CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
@@ -51,6 +51,11 @@ func (m mutations) CreateBio(ctx context.Context, bio string, idempotencyKey *st
 // PollVote asks for the action POLL_VOTE.
 func (m mutations) PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.PollVoteAction, error) {
 	return pay[schema.PollVoteAction](ctx, m.resolver, "POLL_VOTE")
+}
+
+// UpdateItem asks for the action ITEM_UPDATE.
+func (m mutations) UpdateItem(ctx context.Context, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemUpdateAction, error) {
+	return pay[schema.ItemUpdateAction](ctx, m.resolver, "ITEM_UPDATE")
 }
 
 // Zap asks for the action ZAP.
@@ -99,6 +104,7 @@ func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) 
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
 	k["ITEM_CREATE"] = boxed[schema.ItemCreateAction]
 	k["POLL_VOTE"] = boxed[schema.PollVoteAction]
+	k["ITEM_UPDATE"] = boxed[schema.ItemUpdateAction]
 	k["ZAP"] = boxed[schema.ZapAction]
 	k["DOWN_ZAP"] = boxed[schema.DownZapAction]
 	k["BOOST"] = boxed[schema.BoostAction]

@@ -190,7 +190,8 @@ func (e *Engine) owns(c Caller, payer *int64, genesis int64) bool {
 	return c.Secret != "" && subtle.ConstantTimeCompare([]byte(c.Secret), []byte(e.SecretOf(genesis))) == 1
 }
 
-func (e *Engine) clientHash(client string) []byte {
+// ClientHash is how an anonymous client's network address is stored.
+func (e *Engine) ClientHash(client string) []byte {
 	mac := hmac.New(sha256.New, e.Secret)
 	mac.Write([]byte("holdfast client address v1"))
 	mac.Write([]byte(client))

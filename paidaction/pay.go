@@ -52,7 +52,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if r.Caller.User == nil && !def.Spec().Anonable {
 		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
 	}
-	a := &attempt{def: def, payer: r.Caller.User, client: e.clientHash(r.Caller.Client), number: 1, turn: turn,
+	a := &attempt{def: def, payer: r.Caller.User, client: e.ClientHash(r.Caller.Client), number: 1, turn: turn,
 		proof: e.proofBy(r.Caller)}
 	var err error
 	if a.args, err = normalize(def, r.Args); err != nil {

@@ -16,9 +16,15 @@ const chorePage = 1000
 
 // chores are what the application does by the clock, whoever pays or not.
 func (s *service) chores() []worker.Chore {
+	settings := s.config.Prices.Community()
 	return []worker.Chore{
 		{Name: "boosts", Every: time.Minute, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.ExpireBoosts(ctx, q, now, chorePage)
+			return err
+		})},
+		{Name: "unclaimed uploads", Every: 10 * time.Second, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+			const page = 100 // a gigabyte at most
+			_, err := community.SweepUploads(ctx, q, settings, now, page)
 			return err
 		})},
 	}

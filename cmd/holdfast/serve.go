@@ -112,7 +112,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	}
 	if e.config.Has("api") {
 		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Wallets: s.wallets, Rates: e.config.Rate.Rates(), Development: e.config.Development,
-			Origins: e.config.Origins, TrustedProxies: e.config.TrustedProxies, Log: e.log})
+			Origins: e.config.Origins, TrustedProxies: e.config.TrustedProxies, Prices: e.config.Prices.Community(), Log: e.log})
 		if err != nil {
 			return nil, err
 		}

@@ -23,15 +23,34 @@ type Prices struct {
 	ReceivedPct     int           `help:"Percent of what is sent to a user that the user gets." default:"90"`
 	ReceiveFeePct   int           `help:"Percent of it that go to the rewards pool; what is left is for routing." default:"7"`
 	BoostLasts      time.Duration `help:"How long a boost ranks a post." default:"720h"`
+	EditWindow      time.Duration `help:"How long an author may change a text that was paid for." default:"10m"`
+
+	UploadSteps          []int64       `help:"Bytes that somebody uploads within a day up to which each of the first three upload fees is due." default:"250000000,500000000,1000000000"`
+	UploadFees           []int64       `help:"Four fees of an upload, in msat; the last is due beyond the last step." default:"0,10000,100000,1000000"`
+	AnonymousUploadFee   int64         `help:"Fee of an upload without signing in, in msat." default:"100000"`
+	MaxUpload            int64         `help:"Largest upload, in bytes." default:"10000000"`
+	MaxUnpaidUploads     int64         `help:"Uploads of one user, or of one address without signing in, that are not paid, at most." default:"50"`
+	MaxUnpaidUploadBytes int64         `help:"And what they come to, in bytes." default:"100000000"`
+	KeepUploads          time.Duration `help:"How long an upload is kept that is in no item." default:"24h"`
 }
 
 // Community are the prices as the community takes them.
 func (p Prices) Community() community.Settings {
-	return community.Settings{
+	s := community.Settings{
 		PostCost: paidaction.Msat(p.PostCost), CommentCost: paidaction.Msat(p.CommentCost), BioCost: paidaction.Msat(p.BioCost),
 		AnonymousFactor: p.AnonymousFactor, SpamWindow: p.SpamWindow, DuplicateWindow: p.DuplicateWindow,
 		SybilPct: p.SybilPct, RewardsPct: p.RewardsPct,
 		MaxZap: paidaction.Msat(p.MaxZap), MaxVote: paidaction.Msat(p.MaxVote), MaxBounty: paidaction.Msat(p.MaxBounty),
 		ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct, BoostLasts: p.BoostLasts,
+		EditWindow: p.EditWindow, AnonymousUploadFee: paidaction.Msat(p.AnonymousUploadFee), MaxUpload: p.MaxUpload,
+		MaxUnpaidUploads: p.MaxUnpaidUploads, MaxUnpaidUploadBytes: p.MaxUnpaidUploadBytes, KeepUploads: p.KeepUploads,
 	}
+	// Another number of them leaves zeroes, which the community's own check refuses.
+	if len(p.UploadSteps) == len(s.UploadSteps) && len(p.UploadFees) == len(s.UploadFees) {
+		copy(s.UploadSteps[:], p.UploadSteps)
+		for i, fee := range p.UploadFees {
+			s.UploadFees[i] = paidaction.Msat(fee)
+		}
+	}
+	return s
 }

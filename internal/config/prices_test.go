@@ -34,3 +34,21 @@ func TestImpossiblePricesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The fees of uploads are lists, and lists can have any length.
+func TestListsOfAnotherLengthAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--upload-steps=1,2"}, {"--upload-steps=1,2,3,4"}, {"--upload-fees=1"}, {"--upload-fees=0,0,0,0,0"}} {
+		var c Config
+		parser, err := kong.New(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		if c.Prices.Community().Check() == nil {
+			t.Errorf("%s was accepted", args)
+		}
+	}
+}

@@ -109,7 +109,7 @@ FROM sums WHERE item.id = sums.item_id;
 -- Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
 -- A time of 'epoch' means never.
 SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
-    item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at,
+    item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
     (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
     (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
@@ -142,10 +142,10 @@ ON CONFLICT (name) DO NOTHING;
 SELECT * FROM territory WHERE name = $1;
 
 -- name: InsertNotifications :exec
--- Repeatable: the job that writes these runs at least once.
+-- Repeatable: the job that writes these runs at least once. And of a mention one is told once, whichever action makes it.
 INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
 SELECT unnest(@users::bigint[]), @kind::text, @action_id::bigint, sqlc.narg(item_id)::bigint, @at::timestamptz
-ON CONFLICT (action_id, user_id, kind) DO NOTHING;
+ON CONFLICT DO NOTHING;
 
 -- name: NotificationsOf :many
 SELECT * FROM notification WHERE user_id = @user_id AND id < @before ORDER BY id DESC LIMIT @page;

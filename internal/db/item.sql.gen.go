@@ -251,7 +251,7 @@ func (q *Queries) FreeFingerprint(ctx context.Context, itemID int64) error {
 }
 
 const getItem = `-- name: GetItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, down_msat, downvotes, boost_msat, hot, day FROM item WHERE id = $1
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, edited_at, down_msat, downvotes, boost_msat, hot, day FROM item WHERE id = $1
 `
 
 func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
@@ -284,6 +284,7 @@ func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
 		&i.PollClosesAt,
 		&i.JobCompany,
 		&i.JobLocation,
+		&i.EditedAt,
 		&i.DownMsat,
 		&i.Downvotes,
 		&i.BoostMsat,
@@ -402,7 +403,7 @@ func (q *Queries) InsertMentions(ctx context.Context, arg InsertMentionsParams) 
 const insertNotifications = `-- name: InsertNotifications :exec
 INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
 SELECT unnest($1::bigint[]), $2::text, $3::bigint, $4::bigint, $5::timestamptz
-ON CONFLICT (action_id, user_id, kind) DO NOTHING
+ON CONFLICT DO NOTHING
 `
 
 type InsertNotificationsParams struct {
@@ -413,7 +414,7 @@ type InsertNotificationsParams struct {
 	At       time.Time
 }
 
-// Repeatable: the job that writes these runs at least once.
+// Repeatable: the job that writes these runs at least once. And of a mention one is told once, whichever action makes it.
 func (q *Queries) InsertNotifications(ctx context.Context, arg InsertNotificationsParams) error {
 	_, err := q.db.Exec(ctx, insertNotifications,
 		arg.Users,
@@ -465,7 +466,7 @@ func (q *Queries) InsertTerritory(ctx context.Context, arg InsertTerritoryParams
 
 const itemsByID = `-- name: ItemsByID :many
 SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
-    item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at,
+    item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
     (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
     (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
@@ -508,6 +509,7 @@ type ItemsByIDRow struct {
 	JobCompany      *string
 	JobLocation     *string
 	CreatedAt       time.Time
+	EditedAt        *time.Time
 	BountyCommentID *int64
 	BountyPaidAt    *time.Time
 	Msat            int64
@@ -551,6 +553,7 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 			&i.JobCompany,
 			&i.JobLocation,
 			&i.CreatedAt,
+			&i.EditedAt,
 			&i.BountyCommentID,
 			&i.BountyPaidAt,
 			&i.Msat,
@@ -600,7 +603,7 @@ func (q *Queries) ItemsToFold(ctx context.Context, page int32) ([]int64, error) 
 }
 
 const lockItem = `-- name: LockItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, down_msat, downvotes, boost_msat, hot, day FROM item WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, edited_at, down_msat, downvotes, boost_msat, hot, day FROM item WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
@@ -633,6 +636,7 @@ func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
 		&i.PollClosesAt,
 		&i.JobCompany,
 		&i.JobLocation,
+		&i.EditedAt,
 		&i.DownMsat,
 		&i.Downvotes,
 		&i.BoostMsat,

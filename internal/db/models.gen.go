@@ -450,6 +450,7 @@ type Item struct {
 	PollClosesAt  *time.Time
 	JobCompany    *string
 	JobLocation   *string
+	EditedAt      *time.Time
 	DownMsat      int64
 	Downvotes     int64
 	BoostMsat     int64
@@ -471,6 +472,14 @@ type ItemDeltum struct {
 	DownMsat      int64
 	Downvotes     int64
 	BoostMsat     int64
+}
+
+type ItemEdit struct {
+	ActionID  int64
+	ItemID    int64
+	Title     *string
+	Body      string
+	CreatedAt time.Time
 }
 
 type ItemFingerprint struct {
@@ -707,6 +716,26 @@ type Territory struct {
 	BaseCostMsat  int64
 	ReplyCostMsat int64
 	CreatedAt     time.Time
+}
+
+type Upload struct {
+	ID          int64
+	Token       string
+	OwnerID     *int64
+	ClientHash  []byte
+	Bytes       int64
+	ContentType string
+	FeeMsat     int64
+	ItemID      *int64
+	ActionID    *int64
+	PaidAt      *time.Time
+	CreatedAt   time.Time
+	UnclaimedAt time.Time
+}
+
+type UploadDatum struct {
+	UploadID int64
+	Data     []byte
 }
 
 type Usr struct {

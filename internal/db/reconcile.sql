@@ -56,6 +56,8 @@ SELECT e.what, e.action_id, e.effect::text AS effect, paid_action.state FROM (
     UNION ALL SELECT 'poll vote', action_id, poll_vote.state FROM poll_vote
     UNION ALL SELECT 'bounty', action_id, 'PAID' FROM bounty_payment
     UNION ALL SELECT 'boost', action_id, boost.state FROM boost
+    UNION ALL SELECT 'edit', action_id, 'PENDING' FROM item_edit
+    UNION ALL SELECT 'upload', action_id, CASE WHEN paid_at IS NULL THEN 'PENDING' ELSE 'PAID' END::item_state FROM upload WHERE action_id IS NOT NULL
 ) AS e JOIN paid_action ON paid_action.id = e.action_id
 WHERE (e.effect = 'PAID') <> (paid_action.state = 'PAID') OR (e.effect = 'FAILED') <> (paid_action.state IN ('FAILED', 'RETRYING'))
 ORDER BY 2;
@@ -65,7 +67,8 @@ SELECT id, state FROM paid_action WHERE state = 'PAID' AND flow <> 'OUTGOING' AN
 
 -- name: CountEffects :one
 SELECT ((SELECT count(*) FROM item) + (SELECT count(*) FROM zap) + (SELECT count(*) FROM donation)
-    + (SELECT count(*) FROM poll_vote) + (SELECT count(*) FROM bounty_payment) + (SELECT count(*) FROM boost))::bigint;
+    + (SELECT count(*) FROM poll_vote) + (SELECT count(*) FROM bounty_payment) + (SELECT count(*) FROM boost)
+    + (SELECT count(*) FROM item_edit) + (SELECT count(*) FROM upload WHERE action_id IS NOT NULL))::bigint;
 
 -- name: BreaksOfHistory :many
 -- Invariant 6: a step that the machine does not have, a gap between two steps, or an end other than the row's state.

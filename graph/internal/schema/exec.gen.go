@@ -35,12 +35,14 @@ type ResolverRoot interface {
 	BoostResult() BoostResultResolver
 	Item() ItemResolver
 	ItemCreateResult() ItemCreateResultResolver
+	ItemUpdateResult() ItemUpdateResultResolver
 	Mutation() MutationResolver
 	Notification() NotificationResolver
 	PollVoteResult() PollVoteResultResolver
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
 	Territory() TerritoryResolver
+	Upload() UploadResolver
 	Wallet() WalletResolver
 	ZapResult() ZapResultResolver
 }
@@ -180,15 +182,18 @@ type ComplexityRoot struct {
 		CreditMsat   func(childComplexity int) int
 		DownMsat     func(childComplexity int) int
 		Downvotes    func(childComplexity int) int
+		EditedAt     func(childComplexity int) int
 		ID           func(childComplexity int) int
 		Job          func(childComplexity int) int
 		Kind         func(childComplexity int) int
 		Msat         func(childComplexity int) int
 		Parent       func(childComplexity int) int
+		PendingEdit  func(childComplexity int) int
 		Poll         func(childComplexity int) int
 		State        func(childComplexity int) int
 		Territory    func(childComplexity int) int
 		Title        func(childComplexity int) int
+		Uploads      func(childComplexity int) int
 		Upvotes      func(childComplexity int) int
 		Url          func(childComplexity int) int
 	}
@@ -216,9 +221,38 @@ type ComplexityRoot struct {
 		Item func(childComplexity int) int
 	}
 
+	ItemEdit struct {
+		Body      func(childComplexity int) int
+		CreatedAt func(childComplexity int) int
+		Title     func(childComplexity int) int
+	}
+
 	ItemPage struct {
 		Next  func(childComplexity int) int
 		Nodes func(childComplexity int) int
+	}
+
+	ItemUpdateAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	ItemUpdateResult struct {
+		Item func(childComplexity int) int
 	}
 
 	Job struct {
@@ -237,18 +271,19 @@ type ComplexityRoot struct {
 		BuyCredits      func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CancelInvoice   func(childComplexity int, id int64, secret *string) int
 		CreateBio       func(childComplexity int, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateBounty    func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateComment   func(childComplexity int, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateJob       func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateLink      func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePoll      func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePost      func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateBounty    func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateComment   func(childComplexity int, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateJob       func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateLink      func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePoll      func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePost      func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Donate          func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		DownZap         func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		PollVote        func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Receive         func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		RetryPaidAction func(childComplexity int, id int64, secret *string) int
 		SignUp          func(childComplexity int, name string) int
+		UpdateItem      func(childComplexity int, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		WalletEnable    func(childComplexity int, id int64, enabled bool) int
 		WalletRemove    func(childComplexity int, id int64) int
 		WalletSave      func(childComplexity int, id *int64, label string, settings WalletSettings) int
@@ -368,6 +403,13 @@ type ComplexityRoot struct {
 		ReplyCostMsat func(childComplexity int) int
 	}
 
+	Upload struct {
+		Bytes       func(childComplexity int) int
+		ContentType func(childComplexity int) int
+		ID          func(childComplexity int) int
+		URL         func(childComplexity int) int
+	}
+
 	User struct {
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
@@ -464,21 +506,28 @@ type ItemResolver interface {
 	Bounty(ctx context.Context, obj *db.ItemsByIDRow) (*Bounty, error)
 	Job(ctx context.Context, obj *db.ItemsByIDRow) (*Job, error)
 
+	PendingEdit(ctx context.Context, obj *db.ItemsByIDRow) (*db.ItemEdit, error)
+	Uploads(ctx context.Context, obj *db.ItemsByIDRow) ([]*db.UploadsOfItemsRow, error)
+
 	CommentCount(ctx context.Context, obj *db.ItemsByIDRow) (int, error)
 	Comments(ctx context.Context, obj *db.ItemsByIDRow, first int, after *int64) (*ItemPage, error)
 }
 type ItemCreateResultResolver interface {
 	Item(ctx context.Context, obj *community.ItemCreateResult) (*db.ItemsByIDRow, error)
 }
+type ItemUpdateResultResolver interface {
+	Item(ctx context.Context, obj *community.ItemUpdateResult) (*db.ItemsByIDRow, error)
+}
 type MutationResolver interface {
-	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateBio(ctx context.Context, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*PollVoteAction, error)
+	UpdateItem(ctx context.Context, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemUpdateAction, error)
 	Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ZapAction, error)
 	DownZap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DownZapAction, error)
 	Boost(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BoostAction, error)
@@ -516,6 +565,9 @@ type SubscriptionResolver interface {
 }
 type TerritoryResolver interface {
 	Founder(ctx context.Context, obj *db.Territory) (*db.Usr, error)
+}
+type UploadResolver interface {
+	URL(ctx context.Context, obj *db.UploadsOfItemsRow) (string, error)
 }
 type WalletResolver interface {
 	Log(ctx context.Context, obj *wallet.Wallet, first int, after *int64) (*WalletLogPage, error)
@@ -1123,6 +1175,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Downvotes(childComplexity), true
+	case "Item.editedAt":
+		if e.ComplexityRoot.Item.EditedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.EditedAt(childComplexity), true
 	case "Item.id":
 		if e.ComplexityRoot.Item.ID == nil {
 			break
@@ -1153,6 +1211,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Parent(childComplexity), true
+	case "Item.pendingEdit":
+		if e.ComplexityRoot.Item.PendingEdit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.PendingEdit(childComplexity), true
 	case "Item.poll":
 		if e.ComplexityRoot.Item.Poll == nil {
 			break
@@ -1177,6 +1241,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Title(childComplexity), true
+	case "Item.uploads":
+		if e.ComplexityRoot.Item.Uploads == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Uploads(childComplexity), true
 	case "Item.upvotes":
 		if e.ComplexityRoot.Item.Upvotes == nil {
 			break
@@ -1294,6 +1364,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ItemCreateResult.Item(childComplexity), true
 
+	case "ItemEdit.body":
+		if e.ComplexityRoot.ItemEdit.Body == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemEdit.Body(childComplexity), true
+	case "ItemEdit.createdAt":
+		if e.ComplexityRoot.ItemEdit.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemEdit.CreatedAt(childComplexity), true
+	case "ItemEdit.title":
+		if e.ComplexityRoot.ItemEdit.Title == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemEdit.Title(childComplexity), true
+
 	case "ItemPage.next":
 		if e.ComplexityRoot.ItemPage.Next == nil {
 			break
@@ -1306,6 +1395,110 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ItemPage.Nodes(childComplexity), true
+
+	case "ItemUpdateAction.attempt":
+		if e.ComplexityRoot.ItemUpdateAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.Attempt(childComplexity), true
+	case "ItemUpdateAction.changedAt":
+		if e.ComplexityRoot.ItemUpdateAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.ChangedAt(childComplexity), true
+	case "ItemUpdateAction.costMsat":
+		if e.ComplexityRoot.ItemUpdateAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.CostMsat(childComplexity), true
+	case "ItemUpdateAction.costSats":
+		if e.ComplexityRoot.ItemUpdateAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.CostSats(childComplexity), true
+	case "ItemUpdateAction.createdAt":
+		if e.ComplexityRoot.ItemUpdateAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.CreatedAt(childComplexity), true
+	case "ItemUpdateAction.deadline":
+		if e.ComplexityRoot.ItemUpdateAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.Deadline(childComplexity), true
+	case "ItemUpdateAction.failure":
+		if e.ComplexityRoot.ItemUpdateAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.Failure(childComplexity), true
+	case "ItemUpdateAction.genesisId":
+		if e.ComplexityRoot.ItemUpdateAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.GenesisID(childComplexity), true
+	case "ItemUpdateAction.id":
+		if e.ComplexityRoot.ItemUpdateAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.ID(childComplexity), true
+	case "ItemUpdateAction.invoice":
+		if e.ComplexityRoot.ItemUpdateAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.Invoice(childComplexity), true
+	case "ItemUpdateAction.kind":
+		if e.ComplexityRoot.ItemUpdateAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.Kind(childComplexity), true
+	case "ItemUpdateAction.paymentMethod":
+		if e.ComplexityRoot.ItemUpdateAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.PaymentMethod(childComplexity), true
+	case "ItemUpdateAction.result":
+		if e.ComplexityRoot.ItemUpdateAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.Result(childComplexity), true
+	case "ItemUpdateAction.secret":
+		if e.ComplexityRoot.ItemUpdateAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.Secret(childComplexity), true
+	case "ItemUpdateAction.state":
+		if e.ComplexityRoot.ItemUpdateAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.State(childComplexity), true
+	case "ItemUpdateAction.successorId":
+		if e.ComplexityRoot.ItemUpdateAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateAction.SuccessorID(childComplexity), true
+
+	case "ItemUpdateResult.item":
+		if e.ComplexityRoot.ItemUpdateResult.Item == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemUpdateResult.Item(childComplexity), true
 
 	case "Job.company":
 		if e.ComplexityRoot.Job.Company == nil {
@@ -1393,7 +1586,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateBounty(childComplexity, args["title"].(string), args["bounty"].(int64), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateBounty(childComplexity, args["title"].(string), args["bounty"].(int64), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createComment":
 		if e.ComplexityRoot.Mutation.CreateComment == nil {
 			break
@@ -1404,7 +1597,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateComment(childComplexity, args["parent"].(int64), args["body"].(string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateComment(childComplexity, args["parent"].(int64), args["body"].(string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createJob":
 		if e.ComplexityRoot.Mutation.CreateJob == nil {
 			break
@@ -1415,7 +1608,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["company"].(string), args["location"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["company"].(string), args["location"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createLink":
 		if e.ComplexityRoot.Mutation.CreateLink == nil {
 			break
@@ -1426,7 +1619,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateLink(childComplexity, args["title"].(string), args["url"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateLink(childComplexity, args["title"].(string), args["url"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createPoll":
 		if e.ComplexityRoot.Mutation.CreatePoll == nil {
 			break
@@ -1437,7 +1630,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["options"].([]string), args["price"].(int64), args["closesAt"].(*time.Time), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["options"].([]string), args["price"].(int64), args["closesAt"].(*time.Time), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createPost":
 		if e.ComplexityRoot.Mutation.CreatePost == nil {
 			break
@@ -1448,7 +1641,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreatePost(childComplexity, args["title"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreatePost(childComplexity, args["title"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.donate":
 		if e.ComplexityRoot.Mutation.Donate == nil {
 			break
@@ -1515,6 +1708,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["name"].(string)), true
+	case "Mutation.updateItem":
+		if e.ComplexityRoot.Mutation.UpdateItem == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateItem_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateItem(childComplexity, args["item"].(int64), args["title"].(*string), args["body"].(*string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["boost"].(*int64), args["secret"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.walletEnable":
 		if e.ComplexityRoot.Mutation.WalletEnable == nil {
 			break
@@ -2044,6 +2248,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Territory.ReplyCostMsat(childComplexity), true
+
+	case "Upload.bytes":
+		if e.ComplexityRoot.Upload.Bytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.Bytes(childComplexity), true
+	case "Upload.contentType":
+		if e.ComplexityRoot.Upload.ContentType == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.ContentType(childComplexity), true
+	case "Upload.id":
+		if e.ComplexityRoot.Upload.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.ID(childComplexity), true
+	case "Upload.url":
+		if e.ComplexityRoot.Upload.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.URL(childComplexity), true
 
 	case "User.createdAt":
 		if e.ComplexityRoot.User.CreatedAt == nil {
@@ -2627,6 +2856,30 @@ type ItemCreateResult {
   item: Item
 }
 
+"A change to what was written, and what it carries besides."
+type ItemUpdateAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: ItemUpdateResult
+}
+type ItemUpdateResult {
+  item: Item
+}
+
 type ZapAction implements PaidAction {
   id: ID!
   kind: String!
@@ -2821,31 +3074,38 @@ same action, however often they are sent (at most 255 bytes; at least 22 random 
 paymentMethod asks for one way to pay; without it the first that works is taken.
 """
 type Mutation {
-  "boost, in sats, is added to the price."
-  createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats,
+  "boost, in sats, is added to the price, and so are the fees of uploads."
+  createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
-  createComment(parent: ID!, body: String!, forwards: [Forward!],
+  createComment(parent: ID!, body: String!, forwards: [Forward!], uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "A post that leads elsewhere, by http or https."
-  createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats,
+  createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   """
   A post with 2 to 10 possible answers. A vote costs price; from closesAt on nobody can vote, and without it the poll stays open.
   """
   createPoll(title: String!, options: [String!]!, price: Sats! = 1, closesAt: Time, body: String! = "", territory: String,
-    forwards: [Forward!], boost: Sats, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   """
   A post that promises an amount for a comment below it. Nothing is set aside: the bounty is paid once its owner has zapped one comment
   with that much.
   """
-  createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats,
+  createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
-    forwards: [Forward!], boost: Sats, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "What one says of oneself; everybody has one bio."
   createBio(bio: String!, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "Votes in a poll, once a person. Nobody else learns what for."
   pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod): PollVoteAction! @pays(kind: "POLL_VOTE")
+  """
+  Changes what oneself has written, for ten minutes after it was paid; what is left out stays. forwards are replaced, uploads are
+  added, and so is boost, in sats, both at any time; a bio and a job can always be changed. Only uploads and boosts cost something. Those who were not signed in send the secret that they got.
+  """
+  updateItem(item: ID!, title: String, body: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
+    secret: String,
+    idempotencyKey: String, paymentMethod: PaymentMethod): ItemUpdateAction! @pays(kind: "ITEM_UPDATE")
   zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): ZapAction! @pays(kind: "ZAP")
   "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
   downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DownZapAction! @pays(kind: "DOWN_ZAP")
@@ -2994,6 +3254,12 @@ type Item {
   bounty: Bounty
   job: Job
   createdAt: Time!
+  "When its text was last changed; null if never."
+  editedAt: Time
+  "What it will say once its author has paid for that; seen by the author alone."
+  pendingEdit: ItemEdit
+  "The files it carries; those that are not paid are seen by its author alone."
+  uploads: [Upload!]!
   "What it was zapped with."
   msat: Msat!
   "The part of it that was paid with credits."
@@ -3056,6 +3322,22 @@ type Job {
   company: String!
   "Empty where it does not matter."
   location: String!
+}
+
+type ItemEdit {
+  title: String
+  body: String!
+  createdAt: Time!
+}
+
+"A file. It is sent as the body of POST /uploads, which answers with its id."
+type Upload {
+  id: ID!
+  "Where it is, from the top of this service."
+  url: String!
+  "image/png, image/jpeg, image/gif, image/webp or video/mp4."
+  contentType: String!
+  bytes: Int!
 }
 
 "PENDING and FAILED items are seen by their author alone."
@@ -3429,6 +3711,12 @@ func (ec *executionContext) childFields_Item(ctx context.Context, field graphql.
 		return ec.fieldContext_Item_job(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Item_createdAt(ctx, field)
+	case "editedAt":
+		return ec.fieldContext_Item_editedAt(ctx, field)
+	case "pendingEdit":
+		return ec.fieldContext_Item_pendingEdit(ctx, field)
+	case "uploads":
+		return ec.fieldContext_Item_uploads(ctx, field)
 	case "msat":
 		return ec.fieldContext_Item_msat(ctx, field)
 	case "creditMsat":
@@ -3497,6 +3785,18 @@ func (ec *executionContext) childFields_ItemCreateResult(ctx context.Context, fi
 	return nil, fmt.Errorf("no field named %q was found under type ItemCreateResult", field.Name)
 }
 
+func (ec *executionContext) childFields_ItemEdit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "title":
+		return ec.fieldContext_ItemEdit_title(ctx, field)
+	case "body":
+		return ec.fieldContext_ItemEdit_body(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ItemEdit_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ItemEdit", field.Name)
+}
+
 func (ec *executionContext) childFields_ItemPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "nodes":
@@ -3505,6 +3805,52 @@ func (ec *executionContext) childFields_ItemPage(ctx context.Context, field grap
 		return ec.fieldContext_ItemPage_next(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ItemPage", field.Name)
+}
+
+func (ec *executionContext) childFields_ItemUpdateAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ItemUpdateAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_ItemUpdateAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_ItemUpdateAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_ItemUpdateAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_ItemUpdateAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_ItemUpdateAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_ItemUpdateAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_ItemUpdateAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_ItemUpdateAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_ItemUpdateAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_ItemUpdateAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_ItemUpdateAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ItemUpdateAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_ItemUpdateAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_ItemUpdateAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_ItemUpdateAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ItemUpdateAction", field.Name)
+}
+
+func (ec *executionContext) childFields_ItemUpdateResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "item":
+		return ec.fieldContext_ItemUpdateResult_item(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ItemUpdateResult", field.Name)
 }
 
 func (ec *executionContext) childFields_Job(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3717,6 +4063,20 @@ func (ec *executionContext) childFields_Territory(ctx context.Context, field gra
 		return ec.fieldContext_Territory_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Territory", field.Name)
+}
+
+func (ec *executionContext) childFields_Upload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Upload_id(ctx, field)
+	case "url":
+		return ec.fieldContext_Upload_url(ctx, field)
+	case "contentType":
+		return ec.fieldContext_Upload_contentType(ctx, field)
+	case "bytes":
+		return ec.fieldContext_Upload_bytes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Upload", field.Name)
 }
 
 func (ec *executionContext) childFields_User(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4186,22 +4546,30 @@ func (ec *executionContext) field_Mutation_createBounty_args(ctx context.Context
 		return nil, err
 	}
 	args["boost"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg6
-	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg7
+	args["paymentMethod"] = arg8
 	return args, nil
 }
 
@@ -4232,22 +4600,30 @@ func (ec *executionContext) field_Mutation_createComment_args(ctx context.Contex
 		return nil, err
 	}
 	args["forwards"] = arg2
-	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg3
-	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg4
+	args["paymentMethod"] = arg5
 	return args, nil
 }
 
@@ -4310,22 +4686,30 @@ func (ec *executionContext) field_Mutation_createJob_args(ctx context.Context, r
 		return nil, err
 	}
 	args["boost"] = arg6
-	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg7
-	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg8
+	arg9, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg8
+	args["paymentMethod"] = arg9
 	return args, nil
 }
 
@@ -4380,22 +4764,30 @@ func (ec *executionContext) field_Mutation_createLink_args(ctx context.Context, 
 		return nil, err
 	}
 	args["boost"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg6
-	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg7
+	args["paymentMethod"] = arg8
 	return args, nil
 }
 
@@ -4466,22 +4858,30 @@ func (ec *executionContext) field_Mutation_createPoll_args(ctx context.Context, 
 		return nil, err
 	}
 	args["boost"] = arg7
-	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg8
+	arg9, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg8
-	arg9, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg9
+	arg10, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg9
+	args["paymentMethod"] = arg10
 	return args, nil
 }
 
@@ -4528,22 +4928,30 @@ func (ec *executionContext) field_Mutation_createPost_args(ctx context.Context, 
 		return nil, err
 	}
 	args["boost"] = arg4
-	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg6
+	args["paymentMethod"] = arg7
 	return args, nil
 }
 
@@ -4724,6 +5132,84 @@ func (ec *executionContext) field_Mutation_signUp_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateItem_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "item",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["item"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "title",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["title"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "body",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["body"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
+		func(ctx context.Context, v any) ([]*community.Forward, error) {
+			return ec.unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForwardᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["forwards"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["boost"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["secret"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg8
 	return args, nil
 }
 
@@ -7554,6 +8040,93 @@ func (ec *executionContext) fieldContext_Item_createdAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _Item_editedAt(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_editedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EditedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Item_editedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Item_pendingEdit(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_pendingEdit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Item().PendingEdit(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemEdit) graphql.Marshaler {
+			return ec.marshalOItemEdit2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemEdit(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Item_pendingEdit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemEdit(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Item_uploads(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_uploads(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Item().Uploads(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.UploadsOfItemsRow) graphql.Marshaler {
+			return ec.marshalNUpload2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUploadsOfItemsRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Item_uploads(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Upload(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Item_msat(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8209,6 +8782,75 @@ func (ec *executionContext) fieldContext_ItemCreateResult_item(_ context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _ItemEdit_title(ctx context.Context, field graphql.CollectedField, obj *db.ItemEdit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemEdit_title(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Title, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemEdit_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemEdit", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ItemEdit_body(ctx context.Context, field graphql.CollectedField, obj *db.ItemEdit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemEdit_body(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Body, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemEdit_body(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemEdit", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ItemEdit_createdAt(ctx context.Context, field graphql.CollectedField, obj *db.ItemEdit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemEdit_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemEdit_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemEdit", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _ItemPage_nodes(ctx context.Context, field graphql.CollectedField, obj *ItemPage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8262,6 +8904,433 @@ func (ec *executionContext) _ItemPage_next(ctx context.Context, field graphql.Co
 }
 func (ec *executionContext) fieldContext_ItemPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ItemPage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_id(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_kind(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_state(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_costSats(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_invoice(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ItemUpdateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ItemUpdateAction_failure(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ItemUpdateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ItemUpdateAction_deadline(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_attempt(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_successorId(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_secret(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemUpdateAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ItemUpdateAction_result(ctx context.Context, field graphql.CollectedField, obj *ItemUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.ItemUpdateResult) graphql.Marshaler {
+			return ec.marshalOItemUpdateResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐItemUpdateResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ItemUpdateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemUpdateResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ItemUpdateResult_item(ctx context.Context, field graphql.CollectedField, obj *community.ItemUpdateResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemUpdateResult_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ItemUpdateResult().Item(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemUpdateResult_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ItemUpdateResult",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Job_company(ctx context.Context, field graphql.CollectedField, obj *Job) (ret graphql.Marshaler) {
@@ -8398,7 +9467,7 @@ func (ec *executionContext) _Mutation_createPost(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreatePost(ctx, fc.Args["title"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreatePost(ctx, fc.Args["title"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -8442,7 +9511,7 @@ func (ec *executionContext) _Mutation_createComment(ctx context.Context, field g
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateComment(ctx, fc.Args["parent"].(int64), fc.Args["body"].(string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateComment(ctx, fc.Args["parent"].(int64), fc.Args["body"].(string), fc.Args["forwards"].([]*community.Forward), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -8486,7 +9555,7 @@ func (ec *executionContext) _Mutation_createLink(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateLink(ctx, fc.Args["title"].(string), fc.Args["url"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateLink(ctx, fc.Args["title"].(string), fc.Args["url"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -8530,7 +9599,7 @@ func (ec *executionContext) _Mutation_createPoll(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["options"].([]string), fc.Args["price"].(int64), fc.Args["closesAt"].(*time.Time), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["options"].([]string), fc.Args["price"].(int64), fc.Args["closesAt"].(*time.Time), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -8574,7 +9643,7 @@ func (ec *executionContext) _Mutation_createBounty(ctx context.Context, field gr
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateBounty(ctx, fc.Args["title"].(string), fc.Args["bounty"].(int64), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateBounty(ctx, fc.Args["title"].(string), fc.Args["bounty"].(int64), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -8618,7 +9687,7 @@ func (ec *executionContext) _Mutation_createJob(ctx context.Context, field graph
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["company"].(string), fc.Args["location"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["company"].(string), fc.Args["location"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -8734,6 +9803,50 @@ func (ec *executionContext) fieldContext_Mutation_pollVote(ctx context.Context, 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_pollVote_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_updateItem(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateItem(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateItem(ctx, fc.Args["item"].(int64), fc.Args["title"].(*string), fc.Args["body"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["uploads"].([]int64), fc.Args["boost"].(*int64), fc.Args["secret"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ItemUpdateAction) graphql.Marshaler {
+			return ec.marshalNItemUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemUpdateAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateItem(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemUpdateAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateItem_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -11326,6 +12439,98 @@ func (ec *executionContext) _Territory_createdAt(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_Territory_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Territory", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Upload_id(ctx context.Context, field graphql.CollectedField, obj *db.UploadsOfItemsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Upload", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Upload_url(ctx context.Context, field graphql.CollectedField, obj *db.UploadsOfItemsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Upload().URL(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Upload", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Upload_contentType(ctx context.Context, field graphql.CollectedField, obj *db.UploadsOfItemsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_contentType(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ContentType, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_contentType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Upload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Upload_bytes(ctx context.Context, field graphql.CollectedField, obj *db.UploadsOfItemsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_bytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_bytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Upload", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _User_id(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
@@ -14009,6 +15214,13 @@ func (ec *executionContext) _PaidAction(ctx context.Context, sel ast.SelectionSe
 			return graphql.Null
 		}
 		return ec._PollVoteAction(ctx, sel, obj)
+	case ItemUpdateAction:
+		return ec._ItemUpdateAction(ctx, sel, &obj)
+	case *ItemUpdateAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ItemUpdateAction(ctx, sel, obj)
 	case ItemCreateAction:
 		return ec._ItemCreateAction(ctx, sel, &obj)
 	case *ItemCreateAction:
@@ -15176,6 +16388,87 @@ func (ec *executionContext) _Item(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "editedAt":
+			out.Values[i] = ec._Item_editedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "pendingEdit":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_pendingEdit(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "uploads":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_uploads(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "msat":
 			out.Values[i] = ec._Item_msat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -15492,6 +16785,54 @@ func (ec *executionContext) _ItemCreateResult(ctx context.Context, sel ast.Selec
 	return out
 }
 
+var itemEditImplementors = []string{"ItemEdit"}
+
+func (ec *executionContext) _ItemEdit(ctx context.Context, sel ast.SelectionSet, obj *db.ItemEdit) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, itemEditImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ItemEdit")
+		case "title":
+			out.Values[i] = ec._ItemEdit_title(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "body":
+			out.Values[i] = ec._ItemEdit_body(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._ItemEdit_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var itemPageImplementors = []string{"ItemPage"}
 
 func (ec *executionContext) _ItemPage(ctx context.Context, sel ast.SelectionSet, obj *ItemPage) graphql.Marshaler {
@@ -15514,6 +16855,190 @@ func (ec *executionContext) _ItemPage(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var itemUpdateActionImplementors = []string{"ItemUpdateAction", "PaidAction"}
+
+func (ec *executionContext) _ItemUpdateAction(ctx context.Context, sel ast.SelectionSet, obj *ItemUpdateAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, itemUpdateActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ItemUpdateAction")
+		case "id":
+			out.Values[i] = ec._ItemUpdateAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._ItemUpdateAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._ItemUpdateAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._ItemUpdateAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._ItemUpdateAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._ItemUpdateAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._ItemUpdateAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._ItemUpdateAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._ItemUpdateAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._ItemUpdateAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._ItemUpdateAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._ItemUpdateAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._ItemUpdateAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._ItemUpdateAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._ItemUpdateAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._ItemUpdateAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var itemUpdateResultImplementors = []string{"ItemUpdateResult"}
+
+func (ec *executionContext) _ItemUpdateResult(ctx context.Context, sel ast.SelectionSet, obj *community.ItemUpdateResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, itemUpdateResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ItemUpdateResult")
+		case "item":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._ItemUpdateResult_item(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -15698,6 +17223,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "pollVote":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_pollVote(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updateItem":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateItem(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -16860,6 +18392,92 @@ func (ec *executionContext) _Territory(ctx context.Context, sel ast.SelectionSet
 			}
 		case "createdAt":
 			out.Values[i] = ec._Territory_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var uploadImplementors = []string{"Upload"}
+
+func (ec *executionContext) _Upload(ctx context.Context, sel ast.SelectionSet, obj *db.UploadsOfItemsRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, uploadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Upload")
+		case "id":
+			out.Values[i] = ec._Upload_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "url":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Upload_url(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "contentType":
+			out.Values[i] = ec._Upload_contentType(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "bytes":
+			out.Values[i] = ec._Upload_bytes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -18167,6 +19785,16 @@ func (ec *executionContext) marshalNItemState2string(ctx context.Context, sel as
 	return res
 }
 
+func (ec *executionContext) marshalNItemUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemUpdateAction(ctx context.Context, sel ast.SelectionSet, v *ItemUpdateAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ItemUpdateAction(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx context.Context, v any) (paidaction.Msat, error) {
 	res, err := UnmarshalMsat(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -18418,6 +20046,32 @@ func (ec *executionContext) marshalNTime2timeᚐTime(ctx context.Context, sel as
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNUpload2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUploadsOfItemsRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.UploadsOfItemsRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUpload2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUploadsOfItemsRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNUpload2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUploadsOfItemsRow(ctx context.Context, sel ast.SelectionSet, v *db.UploadsOfItemsRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Upload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx context.Context, sel ast.SelectionSet, v *db.Usr) graphql.Marshaler {
@@ -18755,6 +20409,41 @@ func (ec *executionContext) unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7
 	return res, nil
 }
 
+func (ec *executionContext) unmarshalOID2ᚕint64ᚄ(ctx context.Context, v any) ([]int64, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]int64, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2int64(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOID2ᚕint64ᚄ(ctx context.Context, sel ast.SelectionSet, v []int64) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2int64(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOID2ᚖint64(ctx context.Context, v any) (*int64, error) {
 	if v == nil {
 		return nil, nil
@@ -18792,6 +20481,20 @@ func (ec *executionContext) marshalOItemCreateResult2ᚖgithubᚗcomᚋaᚑseed�
 		return graphql.Null
 	}
 	return ec._ItemCreateResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOItemEdit2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemEdit(ctx context.Context, sel ast.SelectionSet, v *db.ItemEdit) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ItemEdit(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOItemUpdateResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐItemUpdateResult(ctx context.Context, sel ast.SelectionSet, v *community.ItemUpdateResult) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ItemUpdateResult(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOJob2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐJob(ctx context.Context, sel ast.SelectionSet, v *Job) graphql.Marshaler {

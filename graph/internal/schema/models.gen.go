@@ -132,6 +132,15 @@ type ItemPage struct {
 	Next  *int64             `json:"next,omitempty"`
 }
 
+// A change to what was written, and what it carries besides.
+type ItemUpdateAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.ItemUpdateResult `json:"result,omitempty"`
+}
+
+func (ItemUpdateAction) IsPaidAction() {}
+
 type Job struct {
 	Company string `json:"company"`
 	// Empty where it does not matter.

@@ -1,0 +1,266 @@
+package community
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// ItemUpdate changes what its author has written, and adds to what it carries.
+type ItemUpdate struct {
+	paidaction.Base[ItemUpdateArgs, ItemUpdateResult]
+	Settings Settings
+}
+
+// ItemUpdateArgs say what is to change. What is nil stays as it is.
+type ItemUpdateArgs struct {
+	Item     int64     `json:"item"`
+	Title    *string   `json:"title,omitempty"` // of a post
+	Body     *string   `json:"body,omitempty"`
+	Forwards []Forward `json:"forwards,omitzero"` // in place of those there are; empty for none
+	Uploads  []int64   `json:"uploads,omitempty"` // beside those there are
+	Boost    int64     `json:"boost,omitempty"`   // beside what it is boosted with, in whole sats
+}
+
+// ItemUpdateResult is the item that is changed.
+type ItemUpdateResult struct {
+	Item int64 `json:"item"`
+}
+
+// KindItemUpdate names the action.
+const KindItemUpdate = "ITEM_UPDATE"
+
+// Codes of a change that comes too early, or too late.
+const (
+	CodeNotPaid        paidaction.Code = "NOT_PAID"         // the item itself has to be paid first
+	CodeEditWindowOver paidaction.Code = "EDIT_WINDOW_OVER" // the text stays as it is
+)
+
+// Spec follows the table of spec 02 §2.3. What is free is tried first: the anonymous need no node for it.
+func (ItemUpdate) Spec() paidaction.Spec {
+	return paidaction.Spec{Kind: KindItemUpdate, Anonable: true, Free: true, Methods: []paidaction.Method{
+		paidaction.ZeroCost, paidaction.FeeCredit, paidaction.RewardSats, paidaction.Pessimistic}}
+}
+
+// Check refuses texts over their limits, and a change of nothing.
+func (ItemUpdate) Check(a ItemUpdateArgs) error {
+	if a.Title == nil && a.Body == nil && a.Forwards == nil && len(a.Uploads) == 0 && a.Boost == 0 {
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "Say what is to be changed.")
+	}
+	if a.Title != nil {
+		if err := checkText("title", strings.TrimSpace(*a.Title), 1, maxTitle); err != nil {
+			return err
+		}
+	}
+	if a.Body != nil {
+		if err := checkText("text", *a.Body, 0, maxBody); err != nil {
+			return err
+		}
+	}
+	if err := checkUploadIDs(a.Uploads); err != nil {
+		return err
+	}
+	if err := checkBoost(a.Boost, ""); err != nil { // of which kind the item is, the database knows
+		return err
+	}
+	return checkForwards(a.Forwards)
+}
+
+// Cost is that of the uploads and the boost; all else is free. The item is locked until the commit: what is refused or not here stays so.
+func (iu ItemUpdate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArgs) (paidaction.Msat, error) {
+	item, err := ownItem(ctx, tx, a.Item)
+	if err != nil {
+		return 0, err
+	}
+	if err := iu.checkChange(ctx, tx, item, a); err != nil {
+		return 0, err
+	}
+	if err := checkForwardees(ctx, tx, item.AuthorID, a.Forwards); err != nil {
+		return 0, err
+	}
+	if len(a.Uploads) > 0 {
+		carried, err := tx.DB.CountUploadsOfItem(ctx, &item.ID)
+		if err != nil {
+			return 0, fmt.Errorf("count the item's uploads: %w", err)
+		}
+		if int(carried)+len(a.Uploads) > maxUploads {
+			return 0, errTooManyInItem()
+		}
+	}
+	uploads, err := uploadFee(ctx, tx, a.Uploads)
+	if err != nil {
+		return 0, err
+	}
+	boost, err := paidaction.Sats(a.Boost)
+	return uploads + boost, err
+}
+
+// ownItem locks an item of the payer's that is paid. The anonymous show the secret of the action that paid for it.
+func ownItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, error) {
+	item, err := tx.DB.LockItem(ctx, id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return item, fmt.Errorf("lock item %d: %w", id, err)
+	}
+	gone := err != nil || item.DeletedAt != nil
+	mine := false
+	if !gone {
+		if mine, err = isAuthor(ctx, tx, item); err != nil {
+			return item, err
+		}
+	}
+	switch {
+	case gone || item.State != statePaid && !mine:
+		return item, paidaction.Errorf(paidaction.CodeNotFound, "There is no such item.")
+	case !mine:
+		return item, paidaction.Errorf(paidaction.CodeForbidden, "You can change only what you wrote. If you were not signed in then, send the secret that you got for it.")
+	case item.State != statePaid:
+		// It would be a race of the change against the payment: which of the two texts has been paid for?
+		return item, paidaction.Errorf(CodeNotPaid, "This is not paid yet. Pay for it first, or give it up and write it anew.")
+	}
+	return item, nil
+}
+
+func isAuthor(ctx context.Context, tx *paidaction.Tx, item db.Item) (bool, error) {
+	if item.AuthorID != nil {
+		return tx.Payer != nil && *tx.Payer == *item.AuthorID, nil
+	}
+	return tx.Proves(ctx, item.ActionID)
+}
+
+// changed is the item's text with what the arguments say of it.
+func (a ItemUpdateArgs) changed(item db.Item) (title *string, body string) {
+	title, body = item.Title, item.Body
+	if a.Title != nil {
+		title = new(strings.TrimSpace(*a.Title))
+	}
+	if a.Body != nil {
+		body = *a.Body
+	}
+	return title, body
+}
+
+// changesText says whether others would read anything new.
+func (a ItemUpdateArgs) changesText(item db.Item) bool {
+	title, body := a.changed(item)
+	return body != item.Body || title != nil && item.Title != nil && *title != *item.Title
+}
+
+// checkChange refuses what does not fit the item, and changes of the text or of who shares in its zaps that come too late. Uploads and
+// boosts never do, and bios and jobs are true only as long as they can be changed.
+func (iu ItemUpdate) checkChange(ctx context.Context, tx *paidaction.Tx, item db.Item, a ItemUpdateArgs) error {
+	if item.Title == nil && a.Title != nil {
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "Only posts have a title.")
+	}
+	if item.Title == nil && a.Body != nil {
+		if err := checkText("text", strings.TrimSpace(*a.Body), 1, maxBody); err != nil {
+			return err
+		}
+	}
+	if err := checkBoost(a.Boost, item.Kind); err != nil {
+		return err
+	}
+	if !a.changesText(item) && a.Forwards == nil || item.Kind == itemBio || item.Kind == itemJob {
+		return nil
+	}
+	paid, err := tx.DB.ItemPaidAt(ctx, item.ID)
+	if err != nil {
+		return fmt.Errorf("read when the item was paid: %w", err)
+	}
+	if tx.Now.Sub(paid) > iu.Settings.EditWindow {
+		return paidaction.Errorf(CodeEditWindowOver, "The text can be changed for %s after it was paid for, and no longer.", iu.Settings.EditWindow)
+	}
+	return nil
+}
+
+// Perform notes what the item will say, for its author alone.
+func (ItemUpdate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArgs) (ItemUpdateResult, error) {
+	item, err := tx.DB.GetItem(ctx, a.Item)
+	if err != nil {
+		return ItemUpdateResult{}, fmt.Errorf("read the item: %w", err)
+	}
+	if a.changesText(item) {
+		// Whole: what is taken over later must not be mixed with what somebody else's change has left.
+		edit := db.InsertEditParams{ActionID: tx.Action, ItemID: item.ID, At: tx.Now}
+		edit.Title, edit.Body = a.changed(item)
+		if err := tx.DB.InsertEdit(ctx, edit); err != nil {
+			return ItemUpdateResult{}, fmt.Errorf("insert the edit: %w", err)
+		}
+	}
+	if err := claimUploads(ctx, tx, item.ID, a.Uploads); err != nil {
+		return ItemUpdateResult{}, err
+	}
+	return ItemUpdateResult{Item: item.ID}, beginBoost(ctx, tx, item.ID, a.Boost)
+}
+
+// OnPaid shows the change to everybody, and hands out the fee.
+func (iu ItemUpdate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArgs, r ItemUpdateResult) error {
+	item, err := tx.DB.LockItem(ctx, r.Item)
+	if err != nil {
+		return fmt.Errorf("lock the item: %w", err)
+	}
+	if err := tx.DB.ApplyEdit(ctx, db.ApplyEditParams{ActionID: tx.Action, At: &tx.Now}); err != nil {
+		return fmt.Errorf("apply the edit: %w", err)
+	}
+	if err := dropEdit(ctx, tx); err != nil {
+		return err
+	}
+	if a.Forwards != nil {
+		if err := tx.DB.DeleteForwards(ctx, item.ID); err != nil {
+			return fmt.Errorf("delete the forwards: %w", err)
+		}
+		if err := insertForwards(ctx, tx, item.ID, a.Forwards); err != nil {
+			return err
+		}
+	}
+	if a.Body != nil {
+		if err := mention(ctx, tx, item.ID, *a.Body); err != nil {
+			return err
+		}
+	}
+	if err := showUploads(ctx, tx, a.Uploads); err != nil {
+		return err
+	}
+	if err := countBoost(ctx, tx, a.Boost, iu.Settings); err != nil {
+		return err
+	}
+	return payFee(ctx, tx, item.Territory, tx.Cost, iu.Settings)
+}
+
+func dropEdit(ctx context.Context, tx *paidaction.Tx) error {
+	if err := tx.DB.DeleteEdit(ctx, tx.Action); err != nil {
+		return fmt.Errorf("delete the edit: %w", err)
+	}
+	return nil
+}
+
+// OnFail leaves the item as it is.
+func (ItemUpdate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArgs, _ ItemUpdateResult) error {
+	if err := dropEdit(ctx, tx); err != nil {
+		return err
+	}
+	if err := releaseUploads(ctx, tx, a.Uploads); err != nil {
+		return err
+	}
+	return failBoost(ctx, tx, a.Boost)
+}
+
+// Describe is shown by the payer's wallet.
+func (ItemUpdate) Describe(a ItemUpdateArgs) string { return fmt.Sprintf("change #%d", a.Item) }
+
+// AfterPaid tells those who are mentioned and were not told before.
+func (ItemUpdate) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArgs, r ItemUpdateResult) error {
+	if a.Body == nil {
+		return nil
+	}
+	mentioned, err := tx.DB.Mentions(ctx, r.Item)
+	if err != nil {
+		return fmt.Errorf("read the mentions: %w", err)
+	}
+	return notify(ctx, tx, "MENTION", &r.Item, mentioned)
+}

@@ -1,0 +1,280 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+const codeMediaType paidaction.Code = "UNSUPPORTED_MEDIA_TYPE"
+
+// A file is in memory as a whole while it is taken in, and in pieces while it is given out.
+const (
+	uploadTime       = 2 * time.Minute  // for a file to arrive
+	uploadsAtOnce    = 16               // in this process
+	uploadsOfOne     = 2                // of these, of one user or one address
+	downloadPiece    = 256 << 10        // bytes
+	downloadPatience = 30 * time.Second // for a reader to take a piece
+)
+
+// files takes uploads in and gives them out. They are no GraphQL: a file is a body, not a string in one.
+type files struct {
+	*door
+	slots slots
+}
+
+// slots bound how many files arrive at once.
+type slots struct {
+	mu    sync.Mutex
+	all   int
+	taken map[string]int // by who sends
+}
+
+// take takes a place for who sends; it is given back with free.
+func (s *slots) take(who string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= uploadsAtOnce || s.taken[who] >= uploadsOfOne {
+		return false
+	}
+	s.all++
+	s.taken[who]++
+	return true
+}
+
+func (s *slots) free(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.taken[who]--; s.taken[who] == 0 {
+		delete(s.taken, who)
+	}
+}
+
+// sent is what POST /uploads answers.
+type sent struct {
+	ID          string `json:"id"`
+	URL         string `json:"url"`
+	Bytes       int64  `json:"bytes"`
+	ContentType string `json:"contentType"`
+	FeeSats     int64  `json:"feeSats"` // of the item that will carry it
+}
+
+// post takes a file in: the body of the request, and nothing else.
+func (f *files) post(w http.ResponseWriter, r *http.Request) {
+	noStore(w)
+	row, err := f.receive(w, r)
+	if err != nil {
+		f.refuse(w, r, err)
+		return
+	}
+	answer := sent{strconv.FormatInt(row.ID, 10), uploadURL(row.Token), row.Bytes, row.ContentType, paidaction.Msat(row.FeeMsat).CeilSats()}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", answer.URL)
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(answer) // who asked may have gone
+}
+
+func noStore(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+}
+
+func uploadURL(token string) string { return "/uploads/" + token }
+
+func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, error) {
+	// No page of another site can send these types without asking: it cannot use a visitor's address.
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || !slices.Contains(community.UploadTypes, media) {
+		return db.Upload{}, errMediaType()
+	}
+	if r.ContentLength > f.Prices.MaxUpload {
+		return db.Upload{}, f.errTooLarge()
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), uploadTime)
+	defer cancel()
+	s, err := f.authenticate(ctx, r.Header.Get("Authorization"), clientAddress(r, f.TrustedProxies))
+	if err == nil {
+		err = f.meters.paying(s, f.Now())
+	}
+	if err != nil {
+		return db.Upload{}, err
+	}
+	u := community.NewUpload{Owner: s.user}
+	who := "address " + s.client
+	if s.user != nil {
+		who = "user " + strconv.FormatInt(*s.user, 10)
+	} else {
+		u.Client = f.Engine.ClientHash(s.client)
+	}
+	if !f.slots.take(who) {
+		return db.Upload{}, refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "Too many files are being uploaded. Try again in a moment.")
+	}
+	defer f.slots.free(who)
+	q := db.New(f.Pool)
+	if err := community.CheckUnpaid(ctx, q, f.Prices, u.Owner, u.Client, max(r.ContentLength, 0)); err != nil {
+		return db.Upload{}, tooMany(err)
+	}
+	if u.Data, err = f.readFile(w, r); err != nil {
+		return db.Upload{}, err
+	}
+	if u.ContentType = http.DetectContentType(u.Data); !slices.Contains(community.UploadTypes, u.ContentType) {
+		return db.Upload{}, errMediaType()
+	}
+	var row db.Upload
+	err = pgx.BeginFunc(ctx, f.Pool, func(tx pgx.Tx) error {
+		row, err = community.StoreUpload(ctx, db.New(tx), f.Prices, u, f.Now().UTC(), f.Random)
+		return err
+	})
+	return row, tooMany(err)
+}
+
+// readFile reads the body. It may take longer than other requests, and is no larger than the limit.
+func (f *files) readFile(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // the server's own connections can have one
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.Prices.MaxUpload))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, f.errTooLarge()
+	case err != nil:
+		return nil, refused(http.StatusRequestTimeout, codeTimeLimit, "The file did not arrive in whole. Send it again.")
+	}
+	return data, nil
+}
+
+func (f *files) errTooLarge() error {
+	return &httpError{http.StatusRequestEntityTooLarge,
+		paidaction.Errorf(codeBodyLimit, "A file has at most %d bytes.", f.Prices.MaxUpload)}
+}
+
+func errMediaType() error {
+	return refused(http.StatusUnsupportedMediaType, codeMediaType, "Send an image or a short video itself, with its type: "+strings.Join(community.UploadTypes, ", ")+".")
+}
+
+// tooMany gives the one refusal of the community its status.
+func tooMany(err error) error {
+	if refusal, ok := paidaction.AsRefusal(err); ok {
+		return &httpError{http.StatusTooManyRequests, refusal}
+	}
+	return err
+}
+
+var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
+
+// get gives a file out. Until it is paid, its owner alone gets it; of an anonymous one the URL is the only proof.
+func (f *files) get(w http.ResponseWriter, r *http.Request) {
+	noStore(w)
+	row, err := f.find(r)
+	if err != nil {
+		f.refuse(w, r, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", row.Upload.ContentType)
+	h.Set("Content-Disposition", "inline")
+	h.Set("Content-Security-Policy", "sandbox") // whatever a browser makes of it, it is no page of ours
+	h.Set("ETag", `"`+row.Upload.Token+`"`)
+	if row.Public {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	if strings.Contains(r.Header.Get("Range"), ",") {
+		r.Header.Del("Range") // many small parts would each be a query: whoever wants several gets the whole
+	}
+	control := http.NewResponseController(w)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	http.ServeContent(w, r, "", row.Upload.CreatedAt, &download{ctx: r.Context(), q: db.New(f.Pool), upload: row.Upload, control: control})
+}
+
+func (f *files) find(r *http.Request) (row db.UploadByTokenRow, err error) {
+	missing := refused(http.StatusNotFound, paidaction.CodeNotFound, "There is no such file, or it is not yours and not paid yet.")
+	token := r.PathValue("token")
+	if !tokenPattern.MatchString(token) {
+		return row, missing
+	}
+	s, err := f.authenticate(r.Context(), r.Header.Get("Authorization"), clientAddress(r, f.TrustedProxies))
+	if err == nil {
+		err = f.meters.asking(s, f.Now())
+	}
+	if err != nil {
+		return row, err
+	}
+	row, err = db.New(f.Pool).UploadByToken(r.Context(), token)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return row, missing
+	}
+	if err != nil {
+		return row, fmt.Errorf("look up an upload: %w", err)
+	}
+	if owner := row.Upload.OwnerID; !row.Public && owner != nil && (s.user == nil || *s.user != *owner) {
+		return row, missing
+	}
+	return row, nil
+}
+
+// download reads an upload piece by piece: a slow reader costs the memory of one piece, and no connection to the database.
+type download struct {
+	ctx     context.Context
+	q       *db.Queries
+	upload  db.Upload
+	control *http.ResponseController
+
+	at    int64
+	piece []byte
+	from  int64 // where the piece begins
+}
+
+// Read implements io.Reader.
+func (d *download) Read(p []byte) (int, error) {
+	if d.at >= d.upload.Bytes {
+		return 0, io.EOF
+	}
+	if d.at < d.from || d.at >= d.from+int64(len(d.piece)) {
+		piece, err := d.q.UploadPiece(d.ctx, db.UploadPieceParams{UploadID: d.upload.ID, First: int32(d.at) + 1, Length: downloadPiece})
+		if err != nil {
+			return 0, fmt.Errorf("read an upload: %w", err)
+		}
+		if len(piece) == 0 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		d.piece, d.from = piece, d.at
+		_ = d.control.SetWriteDeadline(time.Now().Add(downloadPatience))
+	}
+	n := copy(p, d.piece[d.at-d.from:])
+	d.at += int64(n)
+	return n, nil
+}
+
+// Seek implements io.Seeker.
+func (d *download) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += d.at
+	case io.SeekEnd:
+		offset += d.upload.Bytes
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the beginning")
+	}
+	d.at = offset
+	return offset, nil
+}
+
+func (uploads) URL(_ context.Context, u *db.UploadsOfItemsRow) (string, error) {
+	return uploadURL(u.Token), nil
+}
