@@ -24,6 +24,12 @@ type Settings struct {
 	MaxBounty       paidaction.Msat
 	ReceivedPct     int // of what is paid to a lightning address that its owner gets
 	ReceiveFeePct   int // of it that goes to the rewards pool; what is left is for routing, or the rewards
+
+	TerritoryMonthly paidaction.Msat // a territory for a month
+	TerritoryYearly  paidaction.Msat
+	TerritoryOnce    paidaction.Msat // for ever
+	TerritoryGrace   time.Duration   // from when one is found unpaid until it is stopped
+	TerritoryMaxCost paidaction.Msat // of a post or a comment in one
 }
 
 // DefaultSettings are those of the specification.
@@ -31,6 +37,8 @@ func DefaultSettings() Settings {
 	return Settings{
 		CommentCost: 1000, PostCost: 1000, BioCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
 		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000, MaxVote: 1_000_000_000, MaxBounty: 10_000_000_000, ReceivedPct: 90, ReceiveFeePct: 7,
+		TerritoryMonthly: 50_000_000, TerritoryYearly: 500_000_000, TerritoryOnce: 3_000_000_000, TerritoryGrace: 5 * 24 * time.Hour,
+		TerritoryMaxCost: 100_000_000,
 	}
 }
 
@@ -44,8 +52,16 @@ func (s Settings) Check() error {
 		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 || max(s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
 		return errors.New("costs must be above zero, and the largest zap, vote and bounty a sat at least")
 	}
-	if s.SpamWindow < 0 || s.DuplicateWindow < 0 {
-		return errors.New("a window cannot be negative")
+	for _, b := range Billings {
+		if price := s.TerritoryPrice(b); price <= 0 || price > paidaction.MaxMsat {
+			return errors.New("a territory must cost something, and no more than there is")
+		}
+	}
+	if s.TerritoryMaxCost < 1000 || s.TerritoryMaxCost > paidaction.MaxMsat {
+		return errors.New("the largest cost of a post in a territory must be a sat at least")
+	}
+	if s.SpamWindow < 0 || s.DuplicateWindow < 0 || s.TerritoryGrace < 0 {
+		return errors.New("a window or a grace cannot be negative")
 	}
 	return nil
 }
@@ -60,5 +76,9 @@ func Actions(s Settings) []paidaction.Definition {
 		paidaction.Define(BuyCredits{}),
 		paidaction.Define(Receive{Settings: s}),
 		paidaction.Define(Withdraw{}),
+		paidaction.Define(TerritoryCreate{Settings: s}),
+		paidaction.Define(TerritoryUpdate{Settings: s}),
+		paidaction.Define(TerritoryBilling{Settings: s}),
+		paidaction.Define(TerritoryUnarchive{Settings: s}),
 	}
 }

@@ -6,13 +6,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
 // chores are what the application does by the clock, whoever pays or not.
 func (s *service) chores() []worker.Chore {
-	return []worker.Chore{}
+	return []worker.Chore{
+		{Name: "territories", Every: time.Minute, Do: func(ctx context.Context) error {
+			return community.BillTerritories(ctx, s.engine, s.config.Prices.Community())
+		}},
+	}
 }
 
 // inTx is a chore of one transaction; now is the moment it began.

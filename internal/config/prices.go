@@ -22,6 +22,12 @@ type Prices struct {
 	MaxBounty       int64         `help:"Largest bounty, in msat." default:"10000000000"`
 	ReceivedPct     int           `help:"Percent of what is sent to a user that the user gets." default:"90"`
 	ReceiveFeePct   int           `help:"Percent of it that go to the rewards pool; what is left is for routing." default:"7"`
+
+	TerritoryMonthly int64         `help:"Price of a territory for a month, in msat." default:"50000000"`
+	TerritoryYearly  int64         `help:"Price of a territory for a year, in msat." default:"500000000"`
+	TerritoryOnce    int64         `help:"Price of a territory for ever, in msat." default:"3000000000"`
+	TerritoryGrace   time.Duration `help:"From when a territory is found unpaid until it is stopped." default:"120h"`
+	TerritoryMaxCost int64         `help:"Most that a post or a comment in a territory may cost before any escalation, in msat." default:"100000000"`
 }
 
 // Community are the prices as the community takes them.
@@ -32,5 +38,7 @@ func (p Prices) Community() community.Settings {
 		SybilPct: p.SybilPct, RewardsPct: p.RewardsPct,
 		MaxZap: paidaction.Msat(p.MaxZap), MaxVote: paidaction.Msat(p.MaxVote), MaxBounty: paidaction.Msat(p.MaxBounty),
 		ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct,
+		TerritoryMonthly: paidaction.Msat(p.TerritoryMonthly), TerritoryYearly: paidaction.Msat(p.TerritoryYearly),
+		TerritoryOnce: paidaction.Msat(p.TerritoryOnce), TerritoryGrace: p.TerritoryGrace, TerritoryMaxCost: paidaction.Msat(p.TerritoryMaxCost),
 	}
 }
