@@ -39,13 +39,6 @@ func itemPage(ctx context.Context, ids []int64, first int) (*schema.ItemPage, er
 	return page, nil
 }
 
-func (queries) Territory(ctx context.Context, name string) (*db.Territory, error) {
-	if !namePattern.MatchString(name) {
-		return nil, nil
-	}
-	return loadersOf(ctx).territories.Load(ctx, name)
-}
-
 func (items) Author(ctx context.Context, i *db.ItemsByIDRow) (*db.Usr, error) {
 	if i.AuthorID == nil {
 		return nil, nil
@@ -80,10 +73,6 @@ func (r items) Comments(ctx context.Context, i *db.ItemsByIDRow, first int, afte
 		return nil, err
 	}
 	return itemPage(ctx, ids, first)
-}
-
-func (territories) Founder(ctx context.Context, t *db.Territory) (*db.Usr, error) {
-	return loadersOf(ctx).users.Load(ctx, t.FounderID)
 }
 
 func (itemCreateResults) Item(ctx context.Context, r *community.ItemCreateResult) (*db.ItemsByIDRow, error) {

@@ -66,6 +66,8 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Query.Notifications = c.Query.Items
 	c.Item.Comments = c.Query.Items
 	c.Wallet.Log = c.Query.Items
+	c.Query.Territories = func(child, first int, _ *string) int { return times(child, first) }
+	c.Territory.Transfers = c.Query.Items
 	const many = 10 // wallets that somebody has at most, about; options of a poll
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets
