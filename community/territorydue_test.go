@@ -13,10 +13,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-const day = 24 * time.Hour
+const oneDay = 24 * time.Hour
 
-// told is of which kinds somebody was told, the newest first.
-func told(w *enginetest.World, user int64) string {
+// newsOf is of which kinds somebody was told, the newest first.
+func newsOf(w *enginetest.World, user int64) string {
 	w.Helper()
 	rows, err := db.New(w.Pool).NotificationsOf(w.Ctx, db.NotificationsOfParams{UserID: user, Before: 1 << 62, Page: 10})
 	if err != nil {
@@ -49,19 +49,19 @@ func TestTerritoryThatIsNotPaidFor(t *testing.T) {
 			bill(w)
 		}
 		wantTerritory(w, "bitcoin", state, date(2026, 2, 1), month)
-		if got := told(w, founder); got != news {
+		if got := newsOf(w, founder); got != news {
 			t.Errorf("the founder was told %q, want %q", got, news)
 		}
 	}
-	step(31*day-time.Second, "ACTIVE", "")
+	step(31*oneDay-time.Second, "ACTIVE", "")
 	step(time.Second, "GRACE", "TERRITORY_DUE")
-	step(5*day-time.Second, "GRACE", "TERRITORY_DUE")
+	step(5*oneDay-time.Second, "GRACE", "TERRITORY_DUE")
 	last, err := post("open while in grace")
 	if err != nil {
 		t.Fatal(err)
 	}
 	step(time.Second, "STOPPED", "TERRITORY_STOPPED TERRITORY_DUE")
-	step(365*day, "STOPPED", "TERRITORY_STOPPED TERRITORY_DUE")
+	step(365*oneDay, "STOPPED", "TERRITORY_STOPPED TERRITORY_DUE")
 	_, err = post("closed")
 	w.WantRefusal(err, community.CodeArchived)
 	_, err = w.Try(author, community.KindItemCreate, community.ItemCreateArgs{Body: "closed", Parent: last}, "", "")
@@ -83,12 +83,12 @@ func TestPostThatComesTooLateForItsTerritory(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	founder, author := w.User("founder", 0, 0), w.User("author", 0, 0)
 	found(w, founder, "bitcoin", community.Monthly)
-	w.Clock.Advance(31 * day)
+	w.Clock.Advance(31 * oneDay)
 	bill(w)
-	w.Clock.Advance(5 * day)
+	w.Clock.Advance(5 * oneDay)
 	pa := w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Title: "x", Territory: "bitcoin"}, paidaction.Pessimistic)
 	bill(w)
-	send(w, pa)
+	sendHeld(w, pa)
 	w.Advance(pa.ID)
 	if got := w.WantState(pa.ID, paidaction.Failed); got.Failure.Code != community.CodeArchived {
 		t.Errorf("%v", got.Failure)
@@ -101,12 +101,12 @@ func TestGraceBeginsWhenTheFounderIsTold(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	founder := w.User("founder", 0, 0)
 	found(w, founder, "bitcoin", community.Monthly)
-	w.Clock.Advance(100 * day)
+	w.Clock.Advance(100 * oneDay)
 	bill(w)
-	w.Clock.Advance(4 * day)
+	w.Clock.Advance(4 * oneDay)
 	bill(w)
 	wantTerritory(w, "bitcoin", "GRACE", date(2026, 2, 1), month)
-	w.Clock.Advance(day)
+	w.Clock.Advance(oneDay)
 	bill(w)
 	wantTerritory(w, "bitcoin", "STOPPED", date(2026, 2, 1), month)
 }
@@ -121,16 +121,16 @@ func TestManualBilling(t *testing.T) {
 		_, err := w.Try(founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"}, "", "")
 		return err
 	}
-	w.Clock.Advance(33 * day)
+	w.Clock.Advance(33 * oneDay)
 	bill(w)
 	if err := pay(); err != nil {
 		t.Fatal(err)
 	}
 	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
-	errs := atOnce(pay, pay, pay)
+	errs := allAtOnce(pay, pay, pay)
 	wantOne(w, errs, paidaction.CodeDuplicate)
 	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 4, 1), month)
-	w.Clock.Advance(40 * day) // the period that was paid ahead has begun
+	w.Clock.Advance(40 * oneDay) // the period that was paid ahead has begun
 	bill(w)
 	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 4, 1), month)
 	if err := pay(); err != nil {
@@ -147,11 +147,11 @@ func TestUpgradeInGrace(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	founder := w.User("founder", year, 0)
 	found(w, founder, "bitcoin", community.Monthly)
-	w.Clock.Advance(33 * day)
+	w.Clock.Advance(33 * oneDay)
 	bill(w)
 	w.Pay(founder, community.KindTerritoryUpdate, community.TerritoryUpdateArgs{Name: "bitcoin", Billing: new(community.Yearly)}, "")
 	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 1, 1), year)
-	w.Clock.Advance(300 * day)
+	w.Clock.Advance(300 * oneDay)
 	bill(w)
 	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 1, 1), year)
 }
@@ -170,7 +170,7 @@ func TestTerritoryRenewsItself(t *testing.T) {
 	founder := w.User("founder", 0, 0)
 	renewing(w, founder, "bitcoin")
 	give(w, founder, month, 0)
-	w.Clock.Advance(31*day - time.Second)
+	w.Clock.Advance(31*oneDay - time.Second)
 	bill(w)
 	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 2, 1), month)
 	w.Clock.Advance(time.Second)
@@ -179,20 +179,20 @@ func TestTerritoryRenewsItself(t *testing.T) {
 	w.WantBalance(ledger.UserCredits(founder), 0)
 
 	give(w, founder, month-1, month)
-	w.Clock.Advance(28 * day)
+	w.Clock.Advance(28 * oneDay)
 	bill(w)
 	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 4, 1), month)
 	w.WantBalance(ledger.UserCredits(founder), month-1)
 	w.WantBalance(ledger.UserSats(founder), 0)
-	if got := told(w, founder); got != "" {
+	if got := newsOf(w, founder); got != "" {
 		t.Errorf("told %q of what was paid", got)
 	}
 
 	give(w, founder, 0, month-1) // credits and sats are never added up
-	w.Clock.Advance(31 * day)
+	w.Clock.Advance(31 * oneDay)
 	bill(w)
 	wantTerritory(w, "bitcoin", "GRACE", date(2026, 4, 1), month)
-	w.Clock.Advance(5*day - time.Minute)
+	w.Clock.Advance(5*oneDay - time.Minute)
 	bill(w)
 	give(w, founder, 1, 0)
 	w.Clock.Advance(time.Minute)
@@ -208,9 +208,9 @@ func TestTerritoryRenewsItselfOnce(t *testing.T) {
 	founder := w.User("founder", 0, 0)
 	renewing(w, founder, "bitcoin")
 	give(w, founder, 10*month, 10*month)
-	w.Clock.Advance(31 * day)
+	w.Clock.Advance(31 * oneDay)
 	work := func() error { return community.BillTerritories(w.Ctx, w.Engine, community.DefaultSettings()) }
-	for _, err := range atOnce(work, work, work, work, work, work) {
+	for _, err := range allAtOnce(work, work, work, work, work, work) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -231,10 +231,10 @@ func TestTerritoryRenewsItselfOnceFromEitherBalance(t *testing.T) {
 	founder := w.User("founder", 0, 0)
 	renewing(w, founder, "bitcoin")
 	give(w, founder, 0, 10*month)
-	w.Clock.Advance(31 * day)
+	w.Clock.Advance(31 * oneDay)
 	work := func() error { return community.BillTerritories(w.Ctx, w.Engine, community.DefaultSettings()) }
 	arrive := func() error { give(w, founder, 10*month, 0); return nil }
-	for _, err := range atOnce(work, work, arrive, work, work) {
+	for _, err := range allAtOnce(work, work, arrive, work, work) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -257,7 +257,7 @@ func TestKeyOfTheServerBuysNothing(t *testing.T) {
 	if _, err := w.Try(founder, community.KindDonate, community.DonateArgs{Sats: 1}, paidaction.FeeCredit, key); err != nil {
 		t.Fatal(err)
 	}
-	w.Clock.Advance(31 * day)
+	w.Clock.Advance(31 * oneDay)
 	bill(w)
 	wantTerritory(w, "bitcoin", "GRACE", date(2026, 2, 1), month)
 }
@@ -272,7 +272,7 @@ func TestOneTerritoryHoldsUpNoOther(t *testing.T) {
 	}
 	mustExec(w, `CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$`)
 	mustExec(w, `CREATE TRIGGER fail BEFORE UPDATE ON territory FOR EACH ROW WHEN (NEW.name = 'a') EXECUTE FUNCTION fail()`)
-	w.Clock.Advance(31 * day)
+	w.Clock.Advance(31 * oneDay)
 	if err := community.BillTerritories(w.Ctx, w.Engine, community.DefaultSettings()); err == nil || !strings.Contains(err.Error(), "territory a") {
 		t.Errorf("%v", err)
 	}
@@ -294,10 +294,10 @@ func TestBillingThatIsHeldWhenTheGraceEnds(t *testing.T) {
 		w := enginetest.New(t, paidaction.Settings{})
 		founder := w.User("founder", 0, 0)
 		found(w, founder, "bitcoin", community.Monthly)
-		w.Clock.Advance(31 * day)
+		w.Clock.Advance(31 * oneDay)
 		bill(w)
-		w.Clock.Advance(5*day - time.Minute)
-		pa := held(w, founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"})
+		w.Clock.Advance(5*oneDay - time.Minute)
+		pa := heldPayment(w, founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"})
 		w.Clock.Advance(time.Hour)
 		bill(w)
 		if got := lookAt(w, "bitcoin"); got.State != "GRACE" || got.PendingAction == nil {
@@ -325,13 +325,13 @@ func TestBillingThatComesTooLate(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	founder := w.User("founder", 0, 0)
 	found(w, founder, "bitcoin", community.Monthly)
-	w.Clock.Advance(31 * day)
+	w.Clock.Advance(31 * oneDay)
 	bill(w)
-	w.Clock.Advance(5*day - time.Minute)
+	w.Clock.Advance(5*oneDay - time.Minute)
 	pa := w.Pay(founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"}, "")
 	w.Clock.Advance(time.Minute)
 	bill(w)
-	send(w, pa)
+	sendHeld(w, pa)
 	w.Advance(pa.ID)
 	if got := w.WantState(pa.ID, paidaction.Failed); got.Failure.Code != community.CodeArchived {
 		t.Errorf("%v", got.Failure)
