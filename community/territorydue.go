@@ -36,6 +36,9 @@ func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) erro
 	}
 	var failed []error
 	for _, t := range due {
+		if ctx.Err() != nil {
+			break // the next turn goes on
+		}
 		if t.AutoRenew {
 			if err := renewTerritory(ctx, e, t); err != nil {
 				failed = append(failed, fmt.Errorf("renew territory %s: %w", t.Name, err))
