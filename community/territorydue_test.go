@@ -2,6 +2,7 @@ package community_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -337,5 +339,35 @@ func TestBillingThatComesTooLate(t *testing.T) {
 		t.Errorf("%v", got.Failure)
 	}
 	wantTerritory(w, "bitcoin", "STOPPED", date(2026, 2, 1), month)
+	w.WantConserved()
+}
+
+// A payment that comes to be held while the check is under way is left alone as well.
+func TestBillingThatIsHeldWhileTheCheckRuns(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	renewing(w, founder, "a")
+	found(w, founder, "b", community.Monthly)
+	give(w, founder, month, 0)
+	w.Clock.Advance(31 * oneDay)
+	pa := w.Pay(founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "b"}, paidaction.Pessimistic)
+	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	hold := sync.OnceFunc(func() { w.Advance(pa.ID) })
+	w.Engine.Hooks.Changed = func(id int64) {
+		if id != pa.ID {
+			hold() // a is paid for; b is found to be due already
+		}
+	}
+	bill(w)
+	if got := lookAt(w, "b"); got.State != "ACTIVE" || got.PendingAction == nil {
+		t.Errorf("%+v", got)
+	}
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Paid)
+	wantTerritory(w, "a", "ACTIVE", date(2026, 3, 1), month)
+	wantTerritory(w, "b", "ACTIVE", date(2026, 3, 1), month)
 	w.WantConserved()
 }
