@@ -140,6 +140,8 @@ SELECT e.what, e.action_id, e.effect::text AS effect, paid_action.state FROM (
     SELECT 'item' AS what, action_id, item.state AS effect FROM item
     UNION ALL SELECT 'zap', action_id, zap.state FROM zap
     UNION ALL SELECT 'donation', action_id, donation.state FROM donation
+    UNION ALL SELECT 'poll vote', action_id, poll_vote.state FROM poll_vote
+    UNION ALL SELECT 'bounty', action_id, 'PAID' FROM bounty_payment
     UNION ALL SELECT 'reservation of a territory', pending_action, 'PENDING' FROM territory WHERE pending_action IS NOT NULL
     UNION ALL SELECT 'transfer of a territory', action_id, 'PAID' FROM territory_transfer
 ) AS e JOIN paid_action ON paid_action.id = e.action_id
@@ -463,6 +465,7 @@ func (q *Queries) CountActions(ctx context.Context) (int64, error) {
 
 const countEffects = `-- name: CountEffects :one
 SELECT ((SELECT count(*) FROM item) + (SELECT count(*) FROM zap) + (SELECT count(*) FROM donation)
+    + (SELECT count(*) FROM poll_vote) + (SELECT count(*) FROM bounty_payment)
     + (SELECT count(*) FROM territory WHERE pending_action IS NOT NULL) + (SELECT count(*) FROM territory_transfer))::bigint
 `
 

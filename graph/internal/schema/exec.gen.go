@@ -36,6 +36,7 @@ type ResolverRoot interface {
 	ItemCreateResult() ItemCreateResultResolver
 	Mutation() MutationResolver
 	Notification() NotificationResolver
+	PollVoteResult() PollVoteResultResolver
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
 	Territory() TerritoryResolver
@@ -52,6 +53,12 @@ type ComplexityRoot struct {
 	Assets struct {
 		Credits func(childComplexity int) int
 		Sats    func(childComplexity int) int
+	}
+
+	Bounty struct {
+		PaidAt func(childComplexity int) int
+		PaidTo func(childComplexity int) int
+		Sats   func(childComplexity int) int
 	}
 
 	BuyCreditsAction struct {
@@ -117,18 +124,23 @@ type ComplexityRoot struct {
 	Item struct {
 		Author       func(childComplexity int) int
 		Body         func(childComplexity int) int
+		Bounty       func(childComplexity int) int
 		CommentCount func(childComplexity int) int
 		CommentMsat  func(childComplexity int) int
 		Comments     func(childComplexity int, first int, after *int64) int
 		CreatedAt    func(childComplexity int) int
 		CreditMsat   func(childComplexity int) int
 		ID           func(childComplexity int) int
+		Job          func(childComplexity int) int
+		Kind         func(childComplexity int) int
 		Msat         func(childComplexity int) int
 		Parent       func(childComplexity int) int
+		Poll         func(childComplexity int) int
 		State        func(childComplexity int) int
 		Territory    func(childComplexity int) int
 		Title        func(childComplexity int) int
 		Upvotes      func(childComplexity int) int
+		Url          func(childComplexity int) int
 	}
 
 	ItemCreateAction struct {
@@ -159,6 +171,11 @@ type ComplexityRoot struct {
 		Nodes func(childComplexity int) int
 	}
 
+	Job struct {
+		Company  func(childComplexity int) int
+		Location func(childComplexity int) int
+	}
+
 	Me struct {
 		CreditsMsat func(childComplexity int) int
 		SatsMsat    func(childComplexity int) int
@@ -168,9 +185,15 @@ type ComplexityRoot struct {
 	Mutation struct {
 		BuyCredits         func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CancelInvoice      func(childComplexity int, id int64, secret *string) int
+		CreateBio          func(childComplexity int, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateBounty       func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateComment      func(childComplexity int, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateJob          func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateLink         func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePoll         func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreatePost         func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Donate             func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		RetryPaidAction    func(childComplexity int, id int64, secret *string) int
 		SignUp             func(childComplexity int, name string) int
@@ -184,6 +207,11 @@ type ComplexityRoot struct {
 		WalletsReorder     func(childComplexity int, ids []int64) int
 		Withdraw           func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Zap                func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+	}
+
+	MyVote struct {
+		Option func(childComplexity int) int
+		State  func(childComplexity int) int
 	}
 
 	Notification struct {
@@ -202,6 +230,43 @@ type ComplexityRoot struct {
 	PaidActionPage struct {
 		Next  func(childComplexity int) int
 		Nodes func(childComplexity int) int
+	}
+
+	Poll struct {
+		ClosesAt func(childComplexity int) int
+		MyVote   func(childComplexity int) int
+		Options  func(childComplexity int) int
+		Price    func(childComplexity int) int
+	}
+
+	PollOption struct {
+		ID    func(childComplexity int) int
+		Text  func(childComplexity int) int
+		Votes func(childComplexity int) int
+	}
+
+	PollVoteAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	PollVoteResult struct {
+		Item   func(childComplexity int) int
+		Option func(childComplexity int) int
 	}
 
 	Query struct {
@@ -450,6 +515,10 @@ type ItemResolver interface {
 	Territory(ctx context.Context, obj *db.ItemsByIDRow) (*db.Territory, error)
 	Parent(ctx context.Context, obj *db.ItemsByIDRow) (*db.ItemsByIDRow, error)
 
+	Poll(ctx context.Context, obj *db.ItemsByIDRow) (*Poll, error)
+	Bounty(ctx context.Context, obj *db.ItemsByIDRow) (*Bounty, error)
+	Job(ctx context.Context, obj *db.ItemsByIDRow) (*Job, error)
+
 	CommentCount(ctx context.Context, obj *db.ItemsByIDRow) (int, error)
 	Comments(ctx context.Context, obj *db.ItemsByIDRow, first int, after *int64) (*ItemPage, error)
 }
@@ -459,6 +528,12 @@ type ItemCreateResultResolver interface {
 type MutationResolver interface {
 	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateBio(ctx context.Context, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*PollVoteAction, error)
 	Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ZapAction, error)
 	Donate(ctx context.Context, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DonateAction, error)
 	BuyCredits(ctx context.Context, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BuyCreditsAction, error)
@@ -479,6 +554,9 @@ type MutationResolver interface {
 type NotificationResolver interface {
 	Item(ctx context.Context, obj *db.Notification) (*db.ItemsByIDRow, error)
 	Territory(ctx context.Context, obj *db.Notification) (*db.Territory, error)
+}
+type PollVoteResultResolver interface {
+	Item(ctx context.Context, obj *community.PollVoteResult) (*db.ItemsByIDRow, error)
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*Me, error)
@@ -548,6 +626,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Assets.Sats(childComplexity), true
+
+	case "Bounty.paidAt":
+		if e.ComplexityRoot.Bounty.PaidAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bounty.PaidAt(childComplexity), true
+	case "Bounty.paidTo":
+		if e.ComplexityRoot.Bounty.PaidTo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bounty.PaidTo(childComplexity), true
+	case "Bounty.sats":
+		if e.ComplexityRoot.Bounty.Sats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bounty.Sats(childComplexity), true
 
 	case "BuyCreditsAction.attempt":
 		if e.ComplexityRoot.BuyCreditsAction.Attempt == nil {
@@ -819,6 +916,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Body(childComplexity), true
+	case "Item.bounty":
+		if e.ComplexityRoot.Item.Bounty == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Bounty(childComplexity), true
 	case "Item.commentCount":
 		if e.ComplexityRoot.Item.CommentCount == nil {
 			break
@@ -860,6 +963,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.ID(childComplexity), true
+	case "Item.job":
+		if e.ComplexityRoot.Item.Job == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Job(childComplexity), true
+	case "Item.kind":
+		if e.ComplexityRoot.Item.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Kind(childComplexity), true
 	case "Item.msat":
 		if e.ComplexityRoot.Item.Msat == nil {
 			break
@@ -872,6 +987,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Parent(childComplexity), true
+	case "Item.poll":
+		if e.ComplexityRoot.Item.Poll == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Poll(childComplexity), true
 	case "Item.state":
 		if e.ComplexityRoot.Item.State == nil {
 			break
@@ -896,6 +1017,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Upvotes(childComplexity), true
+	case "Item.url":
+		if e.ComplexityRoot.Item.Url == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Url(childComplexity), true
 
 	case "ItemCreateAction.attempt":
 		if e.ComplexityRoot.ItemCreateAction.Attempt == nil {
@@ -1014,6 +1141,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ItemPage.Nodes(childComplexity), true
 
+	case "Job.company":
+		if e.ComplexityRoot.Job.Company == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Job.Company(childComplexity), true
+	case "Job.location":
+		if e.ComplexityRoot.Job.Location == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Job.Location(childComplexity), true
+
 	case "Me.creditsMsat":
 		if e.ComplexityRoot.Me.CreditsMsat == nil {
 			break
@@ -1055,6 +1195,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CancelInvoice(childComplexity, args["id"].(int64), args["secret"].(*string)), true
+	case "Mutation.createBio":
+		if e.ComplexityRoot.Mutation.CreateBio == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createBio_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateBio(childComplexity, args["bio"].(string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.createBounty":
+		if e.ComplexityRoot.Mutation.CreateBounty == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createBounty_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateBounty(childComplexity, args["title"].(string), args["bounty"].(int64), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createComment":
 		if e.ComplexityRoot.Mutation.CreateComment == nil {
 			break
@@ -1066,6 +1228,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateComment(childComplexity, args["parent"].(int64), args["body"].(string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.createJob":
+		if e.ComplexityRoot.Mutation.CreateJob == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createJob_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["company"].(string), args["location"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.createLink":
+		if e.ComplexityRoot.Mutation.CreateLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateLink(childComplexity, args["title"].(string), args["url"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.createPoll":
+		if e.ComplexityRoot.Mutation.CreatePoll == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createPoll_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["options"].([]string), args["price"].(int64), args["closesAt"].(*time.Time), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createPost":
 		if e.ComplexityRoot.Mutation.CreatePost == nil {
 			break
@@ -1088,6 +1283,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Donate(childComplexity, args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.pollVote":
+		if e.ComplexityRoot.Mutation.PollVote == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_pollVote_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PollVote(childComplexity, args["option"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.receive":
 		if e.ComplexityRoot.Mutation.Receive == nil {
 			break
@@ -1232,6 +1438,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Mutation.Zap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 
+	case "MyVote.option":
+		if e.ComplexityRoot.MyVote.Option == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MyVote.Option(childComplexity), true
+	case "MyVote.state":
+		if e.ComplexityRoot.MyVote.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MyVote.State(childComplexity), true
+
 	case "Notification.createdAt":
 		if e.ComplexityRoot.Notification.CreatedAt == nil {
 			break
@@ -1288,6 +1507,160 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PaidActionPage.Nodes(childComplexity), true
+
+	case "Poll.closesAt":
+		if e.ComplexityRoot.Poll.ClosesAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Poll.ClosesAt(childComplexity), true
+	case "Poll.myVote":
+		if e.ComplexityRoot.Poll.MyVote == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Poll.MyVote(childComplexity), true
+	case "Poll.options":
+		if e.ComplexityRoot.Poll.Options == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Poll.Options(childComplexity), true
+	case "Poll.price":
+		if e.ComplexityRoot.Poll.Price == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Poll.Price(childComplexity), true
+
+	case "PollOption.id":
+		if e.ComplexityRoot.PollOption.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollOption.ID(childComplexity), true
+	case "PollOption.text":
+		if e.ComplexityRoot.PollOption.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollOption.Text(childComplexity), true
+	case "PollOption.votes":
+		if e.ComplexityRoot.PollOption.Votes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollOption.Votes(childComplexity), true
+
+	case "PollVoteAction.attempt":
+		if e.ComplexityRoot.PollVoteAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.Attempt(childComplexity), true
+	case "PollVoteAction.changedAt":
+		if e.ComplexityRoot.PollVoteAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.ChangedAt(childComplexity), true
+	case "PollVoteAction.costMsat":
+		if e.ComplexityRoot.PollVoteAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.CostMsat(childComplexity), true
+	case "PollVoteAction.costSats":
+		if e.ComplexityRoot.PollVoteAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.CostSats(childComplexity), true
+	case "PollVoteAction.createdAt":
+		if e.ComplexityRoot.PollVoteAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.CreatedAt(childComplexity), true
+	case "PollVoteAction.deadline":
+		if e.ComplexityRoot.PollVoteAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.Deadline(childComplexity), true
+	case "PollVoteAction.failure":
+		if e.ComplexityRoot.PollVoteAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.Failure(childComplexity), true
+	case "PollVoteAction.genesisId":
+		if e.ComplexityRoot.PollVoteAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.GenesisID(childComplexity), true
+	case "PollVoteAction.id":
+		if e.ComplexityRoot.PollVoteAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.ID(childComplexity), true
+	case "PollVoteAction.invoice":
+		if e.ComplexityRoot.PollVoteAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.Invoice(childComplexity), true
+	case "PollVoteAction.kind":
+		if e.ComplexityRoot.PollVoteAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.Kind(childComplexity), true
+	case "PollVoteAction.paymentMethod":
+		if e.ComplexityRoot.PollVoteAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.PaymentMethod(childComplexity), true
+	case "PollVoteAction.result":
+		if e.ComplexityRoot.PollVoteAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.Result(childComplexity), true
+	case "PollVoteAction.secret":
+		if e.ComplexityRoot.PollVoteAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.Secret(childComplexity), true
+	case "PollVoteAction.state":
+		if e.ComplexityRoot.PollVoteAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.State(childComplexity), true
+	case "PollVoteAction.successorId":
+		if e.ComplexityRoot.PollVoteAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteAction.SuccessorID(childComplexity), true
+
+	case "PollVoteResult.item":
+		if e.ComplexityRoot.PollVoteResult.Item == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteResult.Item(childComplexity), true
+	case "PollVoteResult.option":
+		if e.ComplexityRoot.PollVoteResult.Option == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PollVoteResult.Option(childComplexity), true
 
 	case "Query.item":
 		if e.ComplexityRoot.Query.Item == nil {
@@ -2595,7 +2968,7 @@ type Failure {
   message: String!
 }
 
-"A post or a comment."
+"An item of whatever kind."
 type ItemCreateAction implements PaidAction {
   id: ID!
   kind: String!
@@ -2642,6 +3015,31 @@ type ZapAction implements PaidAction {
 type ZapResult {
   item: Item
   sats: Sats!
+}
+
+type PollVoteAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: PollVoteResult
+}
+type PollVoteResult {
+  item: Item
+  "The option that was voted for."
+  option: ID!
 }
 
 type DonateAction implements PaidAction {
@@ -2830,6 +3228,26 @@ type Mutation {
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   createComment(parent: ID!, body: String!, forwards: [Forward!],
     idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  "A post that leads elsewhere, by http or https."
+  createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!],
+    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  """
+  A post with 2 to 10 possible answers. A vote costs price; from closesAt on nobody can vote, and without it the poll stays open.
+  """
+  createPoll(title: String!, options: [String!]!, price: Sats! = 1, closesAt: Time, body: String! = "", territory: String,
+    forwards: [Forward!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  """
+  A post that promises an amount for a comment below it. Nothing is set aside: the bounty is paid once its owner has zapped one comment
+  with that much.
+  """
+  createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!],
+    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
+    forwards: [Forward!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  "What one says of oneself; everybody has one bio."
+  createBio(bio: String!, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  "Votes in a poll, once a person. Nobody else learns what for."
+  pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod): PollVoteAction! @pays(kind: "POLL_VOTE")
   zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): ZapAction! @pays(kind: "ZAP")
   "Gives to the rewards pool."
   donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DonateAction! @pays(kind: "DONATE")
@@ -2971,16 +3389,23 @@ type Assets {
   sats: Msat!
 }
 
-"A post (with a title) or a comment (with a parent)."
+"A post, a comment (with a parent), a bio, or a post of another kind, with what that kind has."
 type Item {
   id: ID!
+  kind: ItemKind!
   state: ItemState!
+  "Null for comments and bios."
   title: String
   body: String!
   "Null for the anonymous."
   author: User
   territory: Territory
   parent: Item
+  "Of a link."
+  url: String
+  poll: Poll
+  bounty: Bounty
+  job: Job
   createdAt: Time!
   "What it was zapped with."
   msat: Msat!
@@ -2993,6 +3418,52 @@ type Item {
   commentCount: Int!
   "Its direct comments, oldest first."
   comments(first: Int! = 20, after: ID): ItemPage!
+}
+
+enum ItemKind {
+  POST
+  COMMENT
+  LINK
+  POLL
+  BOUNTY
+  JOB
+  "What its author says of themselves; not among the posts."
+  BIO
+}
+
+type Poll {
+  "What a vote costs."
+  price: Sats!
+  "From then on nobody can vote; null where the poll stays open."
+  closesAt: Time
+  options: [PollOption!]!
+  "One's own vote, shown to nobody else."
+  myVote: MyVote
+}
+type PollOption {
+  id: ID!
+  text: String!
+  "Those that are paid."
+  votes: Int!
+}
+type MyVote {
+  option: PollOption!
+  "PENDING until it is paid: then it counts."
+  state: ItemState!
+}
+
+type Bounty {
+  sats: Sats!
+  "Null while it is open."
+  paidAt: Time
+  "The comment it was paid to."
+  paidTo: Item
+}
+
+type Job {
+  company: String!
+  "Empty where it does not matter."
+  location: String!
 }
 
 "PENDING and FAILED items are seen by their author alone."
@@ -3135,6 +3606,18 @@ func (ec *executionContext) childFields_Assets(ctx context.Context, field graphq
 	return nil, fmt.Errorf("no field named %q was found under type Assets", field.Name)
 }
 
+func (ec *executionContext) childFields_Bounty(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sats":
+		return ec.fieldContext_Bounty_sats(ctx, field)
+	case "paidAt":
+		return ec.fieldContext_Bounty_paidAt(ctx, field)
+	case "paidTo":
+		return ec.fieldContext_Bounty_paidTo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Bounty", field.Name)
+}
+
 func (ec *executionContext) childFields_BuyCreditsAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -3259,6 +3742,8 @@ func (ec *executionContext) childFields_Item(ctx context.Context, field graphql.
 	switch field.Name {
 	case "id":
 		return ec.fieldContext_Item_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_Item_kind(ctx, field)
 	case "state":
 		return ec.fieldContext_Item_state(ctx, field)
 	case "title":
@@ -3271,6 +3756,14 @@ func (ec *executionContext) childFields_Item(ctx context.Context, field graphql.
 		return ec.fieldContext_Item_territory(ctx, field)
 	case "parent":
 		return ec.fieldContext_Item_parent(ctx, field)
+	case "url":
+		return ec.fieldContext_Item_url(ctx, field)
+	case "poll":
+		return ec.fieldContext_Item_poll(ctx, field)
+	case "bounty":
+		return ec.fieldContext_Item_bounty(ctx, field)
+	case "job":
+		return ec.fieldContext_Item_job(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Item_createdAt(ctx, field)
 	case "msat":
@@ -3345,6 +3838,16 @@ func (ec *executionContext) childFields_ItemPage(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type ItemPage", field.Name)
 }
 
+func (ec *executionContext) childFields_Job(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "company":
+		return ec.fieldContext_Job_company(ctx, field)
+	case "location":
+		return ec.fieldContext_Job_location(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Job", field.Name)
+}
+
 func (ec *executionContext) childFields_Me(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "user":
@@ -3355,6 +3858,16 @@ func (ec *executionContext) childFields_Me(ctx context.Context, field graphql.Co
 		return ec.fieldContext_Me_satsMsat(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Me", field.Name)
+}
+
+func (ec *executionContext) childFields_MyVote(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "option":
+		return ec.fieldContext_MyVote_option(ctx, field)
+	case "state":
+		return ec.fieldContext_MyVote_state(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MyVote", field.Name)
 }
 
 func (ec *executionContext) childFields_Notification(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3391,6 +3904,80 @@ func (ec *executionContext) childFields_PaidActionPage(ctx context.Context, fiel
 		return ec.fieldContext_PaidActionPage_next(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PaidActionPage", field.Name)
+}
+
+func (ec *executionContext) childFields_Poll(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "price":
+		return ec.fieldContext_Poll_price(ctx, field)
+	case "closesAt":
+		return ec.fieldContext_Poll_closesAt(ctx, field)
+	case "options":
+		return ec.fieldContext_Poll_options(ctx, field)
+	case "myVote":
+		return ec.fieldContext_Poll_myVote(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Poll", field.Name)
+}
+
+func (ec *executionContext) childFields_PollOption(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_PollOption_id(ctx, field)
+	case "text":
+		return ec.fieldContext_PollOption_text(ctx, field)
+	case "votes":
+		return ec.fieldContext_PollOption_votes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PollOption", field.Name)
+}
+
+func (ec *executionContext) childFields_PollVoteAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_PollVoteAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_PollVoteAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_PollVoteAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_PollVoteAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_PollVoteAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_PollVoteAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_PollVoteAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_PollVoteAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_PollVoteAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_PollVoteAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_PollVoteAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_PollVoteAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_PollVoteAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_PollVoteAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_PollVoteAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_PollVoteAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PollVoteAction", field.Name)
+}
+
+func (ec *executionContext) childFields_PollVoteResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "item":
+		return ec.fieldContext_PollVoteResult_item(ctx, field)
+	case "option":
+		return ec.fieldContext_PollVoteResult_option(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PollVoteResult", field.Name)
 }
 
 func (ec *executionContext) childFields_ReceiveAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4021,6 +4608,98 @@ func (ec *executionContext) field_Mutation_cancelInvoice_args(ctx context.Contex
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_createBio_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "bio",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["bio"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_createBounty_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "title",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["title"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "bounty",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["bounty"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "body",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["body"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["territory"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
+		func(ctx context.Context, v any) ([]*community.Forward, error) {
+			return ec.unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForwardᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["forwards"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg6
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createComment_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4064,6 +4743,216 @@ func (ec *executionContext) field_Mutation_createComment_args(ctx context.Contex
 		return nil, err
 	}
 	args["paymentMethod"] = arg4
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_createJob_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "title",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["title"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "company",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["company"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "location",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["location"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "body",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["body"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["territory"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
+		func(ctx context.Context, v any) ([]*community.Forward, error) {
+			return ec.unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForwardᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["forwards"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg7
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_createLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "title",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["title"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "url",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["url"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "body",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["body"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["territory"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
+		func(ctx context.Context, v any) ([]*community.Forward, error) {
+			return ec.unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForwardᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["forwards"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg6
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_createPoll_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "title",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["title"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "options",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["options"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "price",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["price"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "closesAt",
+		func(ctx context.Context, v any) (*time.Time, error) {
+			return ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["closesAt"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "body",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["body"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["territory"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
+		func(ctx context.Context, v any) ([]*community.Forward, error) {
+			return ec.unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForwardᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["forwards"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg8
 	return args, nil
 }
 
@@ -4132,6 +5021,36 @@ func (ec *executionContext) field_Mutation_donate_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["sats"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_pollVote_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "option",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["option"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
@@ -4943,6 +5862,84 @@ func (ec *executionContext) _Assets_sats(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Assets_sats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Assets", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Bounty_sats(ctx context.Context, field graphql.CollectedField, obj *Bounty) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bounty_sats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bounty_sats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bounty", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _Bounty_paidAt(ctx context.Context, field graphql.CollectedField, obj *Bounty) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bounty_paidAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaidAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Bounty_paidAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bounty", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Bounty_paidTo(ctx context.Context, field graphql.CollectedField, obj *Bounty) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bounty_paidTo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaidTo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Bounty_paidTo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Bounty",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _BuyCreditsAction_id(ctx context.Context, field graphql.CollectedField, obj *BuyCreditsAction) (ret graphql.Marshaler) {
@@ -5988,6 +6985,29 @@ func (ec *executionContext) fieldContext_Item_id(_ context.Context, field graphq
 	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
+func (ec *executionContext) _Item_kind(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNItemKind2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Item_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type ItemKind does not have child fields"))
+}
+
 func (ec *executionContext) _Item_state(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6148,6 +7168,125 @@ func (ec *executionContext) fieldContext_Item_parent(_ context.Context, field gr
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Item_url(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Url, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Item_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Item_poll(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_poll(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Item().Poll(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Poll) graphql.Marshaler {
+			return ec.marshalOPoll2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPoll(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Item_poll(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Poll(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Item_bounty(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_bounty(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Item().Bounty(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Bounty) graphql.Marshaler {
+			return ec.marshalOBounty2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBounty(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Item_bounty(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Bounty(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Item_job(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_job(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Item().Job(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Job) graphql.Marshaler {
+			return ec.marshalOJob2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Item_job(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Job(ctx, field)
 		},
 	}
 	return fc, nil
@@ -6817,6 +7956,52 @@ func (ec *executionContext) fieldContext_ItemPage_next(_ context.Context, field 
 	return graphql.NewScalarFieldContext("ItemPage", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
+func (ec *executionContext) _Job_company(ctx context.Context, field graphql.CollectedField, obj *Job) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Job_company(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Company, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Job_company(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Job", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Job_location(ctx context.Context, field graphql.CollectedField, obj *Job) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Job_location(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Location, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Job_location(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Job", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Me_user(ctx context.Context, field graphql.CollectedField, obj *Me) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6977,6 +8162,270 @@ func (ec *executionContext) fieldContext_Mutation_createComment(ctx context.Cont
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_createComment_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateLink(ctx, fc.Args["title"].(string), fc.Args["url"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
+			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemCreateAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createPoll(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createPoll(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["options"].([]string), fc.Args["price"].(int64), fc.Args["closesAt"].(*time.Time), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
+			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createPoll(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemCreateAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createPoll_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createBounty(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createBounty(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateBounty(ctx, fc.Args["title"].(string), fc.Args["bounty"].(int64), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
+			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createBounty(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemCreateAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createBounty_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createJob(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["company"].(string), fc.Args["location"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
+			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createJob(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemCreateAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createJob_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createBio(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createBio(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateBio(ctx, fc.Args["bio"].(string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
+			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createBio(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemCreateAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createBio_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_pollVote(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_pollVote(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PollVote(ctx, fc.Args["option"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PollVoteAction) graphql.Marshaler {
+			return ec.marshalNPollVoteAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPollVoteAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_pollVote(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PollVoteAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_pollVote_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -7687,6 +9136,61 @@ func (ec *executionContext) fieldContext_Mutation_signUp(ctx context.Context, fi
 	return fc, nil
 }
 
+func (ec *executionContext) _MyVote_option(ctx context.Context, field graphql.CollectedField, obj *MyVote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MyVote_option(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Option, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.PollOptionsRow) graphql.Marshaler {
+			return ec.marshalNPollOption2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐPollOptionsRow(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MyVote_option(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MyVote",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PollOption(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MyVote_state(ctx context.Context, field graphql.CollectedField, obj *MyVote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MyVote_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNItemState2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MyVote_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MyVote", field, false, false, errors.New("field of type ItemState does not have child fields"))
+}
+
 func (ec *executionContext) _Notification_id(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7928,6 +9432,635 @@ func (ec *executionContext) _PaidActionPage_next(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_PaidActionPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PaidActionPage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Poll_price(ctx context.Context, field graphql.CollectedField, obj *Poll) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Poll_price(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Price, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Poll_price(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Poll", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _Poll_closesAt(ctx context.Context, field graphql.CollectedField, obj *Poll) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Poll_closesAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClosesAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Poll_closesAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Poll", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Poll_options(ctx context.Context, field graphql.CollectedField, obj *Poll) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Poll_options(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Options, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.PollOptionsRow) graphql.Marshaler {
+			return ec.marshalNPollOption2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐPollOptionsRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Poll_options(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Poll",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PollOption(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Poll_myVote(ctx context.Context, field graphql.CollectedField, obj *Poll) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Poll_myVote(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MyVote, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MyVote) graphql.Marshaler {
+			return ec.marshalOMyVote2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐMyVote(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Poll_myVote(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Poll",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MyVote(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PollOption_id(ctx context.Context, field graphql.CollectedField, obj *db.PollOptionsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollOption_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollOption_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollOption", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _PollOption_text(ctx context.Context, field graphql.CollectedField, obj *db.PollOptionsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollOption_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollOption_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollOption", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PollOption_votes(ctx context.Context, field graphql.CollectedField, obj *db.PollOptionsRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollOption_votes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Votes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollOption_votes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollOption", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_id(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_kind(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_state(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_costSats(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_invoice(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PollVoteAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PollVoteAction_failure(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PollVoteAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PollVoteAction_deadline(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_attempt(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_successorId(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_secret(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PollVoteAction_result(ctx context.Context, field graphql.CollectedField, obj *PollVoteAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.PollVoteResult) graphql.Marshaler {
+			return ec.marshalOPollVoteResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐPollVoteResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PollVoteAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PollVoteResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PollVoteResult_item(ctx context.Context, field graphql.CollectedField, obj *community.PollVoteResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteResult_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.PollVoteResult().Item(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteResult_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PollVoteResult",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PollVoteResult_option(ctx context.Context, field graphql.CollectedField, obj *community.PollVoteResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PollVoteResult_option(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Option, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PollVoteResult_option(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PollVoteResult", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _Query_me(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -13767,6 +15900,13 @@ func (ec *executionContext) _PaidAction(ctx context.Context, sel ast.SelectionSe
 			return graphql.Null
 		}
 		return ec._ReceiveAction(ctx, sel, obj)
+	case PollVoteAction:
+		return ec._PollVoteAction(ctx, sel, &obj)
+	case *PollVoteAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._PollVoteAction(ctx, sel, obj)
 	case ItemCreateAction:
 		return ec._ItemCreateAction(ctx, sel, &obj)
 	case *ItemCreateAction:
@@ -13821,6 +15961,54 @@ func (ec *executionContext) _Assets(ctx context.Context, sel ast.SelectionSet, o
 		case "sats":
 			out.Values[i] = ec._Assets_sats(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bountyImplementors = []string{"Bounty"}
+
+func (ec *executionContext) _Bounty(ctx context.Context, sel ast.SelectionSet, obj *Bounty) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bountyImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Bounty")
+		case "sats":
+			out.Values[i] = ec._Bounty_sats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paidAt":
+			out.Values[i] = ec._Bounty_paidAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "paidTo":
+			out.Values[i] = ec._Bounty_paidTo(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -14269,6 +16457,11 @@ func (ec *executionContext) _Item(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "kind":
+			out.Values[i] = ec._Item_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "state":
 			out.Values[i] = ec._Item_state(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -14370,6 +16563,125 @@ func (ec *executionContext) _Item(ctx context.Context, sel ast.SelectionSet, obj
 					}
 				}()
 				res = ec._Item_parent(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "url":
+			out.Values[i] = ec._Item_url(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "poll":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_poll(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "bounty":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_bounty(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "job":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_job(ctx, field, obj)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -14747,6 +17059,49 @@ func (ec *executionContext) _ItemPage(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var jobImplementors = []string{"Job"}
+
+func (ec *executionContext) _Job(ctx context.Context, sel ast.SelectionSet, obj *Job) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, jobImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Job")
+		case "company":
+			out.Values[i] = ec._Job_company(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "location":
+			out.Values[i] = ec._Job_location(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var meImplementors = []string{"Me"}
 
 func (ec *executionContext) _Me(ctx context.Context, sel ast.SelectionSet, obj *Me) graphql.Marshaler {
@@ -14825,6 +17180,48 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "createComment":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createComment(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createPoll":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createPoll(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createBounty":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createBounty(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createJob":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createJob(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createBio":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createBio(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pollVote":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_pollVote(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -14938,6 +17335,49 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_signUp(ctx, field)
 			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var myVoteImplementors = []string{"MyVote"}
+
+func (ec *executionContext) _MyVote(ctx context.Context, sel ast.SelectionSet, obj *MyVote) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, myVoteImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MyVote")
+		case "option":
+			out.Values[i] = ec._MyVote_option(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._MyVote_state(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -15150,6 +17590,296 @@ func (ec *executionContext) _PaidActionPage(ctx context.Context, sel ast.Selecti
 			out.Values[i] = ec._PaidActionPage_next(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var pollImplementors = []string{"Poll"}
+
+func (ec *executionContext) _Poll(ctx context.Context, sel ast.SelectionSet, obj *Poll) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, pollImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Poll")
+		case "price":
+			out.Values[i] = ec._Poll_price(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "closesAt":
+			out.Values[i] = ec._Poll_closesAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "options":
+			out.Values[i] = ec._Poll_options(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "myVote":
+			out.Values[i] = ec._Poll_myVote(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var pollOptionImplementors = []string{"PollOption"}
+
+func (ec *executionContext) _PollOption(ctx context.Context, sel ast.SelectionSet, obj *db.PollOptionsRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, pollOptionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PollOption")
+		case "id":
+			out.Values[i] = ec._PollOption_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "text":
+			out.Values[i] = ec._PollOption_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "votes":
+			out.Values[i] = ec._PollOption_votes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var pollVoteActionImplementors = []string{"PollVoteAction", "PaidAction"}
+
+func (ec *executionContext) _PollVoteAction(ctx context.Context, sel ast.SelectionSet, obj *PollVoteAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, pollVoteActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PollVoteAction")
+		case "id":
+			out.Values[i] = ec._PollVoteAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._PollVoteAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._PollVoteAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._PollVoteAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._PollVoteAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._PollVoteAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._PollVoteAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._PollVoteAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._PollVoteAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._PollVoteAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._PollVoteAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._PollVoteAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._PollVoteAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._PollVoteAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._PollVoteAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._PollVoteAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var pollVoteResultImplementors = []string{"PollVoteResult"}
+
+func (ec *executionContext) _PollVoteResult(ctx context.Context, sel ast.SelectionSet, obj *community.PollVoteResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, pollVoteResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PollVoteResult")
+		case "item":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._PollVoteResult_item(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "option":
+			out.Values[i] = ec._PollVoteResult_option(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -17857,6 +20587,22 @@ func (ec *executionContext) marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseed�
 	return ec._ItemCreateAction(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNItemKind2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNItemKind2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNItemPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemPage(ctx context.Context, sel ast.SelectionSet, v *ItemPage) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -18003,6 +20749,42 @@ func (ec *executionContext) marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7ae
 	return res
 }
 
+func (ec *executionContext) marshalNPollOption2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐPollOptionsRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.PollOptionsRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPollOption2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐPollOptionsRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNPollOption2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐPollOptionsRow(ctx context.Context, sel ast.SelectionSet, v *db.PollOptionsRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._PollOption(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPollVoteAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPollVoteAction(ctx context.Context, sel ast.SelectionSet, v *PollVoteAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._PollVoteAction(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐReceiveAction(ctx context.Context, sel ast.SelectionSet, v *ReceiveAction) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -18053,6 +20835,35 @@ func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.S
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNString2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNString2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNTerritory2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritoryᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.Territory) graphql.Marshaler {
@@ -18498,6 +21309,13 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) marshalOBounty2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBounty(ctx context.Context, sel ast.SelectionSet, v *Bounty) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Bounty(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOBuyCreditsResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐBuyCreditsResult(ctx context.Context, sel ast.SelectionSet, v *community.BuyCreditsResult) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -18575,6 +21393,13 @@ func (ec *executionContext) marshalOItemCreateResult2ᚖgithubᚗcomᚋaᚑseed�
 	return ec._ItemCreateResult(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOJob2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐJob(ctx context.Context, sel ast.SelectionSet, v *Job) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Job(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOLnbitsSettings2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐLnbitsSettings(ctx context.Context, v any) (*LnbitsSettings, error) {
 	if v == nil {
 		return nil, nil
@@ -18624,6 +21449,13 @@ func (ec *executionContext) marshalOMsat2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 	return res
 }
 
+func (ec *executionContext) marshalOMyVote2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐMyVote(ctx context.Context, sel ast.SelectionSet, v *MyVote) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._MyVote(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx context.Context, v any) (*paidaction.Method, error) {
 	if v == nil {
 		return nil, nil
@@ -18640,6 +21472,20 @@ func (ec *executionContext) marshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa
 	_ = ctx
 	res := MarshalPaymentMethod(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOPoll2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPoll(ctx context.Context, sel ast.SelectionSet, v *Poll) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Poll(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOPollVoteResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐPollVoteResult(ctx context.Context, sel ast.SelectionSet, v *community.PollVoteResult) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PollVoteResult(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOReceiveResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐReceiveResult(ctx context.Context, sel ast.SelectionSet, v *community.ReceiveResult) graphql.Marshaler {
