@@ -36,6 +36,12 @@ type Settings struct {
 	MaxUnpaidUploads     int64         // files of one user, or of one address of the anonymous, that are not paid
 	MaxUnpaidUploadBytes int64         // and what they come to
 	KeepUploads          time.Duration // after which what no item carries is deleted
+
+	TerritoryMonthly paidaction.Msat // a territory for a month
+	TerritoryYearly  paidaction.Msat
+	TerritoryOnce    paidaction.Msat // for ever
+	TerritoryGrace   time.Duration   // from when one is found unpaid until it is stopped
+	TerritoryMaxCost paidaction.Msat // of a post or a comment in one
 }
 
 // DefaultSettings are those of the specification.
@@ -47,6 +53,8 @@ func DefaultSettings() Settings {
 		EditWindow:  10 * time.Minute,
 		UploadSteps: [...]int64{250_000_000, 500_000_000, 1_000_000_000}, UploadFees: [...]paidaction.Msat{0, 10_000, 100_000, 1_000_000},
 		AnonymousUploadFee: 100_000, MaxUpload: 10_000_000, MaxUnpaidUploads: 50, MaxUnpaidUploadBytes: 100_000_000, KeepUploads: 24 * time.Hour,
+		TerritoryMonthly: 50_000_000, TerritoryYearly: 500_000_000, TerritoryOnce: 3_000_000_000, TerritoryGrace: 5 * 24 * time.Hour,
+		TerritoryMaxCost: 100_000_000,
 	}
 }
 
@@ -60,8 +68,16 @@ func (s Settings) Check() error {
 		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 || max(s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
 		return errors.New("costs must be above zero, and the largest zap, vote and bounty a sat at least")
 	}
-	if s.SpamWindow < 0 || s.DuplicateWindow < 0 || s.EditWindow < 0 {
-		return errors.New("a window cannot be negative")
+	for _, b := range Billings {
+		if price := s.TerritoryPrice(b); price <= 0 || price > paidaction.MaxMsat {
+			return errors.New("a territory must cost something, and no more than there is")
+		}
+	}
+	if s.TerritoryMaxCost < 1000 || s.TerritoryMaxCost > paidaction.MaxMsat {
+		return errors.New("the largest cost of a post in a territory must be a sat at least")
+	}
+	if s.SpamWindow < 0 || s.DuplicateWindow < 0 || s.EditWindow < 0 || s.TerritoryGrace < 0 {
+		return errors.New("a window or a grace cannot be negative")
 	}
 	if s.BoostLasts <= 0 {
 		return errors.New("a boost lasts longer than no time")
@@ -82,5 +98,9 @@ func Actions(s Settings) []paidaction.Definition {
 		paidaction.Define(BuyCredits{}),
 		paidaction.Define(Receive{Settings: s}),
 		paidaction.Define(Withdraw{}),
+		paidaction.Define(TerritoryCreate{Settings: s}),
+		paidaction.Define(TerritoryUpdate{Settings: s}),
+		paidaction.Define(TerritoryBilling{Settings: s}),
+		paidaction.Define(TerritoryUnarchive{Settings: s}),
 	}
 }

@@ -30,6 +30,11 @@ var flowCases = map[string]func(w *enginetest.World, payer int64, m paidaction.M
 	community.KindBuyCredits: buyCreditsScene,
 	community.KindReceive:    receiveScene,
 	community.KindWithdraw:   withdrawScene,
+
+	community.KindTerritoryCreate:    territoryCreateScene,
+	community.KindTerritoryUpdate:    territoryUpdateScene,
+	community.KindTerritoryBilling:   territoryBillingScene,
+	community.KindTerritoryUnarchive: territoryUnarchiveScene,
 }
 
 // scene is one action that is about to be paid for. The payer has just enough for it: poor takes it away.

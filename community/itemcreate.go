@@ -136,10 +136,7 @@ func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 		if a.Territory == "" {
 			return ic.Settings.PostCost, nil, nil
 		}
-		t, err := tx.DB.GetTerritory(ctx, a.Territory)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return 0, nil, paidaction.Errorf(paidaction.CodeNotFound, "There is no such territory.")
-		}
+		t, err := openTerritory(ctx, tx, a.Territory)
 		return paidaction.Msat(t.BaseCostMsat), nil, err
 	}
 	parent, err := visibleItem(ctx, tx, a.Parent)
@@ -160,7 +157,7 @@ func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 	if parent.Territory == nil {
 		return ic.Settings.CommentCost, rootAuthor, nil
 	}
-	t, err := tx.DB.GetTerritory(ctx, *parent.Territory)
+	t, err := openTerritory(ctx, tx, *parent.Territory)
 	return paidaction.Msat(t.ReplyCostMsat), rootAuthor, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -93,9 +94,9 @@ func TestItemsHoldWhatTheirKindHas(t *testing.T) {
 	if bio.Title != nil || bio.Body != "I am who I am" || bio.Territory != nil {
 		t.Errorf("%+v", bio)
 	}
-	posts := seeItems(w)(nil).([]any)[1].([]int64)
-	for _, id := range posts {
-		if id == bio.ID {
+	posts := seeItems(w)(nil).([]any)[1].([]db.NewPostsRow)
+	for _, post := range posts {
+		if post.ID == bio.ID {
 			t.Error("a bio is among the posts")
 		}
 	}

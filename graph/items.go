@@ -51,13 +51,6 @@ func loadItems(ctx context.Context, ids []int64) ([]*db.ItemsByIDRow, error) {
 	return slices.DeleteFunc(nodes, func(n *db.ItemsByIDRow) bool { return n == nil }), nil
 }
 
-func (queries) Territory(ctx context.Context, name string) (*db.Territory, error) {
-	if !namePattern.MatchString(name) {
-		return nil, nil
-	}
-	return loadersOf(ctx).territories.Load(ctx, name)
-}
-
 func (items) Author(ctx context.Context, i *db.ItemsByIDRow) (*db.Usr, error) {
 	if i.AuthorID == nil {
 		return nil, nil
@@ -100,10 +93,6 @@ func (r items) Comments(ctx context.Context, i *db.ItemsByIDRow, first int, afte
 		return nil, err
 	}
 	return itemPage(ctx, ids, first)
-}
-
-func (territories) Founder(ctx context.Context, t *db.Territory) (*db.Usr, error) {
-	return loadersOf(ctx).users.Load(ctx, t.FounderID)
 }
 
 func (itemCreateResults) Item(ctx context.Context, r *community.ItemCreateResult) (*db.ItemsByIDRow, error) {

@@ -69,6 +69,8 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Query.Notifications = c.Query.PaidActions
 	c.Item.Comments = c.Query.PaidActions
 	c.Wallet.Log = c.Query.PaidActions
+	c.Query.Territories = func(child, first int, _ *string) int { return times(child, first) }
+	c.Territory.Transfers = c.Query.PaidActions
 	const many = 10 // wallets that somebody has at most, about; options of a poll
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets

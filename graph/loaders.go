@@ -23,6 +23,7 @@ type loaders struct {
 	edits       *dataloadgen.Loader[int64, *db.ItemEdit]
 	uploads     *dataloadgen.Loader[int64, []*db.UploadsOfItemsRow]
 	logs        *dataloadgen.Loader[logOf, []*db.LogsOfWalletsRow]
+	transfers   *dataloadgen.Loader[transfersOf, []*db.TerritoryTransfer]
 }
 
 // commentsOf names one page of an item's comments.
@@ -45,6 +46,16 @@ type logPage struct {
 	rows   int
 }
 
+// transfersOf names one page of a territory's transfers.
+type transfersOf struct {
+	territory string
+	transferPage
+}
+type transferPage struct {
+	before int64
+	rows   int
+}
+
 // gatherFor is how long a loader waits for others to ask too.
 const gatherFor = 2 * time.Millisecond
 
@@ -61,7 +72,7 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 			return inOrder(ids, rows, func(i *db.ItemsByIDRow) int64 { return i.ID }, err)
 		}, wait),
 		territories: dataloadgen.NewLoader(func(ctx context.Context, names []string) ([]*db.Territory, []error) {
-			rows, err := q.TerritoriesByName(ctx, names)
+			rows, err := q.TerritoriesByName(ctx, db.TerritoriesByNameParams{Names: names, Viewer: viewer})
 			return inOrder(names, rows, func(t *db.Territory) string { return t.Name }, err)
 		}, wait),
 		comments: dataloadgen.NewLoader(func(ctx context.Context, keys []commentsOf) ([][]int64, []error) {
@@ -79,6 +90,9 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 		}, wait),
 		logs: dataloadgen.NewLoader(func(ctx context.Context, keys []logOf) ([][]*db.LogsOfWalletsRow, []error) {
 			return loadLogs(ctx, q, keys)
+		}, wait),
+		transfers: dataloadgen.NewLoader(func(ctx context.Context, keys []transfersOf) ([][]*db.TerritoryTransfer, []error) {
+			return loadTransfers(ctx, q, keys)
 		}, wait),
 	}
 }

@@ -83,6 +83,26 @@ func (m mutations) BuyCredits(ctx context.Context, credits int64, idempotencyKey
 	return pay[schema.BuyCreditsAction](ctx, m.resolver, "BUY_CREDITS")
 }
 
+// TerritoryCreate asks for the action TERRITORY_CREATE.
+func (m mutations) TerritoryCreate(ctx context.Context, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.TerritoryCreateAction, error) {
+	return pay[schema.TerritoryCreateAction](ctx, m.resolver, "TERRITORY_CREATE")
+}
+
+// TerritoryUpdate asks for the action TERRITORY_UPDATE.
+func (m mutations) TerritoryUpdate(ctx context.Context, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.TerritoryUpdateAction, error) {
+	return pay[schema.TerritoryUpdateAction](ctx, m.resolver, "TERRITORY_UPDATE")
+}
+
+// TerritoryBilling asks for the action TERRITORY_BILLING.
+func (m mutations) TerritoryBilling(ctx context.Context, name string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.TerritoryBillingAction, error) {
+	return pay[schema.TerritoryBillingAction](ctx, m.resolver, "TERRITORY_BILLING")
+}
+
+// TerritoryUnarchive asks for the action TERRITORY_UNARCHIVE.
+func (m mutations) TerritoryUnarchive(ctx context.Context, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.TerritoryUnarchiveAction, error) {
+	return pay[schema.TerritoryUnarchiveAction](ctx, m.resolver, "TERRITORY_UNARCHIVE")
+}
+
 // Receive asks for the action RECEIVE.
 func (m mutations) Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ReceiveAction, error) {
 	return pay[schema.ReceiveAction](ctx, m.resolver, "RECEIVE")
@@ -110,6 +130,10 @@ func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) 
 	k["BOOST"] = boxed[schema.BoostAction]
 	k["DONATE"] = boxed[schema.DonateAction]
 	k["BUY_CREDITS"] = boxed[schema.BuyCreditsAction]
+	k["TERRITORY_CREATE"] = boxed[schema.TerritoryCreateAction]
+	k["TERRITORY_UPDATE"] = boxed[schema.TerritoryUpdateAction]
+	k["TERRITORY_BILLING"] = boxed[schema.TerritoryBillingAction]
+	k["TERRITORY_UNARCHIVE"] = boxed[schema.TerritoryUnarchiveAction]
 	k["RECEIVE"] = boxed[schema.ReceiveAction]
 	k["WITHDRAW"] = boxed[schema.WithdrawAction]
 	return k

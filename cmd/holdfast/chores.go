@@ -27,6 +27,9 @@ func (s *service) chores() []worker.Chore {
 			_, err := community.SweepUploads(ctx, q, settings, now, page)
 			return err
 		})},
+		{Name: "territories", Every: time.Minute, Do: func(ctx context.Context) error {
+			return community.BillTerritories(ctx, s.engine, settings)
+		}},
 	}
 }
 

@@ -18,7 +18,7 @@ var (
 	rowLock   = regexp.MustCompile(`(?i)\bFOR\s+NO\s+KEY\s+UPDATE\b`)
 	selects   = regexp.MustCompile(`(?i)\bSELECT\b`)
 	ordered   = regexp.MustCompile(`(?i)\bORDER\s+BY\b`)
-	oneRow    = regexp.MustCompile(`(?i)\bWHERE\s+(id|key)\s*=\s*(\$\d+|@\w+|p_\w+)(\s+AND\b|\s*$)`)
+	oneRow    = regexp.MustCompile(`(?i)\bWHERE\s+(id|key|name)\s*=\s*(\$\d+|@\w+|p_\w+)(\s+AND\b|\s*$)`)
 )
 
 // statements are the queries and our own migrations, without comments, by file.

@@ -32,6 +32,12 @@ type Prices struct {
 	MaxUnpaidUploads     int64         `help:"Uploads of one user, or of one address without signing in, that are not paid, at most." default:"50"`
 	MaxUnpaidUploadBytes int64         `help:"And what they come to, in bytes." default:"100000000"`
 	KeepUploads          time.Duration `help:"How long an upload is kept that is in no item." default:"24h"`
+
+	TerritoryMonthly int64         `help:"Price of a territory for a month, in msat." default:"50000000"`
+	TerritoryYearly  int64         `help:"Price of a territory for a year, in msat." default:"500000000"`
+	TerritoryOnce    int64         `help:"Price of a territory for ever, in msat." default:"3000000000"`
+	TerritoryGrace   time.Duration `help:"From when a territory is found unpaid until it is stopped." default:"120h"`
+	TerritoryMaxCost int64         `help:"Most that a post or a comment in a territory may cost before any escalation, in msat." default:"100000000"`
 }
 
 // Community are the prices as the community takes them.
@@ -44,6 +50,8 @@ func (p Prices) Community() community.Settings {
 		ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct, BoostLasts: p.BoostLasts,
 		EditWindow: p.EditWindow, AnonymousUploadFee: paidaction.Msat(p.AnonymousUploadFee), MaxUpload: p.MaxUpload,
 		MaxUnpaidUploads: p.MaxUnpaidUploads, MaxUnpaidUploadBytes: p.MaxUnpaidUploadBytes, KeepUploads: p.KeepUploads,
+		TerritoryMonthly: paidaction.Msat(p.TerritoryMonthly), TerritoryYearly: paidaction.Msat(p.TerritoryYearly),
+		TerritoryOnce: paidaction.Msat(p.TerritoryOnce), TerritoryGrace: p.TerritoryGrace, TerritoryMaxCost: paidaction.Msat(p.TerritoryMaxCost),
 	}
 	// Another number of them leaves zeroes, which the community's own check refuses.
 	if len(p.UploadSteps) == len(s.UploadSteps) && len(p.UploadFees) == len(s.UploadFees) {

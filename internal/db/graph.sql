@@ -15,4 +15,5 @@ SELECT parent.id::bigint AS parent_id, comment.id FROM unnest(@parents::bigint[]
 ) AS comment ORDER BY parent.id, comment.id;
 
 -- name: TerritoriesByName :many
-SELECT * FROM territory WHERE name = ANY(@names::text[]);
+-- One that is not paid for comes back for its founder alone.
+SELECT * FROM territory WHERE name = ANY(@names::text[]) AND (state <> 'PENDING' OR founder_id = sqlc.narg(viewer)::bigint);

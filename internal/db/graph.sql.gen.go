@@ -139,11 +139,17 @@ func (q *Queries) CommentsOfEach(ctx context.Context, arg CommentsOfEachParams) 
 }
 
 const territoriesByName = `-- name: TerritoriesByName :many
-SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at FROM territory WHERE name = ANY($1::text[])
+SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action FROM territory WHERE name = ANY($1::text[]) AND (state <> 'PENDING' OR founder_id = $2::bigint)
 `
 
-func (q *Queries) TerritoriesByName(ctx context.Context, names []string) ([]Territory, error) {
-	rows, err := q.db.Query(ctx, territoriesByName, names)
+type TerritoriesByNameParams struct {
+	Names  []string
+	Viewer *int64
+}
+
+// One that is not paid for comes back for its founder alone.
+func (q *Queries) TerritoriesByName(ctx context.Context, arg TerritoriesByNameParams) ([]Territory, error) {
+	rows, err := q.db.Query(ctx, territoriesByName, arg.Names, arg.Viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +163,16 @@ func (q *Queries) TerritoriesByName(ctx context.Context, names []string) ([]Terr
 			&i.BaseCostMsat,
 			&i.ReplyCostMsat,
 			&i.CreatedAt,
+			&i.State,
+			&i.Billing,
+			&i.AutoRenew,
+			&i.Description,
+			&i.PeriodStart,
+			&i.PaidUntil,
+			&i.PaidMsat,
+			&i.GraceUntil,
+			&i.BillAt,
+			&i.PendingAction,
 		); err != nil {
 			return nil, err
 		}

@@ -295,7 +295,7 @@ func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
 }
 
 const getTerritory = `-- name: GetTerritory :one
-SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at FROM territory WHERE name = $1
+SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action FROM territory WHERE name = $1
 `
 
 func (q *Queries) GetTerritory(ctx context.Context, name string) (Territory, error) {
@@ -307,6 +307,16 @@ func (q *Queries) GetTerritory(ctx context.Context, name string) (Territory, err
 		&i.BaseCostMsat,
 		&i.ReplyCostMsat,
 		&i.CreatedAt,
+		&i.State,
+		&i.Billing,
+		&i.AutoRenew,
+		&i.Description,
+		&i.PeriodStart,
+		&i.PaidUntil,
+		&i.PaidMsat,
+		&i.GraceUntil,
+		&i.BillAt,
+		&i.PendingAction,
 	)
 	return i, err
 }
@@ -712,7 +722,7 @@ func (q *Queries) Mentions(ctx context.Context, itemID int64) ([]int64, error) {
 }
 
 const notificationsOf = `-- name: NotificationsOf :many
-SELECT id, user_id, kind, action_id, item_id, created_at FROM notification WHERE user_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, user_id, kind, action_id, item_id, created_at, territory FROM notification WHERE user_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
 `
 
 type NotificationsOfParams struct {
@@ -737,6 +747,7 @@ func (q *Queries) NotificationsOf(ctx context.Context, arg NotificationsOfParams
 			&i.ActionID,
 			&i.ItemID,
 			&i.CreatedAt,
+			&i.Territory,
 		); err != nil {
 			return nil, err
 		}

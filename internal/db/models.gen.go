@@ -338,6 +338,93 @@ func (ns NullRiverJobState) Value() (driver.Value, error) {
 	return string(ns.RiverJobState), nil
 }
 
+type TerritoryBilling string
+
+const (
+	TerritoryBillingMONTHLY TerritoryBilling = "MONTHLY"
+	TerritoryBillingYEARLY  TerritoryBilling = "YEARLY"
+	TerritoryBillingONCE    TerritoryBilling = "ONCE"
+)
+
+func (e *TerritoryBilling) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = TerritoryBilling(s)
+	case string:
+		*e = TerritoryBilling(s)
+	default:
+		return fmt.Errorf("unsupported scan type for TerritoryBilling: %T", src)
+	}
+	return nil
+}
+
+type NullTerritoryBilling struct {
+	TerritoryBilling TerritoryBilling
+	Valid            bool // Valid is true if TerritoryBilling is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullTerritoryBilling) Scan(value interface{}) error {
+	if value == nil {
+		ns.TerritoryBilling, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.TerritoryBilling.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullTerritoryBilling) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.TerritoryBilling), nil
+}
+
+type TerritoryState string
+
+const (
+	TerritoryStatePENDING TerritoryState = "PENDING"
+	TerritoryStateACTIVE  TerritoryState = "ACTIVE"
+	TerritoryStateGRACE   TerritoryState = "GRACE"
+	TerritoryStateSTOPPED TerritoryState = "STOPPED"
+)
+
+func (e *TerritoryState) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = TerritoryState(s)
+	case string:
+		*e = TerritoryState(s)
+	default:
+		return fmt.Errorf("unsupported scan type for TerritoryState: %T", src)
+	}
+	return nil
+}
+
+type NullTerritoryState struct {
+	TerritoryState TerritoryState
+	Valid          bool // Valid is true if TerritoryState is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullTerritoryState) Scan(value interface{}) error {
+	if value == nil {
+		ns.TerritoryState, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.TerritoryState.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullTerritoryState) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.TerritoryState), nil
+}
+
 type Account struct {
 	ID      int64
 	Balance int64
@@ -554,9 +641,10 @@ type Notification struct {
 	ID        int64
 	UserID    int64
 	Kind      string
-	ActionID  int64
+	ActionID  *int64
 	ItemID    *int64
 	CreatedAt time.Time
+	Territory *string
 }
 
 type PaidAction struct {
@@ -716,6 +804,25 @@ type Territory struct {
 	BaseCostMsat  int64
 	ReplyCostMsat int64
 	CreatedAt     time.Time
+	State         string
+	Billing       string
+	AutoRenew     bool
+	Description   string
+	PeriodStart   *time.Time
+	PaidUntil     *time.Time
+	PaidMsat      int64
+	GraceUntil    *time.Time
+	BillAt        *time.Time
+	PendingAction *int64
+}
+
+type TerritoryTransfer struct {
+	ID        int64
+	Territory string
+	FromUser  int64
+	ToUser    int64
+	ActionID  int64
+	At        time.Time
 }
 
 type Upload struct {

@@ -145,6 +145,8 @@ SELECT e.what, e.action_id, e.effect::text AS effect, paid_action.state FROM (
     UNION ALL SELECT 'boost', action_id, boost.state FROM boost
     UNION ALL SELECT 'edit', action_id, 'PENDING' FROM item_edit
     UNION ALL SELECT 'upload', action_id, CASE WHEN paid_at IS NULL THEN 'PENDING' ELSE 'PAID' END::item_state FROM upload WHERE action_id IS NOT NULL
+    UNION ALL SELECT 'reservation of a territory', pending_action, 'PENDING' FROM territory WHERE pending_action IS NOT NULL
+    UNION ALL SELECT 'transfer of a territory', action_id, 'PAID' FROM territory_transfer
 ) AS e JOIN paid_action ON paid_action.id = e.action_id
 WHERE (e.effect = 'PAID') <> (paid_action.state = 'PAID') OR (e.effect = 'FAILED') <> (paid_action.state IN ('FAILED', 'RETRYING'))
 ORDER BY 2
@@ -467,7 +469,8 @@ func (q *Queries) CountActions(ctx context.Context) (int64, error) {
 const countEffects = `-- name: CountEffects :one
 SELECT ((SELECT count(*) FROM item) + (SELECT count(*) FROM zap) + (SELECT count(*) FROM donation)
     + (SELECT count(*) FROM poll_vote) + (SELECT count(*) FROM bounty_payment) + (SELECT count(*) FROM boost)
-    + (SELECT count(*) FROM item_edit) + (SELECT count(*) FROM upload WHERE action_id IS NOT NULL))::bigint
+    + (SELECT count(*) FROM item_edit) + (SELECT count(*) FROM upload WHERE action_id IS NOT NULL)
+    + (SELECT count(*) FROM territory WHERE pending_action IS NOT NULL) + (SELECT count(*) FROM territory_transfer))::bigint
 `
 
 func (q *Queries) CountEffects(ctx context.Context) (int64, error) {

@@ -42,6 +42,8 @@ type ResolverRoot interface {
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
 	Territory() TerritoryResolver
+	TerritoryResult() TerritoryResultResolver
+	TerritoryTransfer() TerritoryTransferResolver
 	Upload() UploadResolver
 	Wallet() WalletResolver
 	ZapResult() ZapResultResolver
@@ -267,29 +269,33 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		Boost           func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		BuyCredits      func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CancelInvoice   func(childComplexity int, id int64, secret *string) int
-		CreateBio       func(childComplexity int, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateBounty    func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateComment   func(childComplexity int, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateJob       func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateLink      func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePoll      func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePost      func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Donate          func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		DownZap         func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		PollVote        func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Receive         func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		RetryPaidAction func(childComplexity int, id int64, secret *string) int
-		SignUp          func(childComplexity int, name string) int
-		UpdateItem      func(childComplexity int, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		WalletEnable    func(childComplexity int, id int64, enabled bool) int
-		WalletRemove    func(childComplexity int, id int64) int
-		WalletSave      func(childComplexity int, id *int64, label string, settings WalletSettings) int
-		WalletsReorder  func(childComplexity int, ids []int64) int
-		Withdraw        func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Zap             func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Boost              func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		BuyCredits         func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CancelInvoice      func(childComplexity int, id int64, secret *string) int
+		CreateBio          func(childComplexity int, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateBounty       func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateComment      func(childComplexity int, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateJob          func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateLink         func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePoll         func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePost         func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Donate             func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		DownZap            func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		RetryPaidAction    func(childComplexity int, id int64, secret *string) int
+		SignUp             func(childComplexity int, name string) int
+		TerritoryBilling   func(childComplexity int, name string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		TerritoryCreate    func(childComplexity int, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		TerritoryUnarchive func(childComplexity int, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		TerritoryUpdate    func(childComplexity int, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		UpdateItem         func(childComplexity int, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		WalletEnable       func(childComplexity int, id int64, enabled bool) int
+		WalletRemove       func(childComplexity int, id int64) int
+		WalletSave         func(childComplexity int, id *int64, label string, settings WalletSettings) int
+		WalletsReorder     func(childComplexity int, ids []int64) int
+		Withdraw           func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Zap                func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 	}
 
 	MyVote struct {
@@ -302,6 +308,7 @@ type ComplexityRoot struct {
 		ID        func(childComplexity int) int
 		Item      func(childComplexity int) int
 		Kind      func(childComplexity int) int
+		Territory func(childComplexity int) int
 	}
 
 	NotificationPage struct {
@@ -359,6 +366,7 @@ type ComplexityRoot struct {
 		PaidAction    func(childComplexity int, id int64, secret *string) int
 		PaidActions   func(childComplexity int, first int, after *int64) int
 		RewardsMsat   func(childComplexity int) int
+		Territories   func(childComplexity int, first int, after *string) int
 		Territory     func(childComplexity int, name string) int
 		Wallets       func(childComplexity int) int
 	}
@@ -396,11 +404,115 @@ type ComplexityRoot struct {
 	}
 
 	Territory struct {
+		AutoRenew     func(childComplexity int) int
 		BaseCostMsat  func(childComplexity int) int
+		Billing       func(childComplexity int) int
 		CreatedAt     func(childComplexity int) int
+		Description   func(childComplexity int) int
 		Founder       func(childComplexity int) int
+		GraceUntil    func(childComplexity int) int
 		Name          func(childComplexity int) int
+		PaidUntil     func(childComplexity int) int
 		ReplyCostMsat func(childComplexity int) int
+		State         func(childComplexity int) int
+		Transfers     func(childComplexity int, first int, after *int64) int
+	}
+
+	TerritoryBillingAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	TerritoryCreateAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	TerritoryPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
+	}
+
+	TerritoryResult struct {
+		Territory func(childComplexity int) int
+	}
+
+	TerritoryTransfer struct {
+		At   func(childComplexity int) int
+		From func(childComplexity int) int
+		ID   func(childComplexity int) int
+		To   func(childComplexity int) int
+	}
+
+	TerritoryTransferPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
+	}
+
+	TerritoryUnarchiveAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	TerritoryUpdateAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
 	}
 
 	Upload struct {
@@ -533,6 +645,10 @@ type MutationResolver interface {
 	Boost(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BoostAction, error)
 	Donate(ctx context.Context, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DonateAction, error)
 	BuyCredits(ctx context.Context, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BuyCreditsAction, error)
+	TerritoryCreate(ctx context.Context, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*TerritoryCreateAction, error)
+	TerritoryUpdate(ctx context.Context, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*TerritoryUpdateAction, error)
+	TerritoryBilling(ctx context.Context, name string, idempotencyKey *string, paymentMethod *paidaction.Method) (*TerritoryBillingAction, error)
+	TerritoryUnarchive(ctx context.Context, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*TerritoryUnarchiveAction, error)
 	Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ReceiveAction, error)
 	Withdraw(ctx context.Context, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*WithdrawAction, error)
 	RetryPaidAction(ctx context.Context, id int64, secret *string) (PaidAction, error)
@@ -545,6 +661,7 @@ type MutationResolver interface {
 }
 type NotificationResolver interface {
 	Item(ctx context.Context, obj *db.Notification) (*db.ItemsByIDRow, error)
+	Territory(ctx context.Context, obj *db.Notification) (*db.Territory, error)
 }
 type PollVoteResultResolver interface {
 	Item(ctx context.Context, obj *community.PollVoteResult) (*db.ItemsByIDRow, error)
@@ -556,6 +673,7 @@ type QueryResolver interface {
 	Item(ctx context.Context, id int64) (*db.ItemsByIDRow, error)
 	Items(ctx context.Context, sort community.FeedSort, within community.FeedWindow, territory *string, first int, after *string) (*FeedPage, error)
 	Territory(ctx context.Context, name string) (*db.Territory, error)
+	Territories(ctx context.Context, first int, after *string) (*TerritoryPage, error)
 	RewardsMsat(ctx context.Context) (*Assets, error)
 	Notifications(ctx context.Context, first int, after *int64) (*NotificationPage, error)
 	Wallets(ctx context.Context) ([]*wallet.Wallet, error)
@@ -565,6 +683,19 @@ type SubscriptionResolver interface {
 }
 type TerritoryResolver interface {
 	Founder(ctx context.Context, obj *db.Territory) (*db.Usr, error)
+
+	Billing(ctx context.Context, obj *db.Territory) (*string, error)
+	AutoRenew(ctx context.Context, obj *db.Territory) (*bool, error)
+	PaidUntil(ctx context.Context, obj *db.Territory) (*time.Time, error)
+	GraceUntil(ctx context.Context, obj *db.Territory) (*time.Time, error)
+	Transfers(ctx context.Context, obj *db.Territory, first int, after *int64) (*TerritoryTransferPage, error)
+}
+type TerritoryResultResolver interface {
+	Territory(ctx context.Context, obj *community.TerritoryResult) (*db.Territory, error)
+}
+type TerritoryTransferResolver interface {
+	From(ctx context.Context, obj *db.TerritoryTransfer) (*db.Usr, error)
+	To(ctx context.Context, obj *db.TerritoryTransfer) (*db.Usr, error)
 }
 type UploadResolver interface {
 	URL(ctx context.Context, obj *db.UploadsOfItemsRow) (string, error)
@@ -1708,6 +1839,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["name"].(string)), true
+	case "Mutation.territoryBilling":
+		if e.ComplexityRoot.Mutation.TerritoryBilling == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_territoryBilling_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TerritoryBilling(childComplexity, args["name"].(string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.territoryCreate":
+		if e.ComplexityRoot.Mutation.TerritoryCreate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_territoryCreate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TerritoryCreate(childComplexity, args["name"].(string), args["description"].(string), args["baseCostSats"].(int64), args["replyCostSats"].(int64), args["billing"].(string), args["autoRenew"].(bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.territoryUnarchive":
+		if e.ComplexityRoot.Mutation.TerritoryUnarchive == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_territoryUnarchive_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TerritoryUnarchive(childComplexity, args["name"].(string), args["billing"].(string), args["autoRenew"].(bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.territoryUpdate":
+		if e.ComplexityRoot.Mutation.TerritoryUpdate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_territoryUpdate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TerritoryUpdate(childComplexity, args["name"].(string), args["description"].(*string), args["baseCostSats"].(*int64), args["replyCostSats"].(*int64), args["billing"].(*string), args["autoRenew"].(*bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.updateItem":
 		if e.ComplexityRoot.Mutation.UpdateItem == nil {
 			break
@@ -1823,6 +1998,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Notification.Kind(childComplexity), true
+	case "Notification.territory":
+		if e.ComplexityRoot.Notification.Territory == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notification.Territory(childComplexity), true
 
 	case "NotificationPage.next":
 		if e.ComplexityRoot.NotificationPage.Next == nil {
@@ -2071,6 +2252,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.RewardsMsat(childComplexity), true
+	case "Query.territories":
+		if e.ComplexityRoot.Query.Territories == nil {
+			break
+		}
+
+		args, err := ec.field_Query_territories_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Territories(childComplexity, args["first"].(int), args["after"].(*string)), true
 	case "Query.territory":
 		if e.ComplexityRoot.Query.Territory == nil {
 			break
@@ -2218,36 +2410,529 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Subscription.PaidActionUpdated(childComplexity, args["id"].(int64), args["secret"].(*string)), true
 
+	case "Territory.autoRenew":
+		if e.ComplexityRoot.Territory.AutoRenew == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Territory.AutoRenew(childComplexity), true
 	case "Territory.baseCostMsat":
 		if e.ComplexityRoot.Territory.BaseCostMsat == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Territory.BaseCostMsat(childComplexity), true
+	case "Territory.billing":
+		if e.ComplexityRoot.Territory.Billing == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Territory.Billing(childComplexity), true
 	case "Territory.createdAt":
 		if e.ComplexityRoot.Territory.CreatedAt == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Territory.CreatedAt(childComplexity), true
+	case "Territory.description":
+		if e.ComplexityRoot.Territory.Description == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Territory.Description(childComplexity), true
 	case "Territory.founder":
 		if e.ComplexityRoot.Territory.Founder == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Territory.Founder(childComplexity), true
+	case "Territory.graceUntil":
+		if e.ComplexityRoot.Territory.GraceUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Territory.GraceUntil(childComplexity), true
 	case "Territory.name":
 		if e.ComplexityRoot.Territory.Name == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Territory.Name(childComplexity), true
+	case "Territory.paidUntil":
+		if e.ComplexityRoot.Territory.PaidUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Territory.PaidUntil(childComplexity), true
 	case "Territory.replyCostMsat":
 		if e.ComplexityRoot.Territory.ReplyCostMsat == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Territory.ReplyCostMsat(childComplexity), true
+	case "Territory.state":
+		if e.ComplexityRoot.Territory.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Territory.State(childComplexity), true
+	case "Territory.transfers":
+		if e.ComplexityRoot.Territory.Transfers == nil {
+			break
+		}
+
+		args, err := ec.field_Territory_transfers_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Territory.Transfers(childComplexity, args["first"].(int), args["after"].(*int64)), true
+
+	case "TerritoryBillingAction.attempt":
+		if e.ComplexityRoot.TerritoryBillingAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.Attempt(childComplexity), true
+	case "TerritoryBillingAction.changedAt":
+		if e.ComplexityRoot.TerritoryBillingAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.ChangedAt(childComplexity), true
+	case "TerritoryBillingAction.costMsat":
+		if e.ComplexityRoot.TerritoryBillingAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.CostMsat(childComplexity), true
+	case "TerritoryBillingAction.costSats":
+		if e.ComplexityRoot.TerritoryBillingAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.CostSats(childComplexity), true
+	case "TerritoryBillingAction.createdAt":
+		if e.ComplexityRoot.TerritoryBillingAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.CreatedAt(childComplexity), true
+	case "TerritoryBillingAction.deadline":
+		if e.ComplexityRoot.TerritoryBillingAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.Deadline(childComplexity), true
+	case "TerritoryBillingAction.failure":
+		if e.ComplexityRoot.TerritoryBillingAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.Failure(childComplexity), true
+	case "TerritoryBillingAction.genesisId":
+		if e.ComplexityRoot.TerritoryBillingAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.GenesisID(childComplexity), true
+	case "TerritoryBillingAction.id":
+		if e.ComplexityRoot.TerritoryBillingAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.ID(childComplexity), true
+	case "TerritoryBillingAction.invoice":
+		if e.ComplexityRoot.TerritoryBillingAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.Invoice(childComplexity), true
+	case "TerritoryBillingAction.kind":
+		if e.ComplexityRoot.TerritoryBillingAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.Kind(childComplexity), true
+	case "TerritoryBillingAction.paymentMethod":
+		if e.ComplexityRoot.TerritoryBillingAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.PaymentMethod(childComplexity), true
+	case "TerritoryBillingAction.result":
+		if e.ComplexityRoot.TerritoryBillingAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.Result(childComplexity), true
+	case "TerritoryBillingAction.secret":
+		if e.ComplexityRoot.TerritoryBillingAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.Secret(childComplexity), true
+	case "TerritoryBillingAction.state":
+		if e.ComplexityRoot.TerritoryBillingAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.State(childComplexity), true
+	case "TerritoryBillingAction.successorId":
+		if e.ComplexityRoot.TerritoryBillingAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryBillingAction.SuccessorID(childComplexity), true
+
+	case "TerritoryCreateAction.attempt":
+		if e.ComplexityRoot.TerritoryCreateAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.Attempt(childComplexity), true
+	case "TerritoryCreateAction.changedAt":
+		if e.ComplexityRoot.TerritoryCreateAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.ChangedAt(childComplexity), true
+	case "TerritoryCreateAction.costMsat":
+		if e.ComplexityRoot.TerritoryCreateAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.CostMsat(childComplexity), true
+	case "TerritoryCreateAction.costSats":
+		if e.ComplexityRoot.TerritoryCreateAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.CostSats(childComplexity), true
+	case "TerritoryCreateAction.createdAt":
+		if e.ComplexityRoot.TerritoryCreateAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.CreatedAt(childComplexity), true
+	case "TerritoryCreateAction.deadline":
+		if e.ComplexityRoot.TerritoryCreateAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.Deadline(childComplexity), true
+	case "TerritoryCreateAction.failure":
+		if e.ComplexityRoot.TerritoryCreateAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.Failure(childComplexity), true
+	case "TerritoryCreateAction.genesisId":
+		if e.ComplexityRoot.TerritoryCreateAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.GenesisID(childComplexity), true
+	case "TerritoryCreateAction.id":
+		if e.ComplexityRoot.TerritoryCreateAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.ID(childComplexity), true
+	case "TerritoryCreateAction.invoice":
+		if e.ComplexityRoot.TerritoryCreateAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.Invoice(childComplexity), true
+	case "TerritoryCreateAction.kind":
+		if e.ComplexityRoot.TerritoryCreateAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.Kind(childComplexity), true
+	case "TerritoryCreateAction.paymentMethod":
+		if e.ComplexityRoot.TerritoryCreateAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.PaymentMethod(childComplexity), true
+	case "TerritoryCreateAction.result":
+		if e.ComplexityRoot.TerritoryCreateAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.Result(childComplexity), true
+	case "TerritoryCreateAction.secret":
+		if e.ComplexityRoot.TerritoryCreateAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.Secret(childComplexity), true
+	case "TerritoryCreateAction.state":
+		if e.ComplexityRoot.TerritoryCreateAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.State(childComplexity), true
+	case "TerritoryCreateAction.successorId":
+		if e.ComplexityRoot.TerritoryCreateAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryCreateAction.SuccessorID(childComplexity), true
+
+	case "TerritoryPage.next":
+		if e.ComplexityRoot.TerritoryPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryPage.Next(childComplexity), true
+	case "TerritoryPage.nodes":
+		if e.ComplexityRoot.TerritoryPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryPage.Nodes(childComplexity), true
+
+	case "TerritoryResult.territory":
+		if e.ComplexityRoot.TerritoryResult.Territory == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryResult.Territory(childComplexity), true
+
+	case "TerritoryTransfer.at":
+		if e.ComplexityRoot.TerritoryTransfer.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryTransfer.At(childComplexity), true
+	case "TerritoryTransfer.from":
+		if e.ComplexityRoot.TerritoryTransfer.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryTransfer.From(childComplexity), true
+	case "TerritoryTransfer.id":
+		if e.ComplexityRoot.TerritoryTransfer.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryTransfer.ID(childComplexity), true
+	case "TerritoryTransfer.to":
+		if e.ComplexityRoot.TerritoryTransfer.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryTransfer.To(childComplexity), true
+
+	case "TerritoryTransferPage.next":
+		if e.ComplexityRoot.TerritoryTransferPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryTransferPage.Next(childComplexity), true
+	case "TerritoryTransferPage.nodes":
+		if e.ComplexityRoot.TerritoryTransferPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryTransferPage.Nodes(childComplexity), true
+
+	case "TerritoryUnarchiveAction.attempt":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.Attempt(childComplexity), true
+	case "TerritoryUnarchiveAction.changedAt":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.ChangedAt(childComplexity), true
+	case "TerritoryUnarchiveAction.costMsat":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.CostMsat(childComplexity), true
+	case "TerritoryUnarchiveAction.costSats":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.CostSats(childComplexity), true
+	case "TerritoryUnarchiveAction.createdAt":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.CreatedAt(childComplexity), true
+	case "TerritoryUnarchiveAction.deadline":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.Deadline(childComplexity), true
+	case "TerritoryUnarchiveAction.failure":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.Failure(childComplexity), true
+	case "TerritoryUnarchiveAction.genesisId":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.GenesisID(childComplexity), true
+	case "TerritoryUnarchiveAction.id":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.ID(childComplexity), true
+	case "TerritoryUnarchiveAction.invoice":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.Invoice(childComplexity), true
+	case "TerritoryUnarchiveAction.kind":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.Kind(childComplexity), true
+	case "TerritoryUnarchiveAction.paymentMethod":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.PaymentMethod(childComplexity), true
+	case "TerritoryUnarchiveAction.result":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.Result(childComplexity), true
+	case "TerritoryUnarchiveAction.secret":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.Secret(childComplexity), true
+	case "TerritoryUnarchiveAction.state":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.State(childComplexity), true
+	case "TerritoryUnarchiveAction.successorId":
+		if e.ComplexityRoot.TerritoryUnarchiveAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUnarchiveAction.SuccessorID(childComplexity), true
+
+	case "TerritoryUpdateAction.attempt":
+		if e.ComplexityRoot.TerritoryUpdateAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.Attempt(childComplexity), true
+	case "TerritoryUpdateAction.changedAt":
+		if e.ComplexityRoot.TerritoryUpdateAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.ChangedAt(childComplexity), true
+	case "TerritoryUpdateAction.costMsat":
+		if e.ComplexityRoot.TerritoryUpdateAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.CostMsat(childComplexity), true
+	case "TerritoryUpdateAction.costSats":
+		if e.ComplexityRoot.TerritoryUpdateAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.CostSats(childComplexity), true
+	case "TerritoryUpdateAction.createdAt":
+		if e.ComplexityRoot.TerritoryUpdateAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.CreatedAt(childComplexity), true
+	case "TerritoryUpdateAction.deadline":
+		if e.ComplexityRoot.TerritoryUpdateAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.Deadline(childComplexity), true
+	case "TerritoryUpdateAction.failure":
+		if e.ComplexityRoot.TerritoryUpdateAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.Failure(childComplexity), true
+	case "TerritoryUpdateAction.genesisId":
+		if e.ComplexityRoot.TerritoryUpdateAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.GenesisID(childComplexity), true
+	case "TerritoryUpdateAction.id":
+		if e.ComplexityRoot.TerritoryUpdateAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.ID(childComplexity), true
+	case "TerritoryUpdateAction.invoice":
+		if e.ComplexityRoot.TerritoryUpdateAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.Invoice(childComplexity), true
+	case "TerritoryUpdateAction.kind":
+		if e.ComplexityRoot.TerritoryUpdateAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.Kind(childComplexity), true
+	case "TerritoryUpdateAction.paymentMethod":
+		if e.ComplexityRoot.TerritoryUpdateAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.PaymentMethod(childComplexity), true
+	case "TerritoryUpdateAction.result":
+		if e.ComplexityRoot.TerritoryUpdateAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.Result(childComplexity), true
+	case "TerritoryUpdateAction.secret":
+		if e.ComplexityRoot.TerritoryUpdateAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.Secret(childComplexity), true
+	case "TerritoryUpdateAction.state":
+		if e.ComplexityRoot.TerritoryUpdateAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.State(childComplexity), true
+	case "TerritoryUpdateAction.successorId":
+		if e.ComplexityRoot.TerritoryUpdateAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TerritoryUpdateAction.SuccessorID(childComplexity), true
 
 	case "Upload.bytes":
 		if e.ComplexityRoot.Upload.Bytes == nil {
@@ -3068,6 +3753,87 @@ type WithdrawResult {
   maxFeeMsat: Msat!
 }
 
+type TerritoryCreateAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: TerritoryResult
+}
+type TerritoryUpdateAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: TerritoryResult
+}
+type TerritoryBillingAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: TerritoryResult
+}
+type TerritoryUnarchiveAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: TerritoryResult
+}
+type TerritoryResult {
+  "Null where it is not, or no longer, to be seen."
+  territory: Territory
+}
+
 """
 Everything here that costs money takes two more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
 same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
@@ -3115,6 +3881,22 @@ type Mutation {
   donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DonateAction! @pays(kind: "DONATE")
   "One credit is one sat."
   buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BuyCreditsAction! @pays(kind: "BUY_CREDITS")
+
+  "Founds a territory, for one period. The costs are those of a post and of a comment in it."
+  territoryCreate(name: String!, description: String! = "", baseCostSats: Sats!, replyCostSats: Sats!, billing: TerritoryBilling!,
+    autoRenew: Boolean! = false, idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryCreateAction! @pays(kind: "TERRITORY_CREATE")
+  """
+  Changes one's own territory; what is not given stays. A longer billing costs what it costs more than was paid for the period; all else
+  is free, and a shorter billing begins with the next bill.
+  """
+  territoryUpdate(name: String!, description: String, baseCostSats: Sats, replyCostSats: Sats, billing: TerritoryBilling,
+    autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryUpdateAction! @pays(kind: "TERRITORY_UPDATE")
+  "Pays for the next period of one's own territory."
+  territoryBilling(name: String!,
+    idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryBillingAction! @pays(kind: "TERRITORY_BILLING")
+  "Takes a stopped territory over, for one period."
+  territoryUnarchive(name: String!, billing: TerritoryBilling!, autoRenew: Boolean! = false,
+    idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryUnarchiveAction! @pays(kind: "TERRITORY_UNARCHIVE")
 
   "Sends to a user: to their own wallet if they have one, else to their balance."
   receive(user: ID!, msat: Msat!, comment: String,
@@ -3205,6 +3987,8 @@ type Query {
   """
   items(sort: FeedSort! = NEW, within: FeedWindow! = ALL, territory: String, first: Int! = 20, after: String): FeedPage!
   territory(name: String!): Territory
+  "All territories by name, the stopped ones too. after is the name that next was."
+  territories(first: Int! = 20, after: String): TerritoryPage!
   "What is in the rewards pool."
   rewardsMsat: Assets!
   "What one should know of, newest first."
@@ -3355,13 +4139,52 @@ type Territory {
   "What a comment costs."
   replyCostMsat: Msat!
   createdAt: Time!
+  state: TerritoryState!
+  description: String!
+  "How it is paid for next. This and the three below are shown to the founder alone."
+  billing: TerritoryBilling
+  "Whether it is paid for from the founder's balance when it is due."
+  autoRenew: Boolean
+  "Null where it is paid for ever."
+  paidUntil: Time
+  "When it will be stopped; null unless it is due."
+  graceUntil: Time
+  "How it went from founder to founder, newest first."
+  transfers(first: Int! = 20, after: ID): TerritoryTransferPage!
+}
+
+enum TerritoryState {
+  "Its first payment is under way; it is seen by its founder alone."
+  PENDING
+  ACTIVE
+  "Due, and not paid: it will be stopped."
+  GRACE
+  "Archived: to be read, and to be taken over."
+  STOPPED
+}
+
+"For how long a territory is paid at a time."
+enum TerritoryBilling {
+  MONTHLY
+  YEARLY
+  "For ever."
+  ONCE
+}
+
+"Somebody took a stopped territory over."
+type TerritoryTransfer {
+  id: ID!
+  from: User!
+  to: User!
+  at: Time!
 }
 
 type Notification {
   id: ID!
-  "MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED or WITHDRAWN."
+  "MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED, WITHDRAWN, TERRITORY_DUE or TERRITORY_STOPPED."
   kind: String!
   item: Item
+  territory: Territory
   createdAt: Time!
 }
 
@@ -3431,6 +4254,14 @@ type PaidActionPage {
 }
 type NotificationPage {
   nodes: [Notification!]!
+  next: ID
+}
+type TerritoryPage {
+  nodes: [Territory!]!
+  next: String
+}
+type TerritoryTransferPage {
+  nodes: [TerritoryTransfer!]!
   next: ID
 }
 type WalletLogPage {
@@ -3893,6 +4724,8 @@ func (ec *executionContext) childFields_Notification(ctx context.Context, field 
 		return ec.fieldContext_Notification_kind(ctx, field)
 	case "item":
 		return ec.fieldContext_Notification_item(ctx, field)
+	case "territory":
+		return ec.fieldContext_Notification_territory(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Notification_createdAt(ctx, field)
 	}
@@ -4061,8 +4894,216 @@ func (ec *executionContext) childFields_Territory(ctx context.Context, field gra
 		return ec.fieldContext_Territory_replyCostMsat(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Territory_createdAt(ctx, field)
+	case "state":
+		return ec.fieldContext_Territory_state(ctx, field)
+	case "description":
+		return ec.fieldContext_Territory_description(ctx, field)
+	case "billing":
+		return ec.fieldContext_Territory_billing(ctx, field)
+	case "autoRenew":
+		return ec.fieldContext_Territory_autoRenew(ctx, field)
+	case "paidUntil":
+		return ec.fieldContext_Territory_paidUntil(ctx, field)
+	case "graceUntil":
+		return ec.fieldContext_Territory_graceUntil(ctx, field)
+	case "transfers":
+		return ec.fieldContext_Territory_transfers(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Territory", field.Name)
+}
+
+func (ec *executionContext) childFields_TerritoryBillingAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_TerritoryBillingAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_TerritoryBillingAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_TerritoryBillingAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_TerritoryBillingAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_TerritoryBillingAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_TerritoryBillingAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_TerritoryBillingAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_TerritoryBillingAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_TerritoryBillingAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_TerritoryBillingAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_TerritoryBillingAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_TerritoryBillingAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_TerritoryBillingAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_TerritoryBillingAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_TerritoryBillingAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_TerritoryBillingAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TerritoryBillingAction", field.Name)
+}
+
+func (ec *executionContext) childFields_TerritoryCreateAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_TerritoryCreateAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_TerritoryCreateAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_TerritoryCreateAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_TerritoryCreateAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_TerritoryCreateAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_TerritoryCreateAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_TerritoryCreateAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_TerritoryCreateAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_TerritoryCreateAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_TerritoryCreateAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_TerritoryCreateAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_TerritoryCreateAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_TerritoryCreateAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_TerritoryCreateAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_TerritoryCreateAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_TerritoryCreateAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TerritoryCreateAction", field.Name)
+}
+
+func (ec *executionContext) childFields_TerritoryPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_TerritoryPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_TerritoryPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TerritoryPage", field.Name)
+}
+
+func (ec *executionContext) childFields_TerritoryResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "territory":
+		return ec.fieldContext_TerritoryResult_territory(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TerritoryResult", field.Name)
+}
+
+func (ec *executionContext) childFields_TerritoryTransfer(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_TerritoryTransfer_id(ctx, field)
+	case "from":
+		return ec.fieldContext_TerritoryTransfer_from(ctx, field)
+	case "to":
+		return ec.fieldContext_TerritoryTransfer_to(ctx, field)
+	case "at":
+		return ec.fieldContext_TerritoryTransfer_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TerritoryTransfer", field.Name)
+}
+
+func (ec *executionContext) childFields_TerritoryTransferPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_TerritoryTransferPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_TerritoryTransferPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TerritoryTransferPage", field.Name)
+}
+
+func (ec *executionContext) childFields_TerritoryUnarchiveAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_TerritoryUnarchiveAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_TerritoryUnarchiveAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_TerritoryUnarchiveAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_TerritoryUnarchiveAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_TerritoryUnarchiveAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_TerritoryUnarchiveAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_TerritoryUnarchiveAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_TerritoryUnarchiveAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_TerritoryUnarchiveAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_TerritoryUnarchiveAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_TerritoryUnarchiveAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_TerritoryUnarchiveAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_TerritoryUnarchiveAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_TerritoryUnarchiveAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_TerritoryUnarchiveAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_TerritoryUnarchiveAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TerritoryUnarchiveAction", field.Name)
+}
+
+func (ec *executionContext) childFields_TerritoryUpdateAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_TerritoryUpdateAction_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_TerritoryUpdateAction_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_TerritoryUpdateAction_state(ctx, field)
+	case "paymentMethod":
+		return ec.fieldContext_TerritoryUpdateAction_paymentMethod(ctx, field)
+	case "costMsat":
+		return ec.fieldContext_TerritoryUpdateAction_costMsat(ctx, field)
+	case "costSats":
+		return ec.fieldContext_TerritoryUpdateAction_costSats(ctx, field)
+	case "invoice":
+		return ec.fieldContext_TerritoryUpdateAction_invoice(ctx, field)
+	case "failure":
+		return ec.fieldContext_TerritoryUpdateAction_failure(ctx, field)
+	case "deadline":
+		return ec.fieldContext_TerritoryUpdateAction_deadline(ctx, field)
+	case "attempt":
+		return ec.fieldContext_TerritoryUpdateAction_attempt(ctx, field)
+	case "genesisId":
+		return ec.fieldContext_TerritoryUpdateAction_genesisId(ctx, field)
+	case "successorId":
+		return ec.fieldContext_TerritoryUpdateAction_successorId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_TerritoryUpdateAction_createdAt(ctx, field)
+	case "changedAt":
+		return ec.fieldContext_TerritoryUpdateAction_changedAt(ctx, field)
+	case "secret":
+		return ec.fieldContext_TerritoryUpdateAction_secret(ctx, field)
+	case "result":
+		return ec.fieldContext_TerritoryUpdateAction_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TerritoryUpdateAction", field.Name)
 }
 
 func (ec *executionContext) childFields_Upload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5135,6 +6176,222 @@ func (ec *executionContext) field_Mutation_signUp_args(ctx context.Context, rawA
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_territoryBilling_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_territoryCreate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "description",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["description"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "baseCostSats",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["baseCostSats"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "replyCostSats",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["replyCostSats"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "billing",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNTerritoryBilling2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["billing"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "autoRenew",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["autoRenew"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg7
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_territoryUnarchive_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "billing",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNTerritoryBilling2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["billing"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "autoRenew",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["autoRenew"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg4
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_territoryUpdate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "description",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["description"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "baseCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["baseCostSats"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "replyCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["replyCostSats"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "billing",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOTerritoryBilling2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["billing"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "autoRenew",
+		func(ctx context.Context, v any) (*bool, error) {
+			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["autoRenew"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["idempotencyKey"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg7
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_updateItem_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -5525,6 +6782,28 @@ func (ec *executionContext) field_Query_paidActions_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_territories_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_territory_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -5558,6 +6837,28 @@ func (ec *executionContext) field_Subscription_paidActionUpdated_args(ctx contex
 		return nil, err
 	}
 	args["secret"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Territory_transfers_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -10073,6 +11374,182 @@ func (ec *executionContext) fieldContext_Mutation_buyCredits(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_territoryCreate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_territoryCreate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().TerritoryCreate(ctx, fc.Args["name"].(string), fc.Args["description"].(string), fc.Args["baseCostSats"].(int64), fc.Args["replyCostSats"].(int64), fc.Args["billing"].(string), fc.Args["autoRenew"].(bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryCreateAction) graphql.Marshaler {
+			return ec.marshalNTerritoryCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryCreateAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_territoryCreate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryCreateAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_territoryCreate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_territoryUpdate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_territoryUpdate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().TerritoryUpdate(ctx, fc.Args["name"].(string), fc.Args["description"].(*string), fc.Args["baseCostSats"].(*int64), fc.Args["replyCostSats"].(*int64), fc.Args["billing"].(*string), fc.Args["autoRenew"].(*bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryUpdateAction) graphql.Marshaler {
+			return ec.marshalNTerritoryUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUpdateAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_territoryUpdate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryUpdateAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_territoryUpdate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_territoryBilling(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_territoryBilling(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().TerritoryBilling(ctx, fc.Args["name"].(string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryBillingAction) graphql.Marshaler {
+			return ec.marshalNTerritoryBillingAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryBillingAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_territoryBilling(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryBillingAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_territoryBilling_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_territoryUnarchive(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_territoryUnarchive(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().TerritoryUnarchive(ctx, fc.Args["name"].(string), fc.Args["billing"].(string), fc.Args["autoRenew"].(bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryUnarchiveAction) graphql.Marshaler {
+			return ec.marshalNTerritoryUnarchiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUnarchiveAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_territoryUnarchive(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryUnarchiveAction(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_territoryUnarchive_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_receive(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10597,6 +12074,38 @@ func (ec *executionContext) fieldContext_Notification_item(_ context.Context, fi
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Notification_territory(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notification_territory(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Notification().Territory(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Territory) graphql.Marshaler {
+			return ec.marshalOTerritory2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritory(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notification_territory(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Notification",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Territory(ctx, field)
 		},
 	}
 	return fc, nil
@@ -11616,6 +13125,50 @@ func (ec *executionContext) fieldContext_Query_territory(ctx context.Context, fi
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_territories(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_territories(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Territories(ctx, fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryPage) graphql.Marshaler {
+			return ec.marshalNTerritoryPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_territories(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_territories_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_rewardsMsat(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12439,6 +13992,2020 @@ func (ec *executionContext) _Territory_createdAt(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_Territory_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Territory", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Territory_state(ctx context.Context, field graphql.CollectedField, obj *db.Territory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Territory_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNTerritoryState2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Territory_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Territory", field, false, false, errors.New("field of type TerritoryState does not have child fields"))
+}
+
+func (ec *executionContext) _Territory_description(ctx context.Context, field graphql.CollectedField, obj *db.Territory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Territory_description(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Description, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Territory_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Territory", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Territory_billing(ctx context.Context, field graphql.CollectedField, obj *db.Territory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Territory_billing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Territory().Billing(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOTerritoryBilling2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Territory_billing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Territory", field, true, true, errors.New("field of type TerritoryBilling does not have child fields"))
+}
+
+func (ec *executionContext) _Territory_autoRenew(ctx context.Context, field graphql.CollectedField, obj *db.Territory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Territory_autoRenew(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Territory().AutoRenew(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Territory_autoRenew(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Territory", field, true, true, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Territory_paidUntil(ctx context.Context, field graphql.CollectedField, obj *db.Territory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Territory_paidUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Territory().PaidUntil(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Territory_paidUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Territory", field, true, true, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Territory_graceUntil(ctx context.Context, field graphql.CollectedField, obj *db.Territory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Territory_graceUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Territory().GraceUntil(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Territory_graceUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Territory", field, true, true, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Territory_transfers(ctx context.Context, field graphql.CollectedField, obj *db.Territory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Territory_transfers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Territory().Transfers(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryTransferPage) graphql.Marshaler {
+			return ec.marshalNTerritoryTransferPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryTransferPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Territory_transfers(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Territory",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryTransferPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Territory_transfers_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryBillingAction_id(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_kind(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_state(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_costSats(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_invoice(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryBillingAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryBillingAction_failure(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryBillingAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryBillingAction_deadline(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_attempt(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_successorId(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_secret(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryBillingAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryBillingAction_result(ctx context.Context, field graphql.CollectedField, obj *TerritoryBillingAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryBillingAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.TerritoryResult) graphql.Marshaler {
+			return ec.marshalOTerritoryResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐTerritoryResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryBillingAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryBillingAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryCreateAction_id(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_kind(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_state(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_costSats(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_invoice(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryCreateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryCreateAction_failure(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryCreateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryCreateAction_deadline(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_attempt(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_successorId(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_secret(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryCreateAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryCreateAction_result(ctx context.Context, field graphql.CollectedField, obj *TerritoryCreateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryCreateAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.TerritoryResult) graphql.Marshaler {
+			return ec.marshalOTerritoryResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐTerritoryResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryCreateAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryCreateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryPage_nodes(ctx context.Context, field graphql.CollectedField, obj *TerritoryPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.Territory) graphql.Marshaler {
+			return ec.marshalNTerritory2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritoryᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Territory(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryPage_next(ctx context.Context, field graphql.CollectedField, obj *TerritoryPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryPage", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryResult_territory(ctx context.Context, field graphql.CollectedField, obj *community.TerritoryResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryResult_territory(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.TerritoryResult().Territory(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Territory) graphql.Marshaler {
+			return ec.marshalOTerritory2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritory(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryResult_territory(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryResult",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Territory(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryTransfer_id(ctx context.Context, field graphql.CollectedField, obj *db.TerritoryTransfer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryTransfer_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryTransfer_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryTransfer", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryTransfer_from(ctx context.Context, field graphql.CollectedField, obj *db.TerritoryTransfer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryTransfer_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.TerritoryTransfer().From(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryTransfer_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryTransfer",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryTransfer_to(ctx context.Context, field graphql.CollectedField, obj *db.TerritoryTransfer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryTransfer_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.TerritoryTransfer().To(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryTransfer_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryTransfer",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryTransfer_at(ctx context.Context, field graphql.CollectedField, obj *db.TerritoryTransfer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryTransfer_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryTransfer_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryTransfer", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryTransferPage_nodes(ctx context.Context, field graphql.CollectedField, obj *TerritoryTransferPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryTransferPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.TerritoryTransfer) graphql.Marshaler {
+			return ec.marshalNTerritoryTransfer2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritoryTransferᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryTransferPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryTransferPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryTransfer(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryTransferPage_next(ctx context.Context, field graphql.CollectedField, obj *TerritoryTransferPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryTransferPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryTransferPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryTransferPage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_id(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_kind(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_state(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_costSats(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_invoice(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryUnarchiveAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_failure(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryUnarchiveAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_deadline(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_attempt(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_successorId(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_secret(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUnarchiveAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUnarchiveAction_result(ctx context.Context, field graphql.CollectedField, obj *TerritoryUnarchiveAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUnarchiveAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.TerritoryResult) graphql.Marshaler {
+			return ec.marshalOTerritoryResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐTerritoryResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUnarchiveAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryUnarchiveAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_id(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_kind(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_state(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_costSats(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_invoice(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryUpdateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_failure(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryUpdateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_deadline(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_attempt(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_successorId(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_secret(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TerritoryUpdateAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _TerritoryUpdateAction_result(ctx context.Context, field graphql.CollectedField, obj *TerritoryUpdateAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TerritoryUpdateAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.TerritoryResult) graphql.Marshaler {
+			return ec.marshalOTerritoryResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐTerritoryResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TerritoryUpdateAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TerritoryUpdateAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TerritoryResult(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Upload_id(ctx context.Context, field graphql.CollectedField, obj *db.UploadsOfItemsRow) (ret graphql.Marshaler) {
@@ -15200,6 +18767,34 @@ func (ec *executionContext) _PaidAction(ctx context.Context, sel ast.SelectionSe
 			return graphql.Null
 		}
 		return ec._WithdrawAction(ctx, sel, obj)
+	case TerritoryUpdateAction:
+		return ec._TerritoryUpdateAction(ctx, sel, &obj)
+	case *TerritoryUpdateAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._TerritoryUpdateAction(ctx, sel, obj)
+	case TerritoryUnarchiveAction:
+		return ec._TerritoryUnarchiveAction(ctx, sel, &obj)
+	case *TerritoryUnarchiveAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._TerritoryUnarchiveAction(ctx, sel, obj)
+	case TerritoryCreateAction:
+		return ec._TerritoryCreateAction(ctx, sel, &obj)
+	case *TerritoryCreateAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._TerritoryCreateAction(ctx, sel, obj)
+	case TerritoryBillingAction:
+		return ec._TerritoryBillingAction(ctx, sel, &obj)
+	case *TerritoryBillingAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._TerritoryBillingAction(ctx, sel, obj)
 	case ReceiveAction:
 		return ec._ReceiveAction(ctx, sel, &obj)
 	case *ReceiveAction:
@@ -17269,6 +20864,34 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "territoryCreate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_territoryCreate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "territoryUpdate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_territoryUpdate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "territoryBilling":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_territoryBilling(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "territoryUnarchive":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_territoryUnarchive(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "receive":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_receive(ctx, field)
@@ -17428,6 +21051,44 @@ func (ec *executionContext) _Notification(ctx context.Context, sel ast.Selection
 					}
 				}()
 				res = ec._Notification_item(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "territory":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Notification_territory(ctx, field, obj)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -18010,6 +21671,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "territories":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_territories(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "rewardsMsat":
 			field := field
 
@@ -18394,6 +22077,934 @@ func (ec *executionContext) _Territory(ctx context.Context, sel ast.SelectionSet
 			out.Values[i] = ec._Territory_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "state":
+			out.Values[i] = ec._Territory_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "description":
+			out.Values[i] = ec._Territory_description(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "billing":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Territory_billing(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "autoRenew":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Territory_autoRenew(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "paidUntil":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Territory_paidUntil(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "graceUntil":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Territory_graceUntil(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "transfers":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Territory_transfers(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var territoryBillingActionImplementors = []string{"TerritoryBillingAction", "PaidAction"}
+
+func (ec *executionContext) _TerritoryBillingAction(ctx context.Context, sel ast.SelectionSet, obj *TerritoryBillingAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, territoryBillingActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TerritoryBillingAction")
+		case "id":
+			out.Values[i] = ec._TerritoryBillingAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._TerritoryBillingAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._TerritoryBillingAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._TerritoryBillingAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._TerritoryBillingAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._TerritoryBillingAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._TerritoryBillingAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._TerritoryBillingAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._TerritoryBillingAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._TerritoryBillingAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._TerritoryBillingAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._TerritoryBillingAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._TerritoryBillingAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._TerritoryBillingAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._TerritoryBillingAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._TerritoryBillingAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var territoryCreateActionImplementors = []string{"TerritoryCreateAction", "PaidAction"}
+
+func (ec *executionContext) _TerritoryCreateAction(ctx context.Context, sel ast.SelectionSet, obj *TerritoryCreateAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, territoryCreateActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TerritoryCreateAction")
+		case "id":
+			out.Values[i] = ec._TerritoryCreateAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._TerritoryCreateAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._TerritoryCreateAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._TerritoryCreateAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._TerritoryCreateAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._TerritoryCreateAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._TerritoryCreateAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._TerritoryCreateAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._TerritoryCreateAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._TerritoryCreateAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._TerritoryCreateAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._TerritoryCreateAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._TerritoryCreateAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._TerritoryCreateAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._TerritoryCreateAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._TerritoryCreateAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var territoryPageImplementors = []string{"TerritoryPage"}
+
+func (ec *executionContext) _TerritoryPage(ctx context.Context, sel ast.SelectionSet, obj *TerritoryPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, territoryPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TerritoryPage")
+		case "nodes":
+			out.Values[i] = ec._TerritoryPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._TerritoryPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var territoryResultImplementors = []string{"TerritoryResult"}
+
+func (ec *executionContext) _TerritoryResult(ctx context.Context, sel ast.SelectionSet, obj *community.TerritoryResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, territoryResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TerritoryResult")
+		case "territory":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._TerritoryResult_territory(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var territoryTransferImplementors = []string{"TerritoryTransfer"}
+
+func (ec *executionContext) _TerritoryTransfer(ctx context.Context, sel ast.SelectionSet, obj *db.TerritoryTransfer) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, territoryTransferImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TerritoryTransfer")
+		case "id":
+			out.Values[i] = ec._TerritoryTransfer_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "from":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._TerritoryTransfer_from(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "to":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._TerritoryTransfer_to(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "at":
+			out.Values[i] = ec._TerritoryTransfer_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var territoryTransferPageImplementors = []string{"TerritoryTransferPage"}
+
+func (ec *executionContext) _TerritoryTransferPage(ctx context.Context, sel ast.SelectionSet, obj *TerritoryTransferPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, territoryTransferPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TerritoryTransferPage")
+		case "nodes":
+			out.Values[i] = ec._TerritoryTransferPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._TerritoryTransferPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var territoryUnarchiveActionImplementors = []string{"TerritoryUnarchiveAction", "PaidAction"}
+
+func (ec *executionContext) _TerritoryUnarchiveAction(ctx context.Context, sel ast.SelectionSet, obj *TerritoryUnarchiveAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, territoryUnarchiveActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TerritoryUnarchiveAction")
+		case "id":
+			out.Values[i] = ec._TerritoryUnarchiveAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._TerritoryUnarchiveAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._TerritoryUnarchiveAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._TerritoryUnarchiveAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._TerritoryUnarchiveAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._TerritoryUnarchiveAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._TerritoryUnarchiveAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._TerritoryUnarchiveAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._TerritoryUnarchiveAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._TerritoryUnarchiveAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._TerritoryUnarchiveAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._TerritoryUnarchiveAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._TerritoryUnarchiveAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._TerritoryUnarchiveAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._TerritoryUnarchiveAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._TerritoryUnarchiveAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var territoryUpdateActionImplementors = []string{"TerritoryUpdateAction", "PaidAction"}
+
+func (ec *executionContext) _TerritoryUpdateAction(ctx context.Context, sel ast.SelectionSet, obj *TerritoryUpdateAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, territoryUpdateActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TerritoryUpdateAction")
+		case "id":
+			out.Values[i] = ec._TerritoryUpdateAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._TerritoryUpdateAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._TerritoryUpdateAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._TerritoryUpdateAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._TerritoryUpdateAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._TerritoryUpdateAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._TerritoryUpdateAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._TerritoryUpdateAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._TerritoryUpdateAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._TerritoryUpdateAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._TerritoryUpdateAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._TerritoryUpdateAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._TerritoryUpdateAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._TerritoryUpdateAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._TerritoryUpdateAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._TerritoryUpdateAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -20032,6 +24643,150 @@ func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel
 	return ret
 }
 
+func (ec *executionContext) marshalNTerritory2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritoryᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.Territory) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTerritory2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritory(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNTerritory2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritory(ctx context.Context, sel ast.SelectionSet, v *db.Territory) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Territory(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNTerritoryBilling2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNTerritoryBilling2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNTerritoryBillingAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryBillingAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryBillingAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._TerritoryBillingAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTerritoryCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryCreateAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryCreateAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._TerritoryCreateAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTerritoryPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryPage(ctx context.Context, sel ast.SelectionSet, v *TerritoryPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._TerritoryPage(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNTerritoryState2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNTerritoryState2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNTerritoryTransfer2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritoryTransferᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.TerritoryTransfer) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTerritoryTransfer2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritoryTransfer(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNTerritoryTransfer2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐTerritoryTransfer(ctx context.Context, sel ast.SelectionSet, v *db.TerritoryTransfer) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._TerritoryTransfer(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTerritoryTransferPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryTransferPage(ctx context.Context, sel ast.SelectionSet, v *TerritoryTransferPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._TerritoryTransferPage(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTerritoryUnarchiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUnarchiveAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryUnarchiveAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._TerritoryUnarchiveAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNTerritoryUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUpdateAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryUpdateAction) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._TerritoryUpdateAction(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
 	res, err := graphql.UnmarshalTime(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -20640,6 +25395,31 @@ func (ec *executionContext) marshalOTerritory2ᚖgithubᚗcomᚋaᚑseedᚑa7aed
 		return graphql.Null
 	}
 	return ec._Territory(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOTerritoryBilling2ᚖstring(ctx context.Context, v any) (*string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := graphql.UnmarshalString(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOTerritoryBilling2ᚖstring(ctx context.Context, sel ast.SelectionSet, v *string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(*v)
+	return res
+}
+
+func (ec *executionContext) marshalOTerritoryResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐTerritoryResult(ctx context.Context, sel ast.SelectionSet, v *community.TerritoryResult) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TerritoryResult(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOTime2ᚖtimeᚐTime(ctx context.Context, v any) (*time.Time, error) {

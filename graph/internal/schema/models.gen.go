@@ -236,6 +236,48 @@ type SignUp struct {
 type Subscription struct {
 }
 
+type TerritoryBillingAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.TerritoryResult `json:"result,omitempty"`
+}
+
+func (TerritoryBillingAction) IsPaidAction() {}
+
+type TerritoryCreateAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.TerritoryResult `json:"result,omitempty"`
+}
+
+func (TerritoryCreateAction) IsPaidAction() {}
+
+type TerritoryPage struct {
+	Nodes []*db.Territory `json:"nodes"`
+	Next  *string         `json:"next,omitempty"`
+}
+
+type TerritoryTransferPage struct {
+	Nodes []*db.TerritoryTransfer `json:"nodes"`
+	Next  *int64                  `json:"next,omitempty"`
+}
+
+type TerritoryUnarchiveAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.TerritoryResult `json:"result,omitempty"`
+}
+
+func (TerritoryUnarchiveAction) IsPaidAction() {}
+
+type TerritoryUpdateAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.TerritoryResult `json:"result,omitempty"`
+}
+
+func (TerritoryUpdateAction) IsPaidAction() {}
+
 type WalletLogPage struct {
 	Nodes []*db.LogsOfWalletsRow `json:"nodes"`
 	Next  *int64                 `json:"next,omitempty"`

@@ -1,0 +1,102 @@
+package community
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// What a founder is told.
+const (
+	tellDue     = "TERRITORY_DUE"
+	tellStopped = "TERRITORY_STOPPED"
+)
+
+const (
+	duePage   = 500       // territories a turn
+	billAgain = time.Hour // how often the balance is tried while a territory is in grace
+)
+
+// BillTerritories sees to the territories that are due: one that renews itself is paid for from its founder's balance; one that is not
+// paid for goes into its grace, and after that is stopped. It may be called by any number of workers, any number of times: what is due
+// is decided anew under the lock of each territory. While a payment is held the territory is left alone: what comes of it decides.
+//
+// One territory's error holds up no other; it stays due.
+func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) error {
+	now := e.Now().UTC()
+	due, err := db.New(e.Pool).DueTerritories(ctx, db.DueTerritoriesParams{At: now, Page: duePage})
+	if err != nil {
+		return fmt.Errorf("find the territories that are due: %w", err)
+	}
+	var failed []error
+	for _, t := range due {
+		if ctx.Err() != nil {
+			break // the next turn goes on
+		}
+		if t.AutoRenew {
+			if err := renewTerritory(ctx, e, t); err != nil {
+				failed = append(failed, fmt.Errorf("renew territory %s: %w", t.Name, err))
+				continue
+			}
+		}
+		err := pgx.BeginFunc(ctx, e.Pool, func(tx pgx.Tx) error { return remindTerritory(ctx, db.New(tx), t.Name, now, s) })
+		if err != nil {
+			failed = append(failed, fmt.Errorf("remind territory %s: %w", t.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// renewTerritory pays for the next period from the founder's balance, once however often it is tried: the key is the period's. A
+// refusal is no error, whatever it says; nor is anything concluded from success. The territory's row tells.
+func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory) error {
+	for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats} {
+		_, err := e.Pay(ctx, paidaction.Request{Kind: KindTerritoryBilling, Args: TerritoryBillingArgs{Name: t.Name}, Method: method,
+			Key: fmt.Sprintf("territory %s from %s", t.Name, t.PaidUntil.UTC().Format(time.RFC3339Nano)), Caller: paidaction.Caller{User: &t.FounderID}})
+		switch refusal, refused := paidaction.AsRefusal(err); {
+		case !refused:
+			return err
+		case refusal.Code == paidaction.CodeTryAgain || refusal.Code == paidaction.CodeUnknownOutcome:
+			return err // nothing is known about the balance
+		case refusal.Code != paidaction.CodeInsufficientFunds:
+			return nil
+		}
+	}
+	return nil
+}
+
+// remindTerritory takes a territory that is still due one step on towards its end.
+func remindTerritory(ctx context.Context, q *db.Queries, name string, now time.Time, s Settings) error {
+	t, err := q.LockTerritory(ctx, name)
+	if err != nil {
+		return fmt.Errorf("lock it: %w", err)
+	}
+	if t.PendingAction != nil || t.BillAt == nil || now.Before(*t.BillAt) {
+		return nil // a payment is held, or came first, or another worker did
+	}
+	told := ""
+	if t.State == territoryActive {
+		t.State, t.GraceUntil, told = territoryGrace, new(now.Add(s.TerritoryGrace)), tellDue
+	} else if !now.Before(*t.GraceUntil) {
+		t.State, t.GraceUntil, t.BillAt, told = territoryStopped, nil, nil, tellStopped
+	}
+	if t.State == territoryGrace {
+		t.BillAt = new(now.Add(billAgain))
+		if t.GraceUntil.Before(*t.BillAt) {
+			t.BillAt = t.GraceUntil
+		}
+	}
+	if err := saveTerritory(ctx, q, t); err != nil || told == "" {
+		return err
+	}
+	if err := q.TellOfTerritory(ctx, db.TellOfTerritoryParams{UserID: t.FounderID, Kind: told, Territory: t.Name, At: now}); err != nil {
+		return fmt.Errorf("tell the founder: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,373 @@
+package community_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+const oneDay = 24 * time.Hour
+
+// newsOf is of which kinds somebody was told, the newest first.
+func newsOf(w *enginetest.World, user int64) string {
+	w.Helper()
+	rows, err := db.New(w.Pool).NotificationsOf(w.Ctx, db.NotificationsOfParams{UserID: user, Before: 1 << 62, Page: 10})
+	if err != nil {
+		w.Fatal(err)
+	}
+	var kinds []string
+	for _, n := range rows {
+		kinds = append(kinds, n.Kind)
+	}
+	return strings.Join(kinds, " ")
+}
+
+// Due, in grace, stopped, taken over: what everybody can do in a territory meanwhile, and what its founder is told.
+func TestTerritoryThatIsNotPaidFor(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder, author := w.User("founder", 0, 0), w.User("author", 1000*sat, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	post := func(title string) (int64, error) {
+		pa, err := w.Try(author, community.KindItemCreate, community.ItemCreateArgs{Title: title, Territory: "bitcoin"}, "", "")
+		if err != nil {
+			return 0, err
+		}
+		return w.Item(pa), nil
+	}
+	step := func(d time.Duration, state, news string) {
+		t.Helper()
+		w.Clock.Advance(d)
+		for range 3 { // as often as one likes
+			bill(w)
+		}
+		wantTerritory(w, "bitcoin", state, date(2026, 2, 1), month)
+		if got := newsOf(w, founder); got != news {
+			t.Errorf("the founder was told %q, want %q", got, news)
+		}
+	}
+	step(31*oneDay-time.Second, "ACTIVE", "")
+	step(time.Second, "GRACE", "TERRITORY_DUE")
+	step(5*oneDay-time.Second, "GRACE", "TERRITORY_DUE")
+	last, err := post("open while in grace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(time.Second, "STOPPED", "TERRITORY_STOPPED TERRITORY_DUE")
+	step(365*oneDay, "STOPPED", "TERRITORY_STOPPED TERRITORY_DUE")
+	_, err = post("closed")
+	w.WantRefusal(err, community.CodeArchived)
+	_, err = w.Try(author, community.KindItemCreate, community.ItemCreateArgs{Body: "closed", Parent: last}, "", "")
+	w.WantRefusal(err, community.CodeArchived)
+	if got := item(w, last); got.Title == nil || got.Territory == nil { // and yet read
+		t.Errorf("%+v", got)
+	}
+	heir := w.User("heir", month, 0)
+	w.Pay(heir, community.KindTerritoryUnarchive, community.TerritoryUnarchiveArgs{Name: "bitcoin", Billing: community.Monthly}, "")
+	if _, err := post("open again"); err != nil {
+		t.Error(err)
+	}
+	w.WantConserved()
+}
+
+// A post by invoice that is held when its territory is stopped goes back to its payer.
+func TestPostThatComesTooLateForItsTerritory(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder, author := w.User("founder", 0, 0), w.User("author", 0, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	w.Clock.Advance(31 * oneDay)
+	bill(w)
+	w.Clock.Advance(5 * oneDay)
+	pa := w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Title: "x", Territory: "bitcoin"}, paidaction.Pessimistic)
+	bill(w)
+	sendHeld(w, pa)
+	w.Advance(pa.ID)
+	if got := w.WantState(pa.ID, paidaction.Failed); got.Failure.Code != community.CodeArchived {
+		t.Errorf("%v", got.Failure)
+	}
+}
+
+// Whoever was not looked at for long, because nothing ran, has their days of grace all the same.
+func TestGraceBeginsWhenTheFounderIsTold(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	w.Clock.Advance(100 * oneDay)
+	bill(w)
+	w.Clock.Advance(4 * oneDay)
+	bill(w)
+	wantTerritory(w, "bitcoin", "GRACE", date(2026, 2, 1), month)
+	w.Clock.Advance(oneDay)
+	bill(w)
+	wantTerritory(w, "bitcoin", "STOPPED", date(2026, 2, 1), month)
+}
+
+// Paid in its grace a territory goes on from where it ended; no more than one period ahead can be paid.
+func TestManualBilling(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 10*month, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	pay := func() error {
+		_, err := w.Try(founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"}, "", "")
+		return err
+	}
+	w.Clock.Advance(33 * oneDay)
+	bill(w)
+	if err := pay(); err != nil {
+		t.Fatal(err)
+	}
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
+	errs := allAtOnce(pay, pay, pay)
+	wantOne(w, errs, paidaction.CodeDuplicate)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 4, 1), month)
+	w.Clock.Advance(40 * oneDay) // the period that was paid ahead has begun
+	bill(w)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 4, 1), month)
+	if err := pay(); err != nil {
+		t.Fatal(err)
+	}
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 5, 1), month)
+	w.WantBalance(ledger.UserCredits(founder), 7*month)
+	w.WantConserved()
+}
+
+// A territory that is upgraded in its grace is paid until the end of the longer period.
+func TestUpgradeInGrace(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", year, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	w.Clock.Advance(33 * oneDay)
+	bill(w)
+	w.Pay(founder, community.KindTerritoryUpdate, community.TerritoryUpdateArgs{Name: "bitcoin", Billing: new(community.Yearly)}, "")
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 1, 1), year)
+	w.Clock.Advance(300 * oneDay)
+	bill(w)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 1, 1), year)
+}
+
+// renewing is a territory for a month that renews itself.
+func renewing(w *enginetest.World, founder int64, name string) {
+	w.Helper()
+	found(w, founder, name, community.Monthly)
+	w.Pay(founder, community.KindTerritoryUpdate, community.TerritoryUpdateArgs{Name: name, AutoRenew: new(true)}, "")
+}
+
+// The founder's balance pays when it is due: credits, else sats; in the grace too, up to its end.
+func TestTerritoryRenewsItself(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	renewing(w, founder, "bitcoin")
+	give(w, founder, month, 0)
+	w.Clock.Advance(31*oneDay - time.Second)
+	bill(w)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 2, 1), month)
+	w.Clock.Advance(time.Second)
+	bill(w)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
+	w.WantBalance(ledger.UserCredits(founder), 0)
+
+	give(w, founder, month-1, month)
+	w.Clock.Advance(28 * oneDay)
+	bill(w)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 4, 1), month)
+	w.WantBalance(ledger.UserCredits(founder), month-1)
+	w.WantBalance(ledger.UserSats(founder), 0)
+	if got := newsOf(w, founder); got != "" {
+		t.Errorf("told %q of what was paid", got)
+	}
+
+	give(w, founder, 0, month-1) // credits and sats are never added up
+	w.Clock.Advance(31 * oneDay)
+	bill(w)
+	wantTerritory(w, "bitcoin", "GRACE", date(2026, 4, 1), month)
+	w.Clock.Advance(5*oneDay - time.Minute)
+	bill(w)
+	give(w, founder, 1, 0)
+	w.Clock.Advance(time.Minute)
+	bill(w)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 5, 1), month)
+	w.WantConserved()
+}
+
+// However many workers look, and whatever the founder pays by hand meanwhile, a period is paid once.
+func TestTerritoryRenewsItselfOnce(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	renewing(w, founder, "bitcoin")
+	give(w, founder, 10*month, 10*month)
+	w.Clock.Advance(31 * oneDay)
+	work := func() error { return community.BillTerritories(w.Ctx, w.Engine, community.DefaultSettings()) }
+	for _, err := range allAtOnce(work, work, work, work, work, work) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
+	w.WantBalance(ledger.UserCredits(founder), 9*month)
+	w.WantBalance(ledger.UserSats(founder), 10*month)
+	if n := pgtest.Deadlocks(t, w.Pool); n != 0 || w.Faults.Conflicts != 0 {
+		t.Errorf("%d deadlocks, %d conflicts", n, w.Faults.Conflicts)
+	}
+	w.WantConserved()
+}
+
+// Two workers, of which one finds the credits and the other, a moment later, the sats: still once.
+func TestTerritoryRenewsItselfOnceFromEitherBalance(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	renewing(w, founder, "bitcoin")
+	give(w, founder, 0, 10*month)
+	w.Clock.Advance(31 * oneDay)
+	work := func() error { return community.BillTerritories(w.Ctx, w.Engine, community.DefaultSettings()) }
+	arrive := func() error { give(w, founder, 10*month, 0); return nil }
+	for _, err := range allAtOnce(work, work, arrive, work, work) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
+	if left := w.Balance(ledger.UserCredits(founder)) + w.Balance(ledger.UserSats(founder)); left != 19*month {
+		t.Errorf("%d msat are left of twenty months", left)
+	}
+	w.WantConserved()
+}
+
+// The key under which the server pays is no secret. Who uses it for something else keeps no territory by it.
+func TestKeyOfTheServerBuysNothing(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	renewing(w, founder, "bitcoin")
+	give(w, founder, 10*month, 0)
+	const key = "territory bitcoin from 2026-02-01T00:00:00Z"
+	if _, err := w.Try(founder, community.KindDonate, community.DonateArgs{Sats: 1}, paidaction.FeeCredit, key); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(31 * oneDay)
+	bill(w)
+	wantTerritory(w, "bitcoin", "GRACE", date(2026, 2, 1), month)
+}
+
+// A territory that cannot be looked at holds up no other.
+func TestOneTerritoryHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	for _, name := range []string{"a", "b", "c"} {
+		found(w, founder, name, community.Monthly)
+	}
+	mustExec(w, `CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$`)
+	mustExec(w, `CREATE TRIGGER fail BEFORE UPDATE ON territory FOR EACH ROW WHEN (NEW.name = 'a') EXECUTE FUNCTION fail()`)
+	w.Clock.Advance(31 * oneDay)
+	if err := community.BillTerritories(w.Ctx, w.Engine, community.DefaultSettings()); err == nil || !strings.Contains(err.Error(), "territory a") {
+		t.Errorf("%v", err)
+	}
+	if n := w.Count(`SELECT count(*) FROM territory WHERE state = 'GRACE'`); n != 2 {
+		t.Errorf("%d in grace", n)
+	}
+	mustExec(w, `DROP TRIGGER fail ON territory`)
+	bill(w)
+	if n := w.Count(`SELECT count(*) FROM notification WHERE kind = 'TERRITORY_DUE'`); n != 3 {
+		t.Errorf("told %d times", n)
+	}
+}
+
+// A payment that is held when the grace ends keeps the territory from being stopped until it is clear what becomes of it: it counts
+// then, or the territory is stopped with the payment given back.
+func TestBillingThatIsHeldWhenTheGraceEnds(t *testing.T) {
+	t.Parallel()
+	for _, settled := range []bool{true, false} {
+		w := enginetest.New(t, paidaction.Settings{})
+		founder := w.User("founder", 0, 0)
+		found(w, founder, "bitcoin", community.Monthly)
+		w.Clock.Advance(31 * oneDay)
+		bill(w)
+		w.Clock.Advance(5*oneDay - time.Minute)
+		pa := heldPayment(w, founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"})
+		w.Clock.Advance(time.Hour)
+		bill(w)
+		if got := lookAt(w, "bitcoin"); got.State != "GRACE" || got.PendingAction == nil {
+			t.Errorf("%+v", got)
+		}
+		if settled {
+			w.Drain()
+			w.WantState(pa.ID, paidaction.Paid)
+			bill(w)
+			wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
+			w.WantBalance(ledger.RewardSats, month)
+		} else {
+			giveBack(w, pa)
+			bill(w)
+			wantTerritory(w, "bitcoin", "STOPPED", date(2026, 2, 1), month)
+			w.WantBalance(ledger.RewardSats, 0)
+		}
+		w.WantConserved()
+	}
+}
+
+// An invoice that is still open when the grace ends reserves nothing: paid afterwards, the payment goes back.
+func TestBillingThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	w.Clock.Advance(31 * oneDay)
+	bill(w)
+	w.Clock.Advance(5*oneDay - time.Minute)
+	pa := w.Pay(founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"}, "")
+	w.Clock.Advance(time.Minute)
+	bill(w)
+	sendHeld(w, pa)
+	w.Advance(pa.ID)
+	if got := w.WantState(pa.ID, paidaction.Failed); got.Failure.Code != community.CodeArchived {
+		t.Errorf("%v", got.Failure)
+	}
+	wantTerritory(w, "bitcoin", "STOPPED", date(2026, 2, 1), month)
+	w.WantConserved()
+}
+
+// A payment that comes to be held while the check is under way is left alone as well.
+func TestBillingThatIsHeldWhileTheCheckRuns(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	renewing(w, founder, "a")
+	found(w, founder, "b", community.Monthly)
+	give(w, founder, month, 0)
+	w.Clock.Advance(31 * oneDay)
+	pa := w.Pay(founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "b"}, paidaction.Pessimistic)
+	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	hold := sync.OnceFunc(func() { w.Advance(pa.ID) })
+	w.Engine.Hooks.Changed = func(id int64) {
+		if id != pa.ID {
+			hold() // a is paid for; b is found to be due already
+		}
+	}
+	bill(w)
+	if got := lookAt(w, "b"); got.State != "ACTIVE" || got.PendingAction == nil {
+		t.Errorf("%+v", got)
+	}
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Paid)
+	wantTerritory(w, "a", "ACTIVE", date(2026, 3, 1), month)
+	wantTerritory(w, "b", "ACTIVE", date(2026, 3, 1), month)
+	w.WantConserved()
+}
