@@ -3,6 +3,7 @@
 -- once the later one sees both. Where the bounty is paid already the key says so, whoever comes at the same time.
 INSERT INTO bounty_payment (item_id, action_id, comment_id, user_id, at)
 SELECT item.id, @action_id::bigint, zap_total.item_id, zap_total.user_id, @at::timestamptz
-FROM item JOIN zap_total ON zap_total.item_id = @comment_id AND zap_total.user_id = item.author_id
-WHERE item.id = @root AND item.kind = 'BOUNTY' AND item.author_id = @payer::bigint AND zap_total.msat >= item.bounty_msat
+FROM item JOIN zap_total ON zap_total.user_id = item.author_id
+WHERE item.id = @root AND item.kind = 'BOUNTY' AND zap_total.item_id = @comment_id AND zap_total.user_id = @payer
+    AND zap_total.msat >= item.bounty_msat
 ON CONFLICT (item_id) DO NOTHING;

@@ -13,16 +13,17 @@ import (
 const payBounty = `-- name: PayBounty :execrows
 INSERT INTO bounty_payment (item_id, action_id, comment_id, user_id, at)
 SELECT item.id, $1::bigint, zap_total.item_id, zap_total.user_id, $2::timestamptz
-FROM item JOIN zap_total ON zap_total.item_id = $3 AND zap_total.user_id = item.author_id
-WHERE item.id = $4 AND item.kind = 'BOUNTY' AND item.author_id = $5::bigint AND zap_total.msat >= item.bounty_msat
+FROM item JOIN zap_total ON zap_total.user_id = item.author_id
+WHERE item.id = $3 AND item.kind = 'BOUNTY' AND zap_total.item_id = $4 AND zap_total.user_id = $5
+    AND zap_total.msat >= item.bounty_msat
 ON CONFLICT (item_id) DO NOTHING
 `
 
 type PayBountyParams struct {
 	ActionID  int64
 	At        time.Time
-	CommentID int64
 	Root      int64
+	CommentID int64
 	Payer     int64
 }
 
@@ -32,8 +33,8 @@ func (q *Queries) PayBounty(ctx context.Context, arg PayBountyParams) (int64, er
 	result, err := q.db.Exec(ctx, payBounty,
 		arg.ActionID,
 		arg.At,
-		arg.CommentID,
 		arg.Root,
+		arg.CommentID,
 		arg.Payer,
 	)
 	if err != nil {
