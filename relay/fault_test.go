@@ -32,7 +32,12 @@ func (b *bundle) wantSent(h paidaction.Hash, want int) {
 // await waits until holds, which is asked again and again.
 func (b *bundle) await(what string, holds func() bool) {
 	b.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	b.awaitFor(20*time.Second, what, holds)
+}
+
+func (b *bundle) awaitFor(patience time.Duration, what string, holds func() bool) {
+	b.Helper()
+	limit, tick := time.NewTimer(patience), time.NewTicker(max(5*time.Millisecond, patience/1000))
 	defer limit.Stop()
 	defer tick.Stop()
 	for !holds() {

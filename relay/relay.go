@@ -81,7 +81,7 @@ type Settings struct {
 	ExpirySlack   time.Duration   // after a bolt11's expiry, for clocks that differ; default 2 min
 	AskTimeout    time.Duration   // for a node's answer on a payment; default 10 s
 	Audit         time.Duration   // between comparisons with the nodes; default 5 s
-	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s
+	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s. Doubles each time, up to sixteenfold
 	Poll          time.Duration   // between looks for new payments that nobody was woken for; default 1 s
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
 	WithdrawLimit paidaction.Msat // one withdrawal at most; default 1,000,000 sats
