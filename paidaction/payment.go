@@ -63,7 +63,8 @@ type PaymentUpdate struct {
 	Hash    Hash
 	Number  uint64 // the node's own: a failed payment that is tried again has another
 	State   PaymentState
-	Amount  Msat
+	Amount  Msat   // that the invoice asks for
+	Paid    Msat   // what the settled parts carried to the receiver; less than Amount where others came back. To be booked at SUCCEEDED alone
 	Fee     Msat   // of the parts that were settled; to be booked at SUCCEEDED alone
 	Failure string // the node's reason where State is FAILED, as "NO_ROUTE"
 	// Preimage is set as soon as any part was settled, though others may hang and State be IN_FLIGHT still: from then on the

@@ -19,7 +19,7 @@ import (
 const (
 	refused  = 500 // by both nodes that are up
 	tooLarge = 500 // for what any node can send
-	stuck    = 50 // the node that holds the payer's payment is away: they are tried again and again
+	stuck    = 50  // the node that holds the payer's payment is away: they are tried again and again
 	good     = 10_000 - refused - tooLarge - stuck
 	enough   = 600 // of the good ones: then the processes are stopped
 )

@@ -158,9 +158,11 @@ ORDER BY r.action_id;
 SELECT count(*) FROM relay_payment;
 
 -- name: PaymentsToCompare :many
--- Every claim on a node that may have been paid, of what is open and of what ended since.
+-- Every claim on a node that may have been paid, of what is open and of what ended since, and what its action has booked as having
+-- left our nodes.
 SELECT relay_attempt.id, relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
-    relay_payment.amount_msat, coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at
+    coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
+    (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat
 FROM relay_attempt JOIN relay_payment ON relay_payment.id = relay_attempt.payment_id
 WHERE relay_attempt.id > @after AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= @since)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's

@@ -595,7 +595,8 @@ func (q *Queries) LossOf(ctx context.Context, actionID *int64) (LossOfRow, error
 
 const paymentsToCompare = `-- name: PaymentsToCompare :many
 SELECT relay_attempt.id, relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
-    relay_payment.amount_msat, coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at
+    coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
+    (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat
 FROM relay_attempt JOIN relay_payment ON relay_payment.id = relay_attempt.payment_id
 WHERE relay_attempt.id > $1 AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= $2)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
@@ -617,12 +618,13 @@ type PaymentsToCompareRow struct {
 	ActionID    int64
 	PaymentHash []byte
 	Stage       string
-	AmountMsat  int64
 	FeeMsat     int64
 	ChangedAt   time.Time
+	LeftMsat    int64
 }
 
-// Every claim on a node that may have been paid, of what is open and of what ended since.
+// Every claim on a node that may have been paid, of what is open and of what ended since, and what its action has booked as having
+// left our nodes.
 func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToCompareParams) ([]PaymentsToCompareRow, error) {
 	rows, err := q.db.Query(ctx, paymentsToCompare, arg.After, arg.Since, arg.Page)
 	if err != nil {
@@ -639,9 +641,9 @@ func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToComparePa
 			&i.ActionID,
 			&i.PaymentHash,
 			&i.Stage,
-			&i.AmountMsat,
 			&i.FeeMsat,
 			&i.ChangedAt,
+			&i.LeftMsat,
 		); err != nil {
 			return nil, err
 		}

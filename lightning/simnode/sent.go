@@ -68,6 +68,7 @@ func (h *htlc) settle(p paidaction.Preimage) bool {
 	h.from.learn(h, func(sent *payment) {
 		sent.Parts[h.index].State = paidaction.PaymentSucceeded
 		sent.Present.Preimage = &p
+		sent.Present.Paid += h.msat
 		sent.Present.Fee += h.fee
 	})
 	return true
