@@ -241,7 +241,7 @@ func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def 
 }
 
 // bookPayout makes a withdrawal count, and gives back what did not leave.
-func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	out, err := q.LockRelay(ctx, row.ID)
 	if err != nil {
 		return fmt.Errorf("lock the outgoing payment: %w", err)
@@ -250,6 +250,9 @@ func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def D
 	tx.given = tx.Cost
 	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, tx.Cost); err != nil {
 		return err
+	}
+	if step.Effect == BookLoss {
+		return payOutUnknown(ctx, q, tx, out, ledger.UserSats(*row.PayerID))
 	}
 	return payOut(ctx, q, tx, out, found.outcome, ledger.UserSats(*row.PayerID))
 }

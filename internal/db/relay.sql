@@ -63,6 +63,10 @@ WHERE action_id = @action_id AND stage IN ('in_work', 'pending_confirmation');
 UPDATE relay_payment SET stage = 'completed', fee_msat = @fee_msat, changed_at = @at
 WHERE action_id = @action_id AND stage = 'pending_confirmation';
 
+-- name: WriteOffRelay :exec
+-- What an operator says of a payment whose node has lost its data.
+UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failure_message WHERE action_id = @action_id;
+
 -- name: SetPreimage :exec
 UPDATE invoice SET preimage = @preimage WHERE action_id = @action_id;
 

@@ -838,3 +838,18 @@ func (q *Queries) UseForeignHash(ctx context.Context, arg UseForeignHashParams) 
 	}
 	return result.RowsAffected(), nil
 }
+
+const writeOffRelay = `-- name: WriteOffRelay :exec
+UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = $1 WHERE action_id = $2
+`
+
+type WriteOffRelayParams struct {
+	FailureMessage *string
+	ActionID       int64
+}
+
+// What an operator says of a payment whose node has lost its data.
+func (q *Queries) WriteOffRelay(ctx context.Context, arg WriteOffRelayParams) error {
+	_, err := q.db.Exec(ctx, writeOffRelay, arg.FailureMessage, arg.ActionID)
+	return err
+}
