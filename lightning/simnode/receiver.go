@@ -15,13 +15,14 @@ type Act string
 
 // What receivers do.
 const (
-	Pays        Act = ""            // reveals the preimage at once
-	Holds       Act = "holds"       // holds every part until Settle or Cancel
-	Splits      Act = "splits"      // takes the first part at once, and holds the others
-	TakesPart   Act = "takes part"  // takes the first part at once, and gives the others back
-	Refuses     Act = "refuses"     // INCORRECT_PAYMENT_DETAILS
-	Unreachable Act = "unreachable" // NO_ROUTE
-	Unsteady    Act = "unsteady"    // no route now, but perhaps later: nodes look for one until their timeout
+	Pays        Act = ""             // reveals the preimage at once
+	Holds       Act = "holds"        // holds every part until Settle or Cancel
+	Splits      Act = "splits"       // takes the first part at once, and holds the others
+	TakesPart   Act = "takes part"   // takes the first part at once, and gives the others back
+	HangsProbes Act = "hangs probes" // holds what nobody has the preimage of
+	Refuses     Act = "refuses"      // INCORRECT_PAYMENT_DETAILS
+	Unreachable Act = "unreachable"  // NO_ROUTE
+	Unsteady    Act = "unsteady"     // no route now, but perhaps later: nodes look for one until their timeout
 )
 
 // ErrNotHeld says that the receiver holds nothing under a hash: it never came, went back, or was taken.
@@ -199,7 +200,7 @@ func (r *Receiver) reach(bolt11 string) conditions {
 	case a.Act == Unsteady:
 		return conditions{looking: true}
 	}
-	return conditions{fee: a.Route, parts: a.Parts}
+	return conditions{probes: a.Act == HangsProbes, fee: a.Route, parts: a.Parts}
 }
 
 func (r *Receiver) take(part *htlc) {

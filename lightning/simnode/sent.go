@@ -132,6 +132,7 @@ func (p *payment) view() paidaction.PaymentUpdate {
 type way struct {
 	Route
 	parts   int
+	probes  bool
 	looking bool
 	to      payee
 }
@@ -143,7 +144,7 @@ func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, f
 		return w, noRoute
 	}
 	met := to.reach(bolt11)
-	w = way{Route: n.route, parts: max(met.parts, 1), looking: met.looking, to: to}
+	w = way{Route: n.route, parts: max(met.parts, 1), probes: met.probes, looking: met.looking, to: to}
 	if met.fee != (Route{}) {
 		w.Route = met.fee
 	}
