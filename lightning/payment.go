@@ -86,7 +86,7 @@ func paymentUpdates(on func(paidaction.PaymentUpdate) error) func(*lnrpc.Payment
 }
 
 func paymentUpdate(m *lnrpc.Payment) (paidaction.PaymentUpdate, error) {
-	update := paidaction.PaymentUpdate{Number: m.PaymentIndex, Amount: paidaction.Msat(m.ValueMsat), Fee: paidaction.Msat(m.FeeMsat)}
+	update := paidaction.PaymentUpdate{Number: m.PaymentIndex, Amount: paidaction.Msat(m.ValueMsat)}
 	hash, err := hex.DecodeString(m.PaymentHash)
 	if err != nil || copy(update.Hash[:], hash) != len(update.Hash) {
 		return paidaction.PaymentUpdate{}, fmt.Errorf("payment hash %q", m.PaymentHash)
@@ -104,10 +104,18 @@ func paymentUpdate(m *lnrpc.Payment) (paidaction.PaymentUpdate, error) {
 	if preimage, err := hex.DecodeString(m.PaymentPreimage); err == nil {
 		learn(&update, preimage)
 	}
+	// LND's own fee_msat is that of all attempts that have not failed. What is under way may still come back, and a receiver who
+	// settles one part may give the others back, with which the payment has succeeded all the same.
 	for _, attempt := range m.Htlcs {
 		if attempt.Status == lnrpc.HTLCAttempt_SUCCEEDED {
 			learn(&update, attempt.Preimage)
+			fee := attempt.GetRoute().GetTotalFeesMsat()
+			update.Fee += paidaction.Msat(fee)
+			update.Paid += paidaction.Msat(attempt.GetRoute().GetTotalAmtMsat() - fee)
 		}
+	}
+	if update.State == paidaction.PaymentSucceeded && update.Paid == 0 {
+		update.Paid, update.Fee = paidaction.Msat(m.ValueMsat), paidaction.Msat(m.FeeMsat) // its attempts were deleted
 	}
 	return update, nil
 }

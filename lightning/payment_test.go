@@ -67,7 +67,7 @@ func TestPay(t *testing.T) {
 	if updates[0].Preimage != nil || updates[1].Preimage != nil || updates[2].Preimage == nil || *updates[2].Preimage != r.Preimage {
 		t.Fatalf("%+v", updates)
 	}
-	if last := updates[3]; last.Hash != r.Hash || last.Amount != 123_456 || last.Fee != 77 || *last.Preimage != r.Preimage {
+	if last := updates[3]; last.Hash != r.Hash || last.Amount != 123_456 || last.Paid != 123_456 || last.Fee != 77 || *last.Preimage != r.Preimage {
 		t.Fatalf("%+v", last)
 	}
 	sent := server.Sent(r.Hash)
@@ -81,6 +81,33 @@ func TestPay(t *testing.T) {
 	var tracked []paidaction.PaymentUpdate
 	if err := c.TrackPayment(t.Context(), r.Hash, collect(&tracked)); err != nil || len(tracked) != 4 {
 		t.Fatalf("%v %+v", err, tracked)
+	}
+}
+
+// What was settled was paid, and nothing else: LND says SUCCEEDED also where other parts came back, and its own fee counts what may
+// still come back.
+func TestOnlySettledPartsWerePaid(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	r := request(4, false)
+	pay := outgoing(t, c, r)
+	part := func(status lnrpc.HTLCAttempt_HTLCStatus) *lnrpc.HTLCAttempt {
+		return &lnrpc.HTLCAttempt{Status: status, Preimage: r.Preimage[:], Route: &lnrpc.Route{TotalAmtMsat: 40_013, TotalFeesMsat: 13}}
+	}
+	server.Script(r.Hash,
+		&lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT, ValueMsat: 80_000, FeeMsat: 26,
+			Htlcs: []*lnrpc.HTLCAttempt{part(lnrpc.HTLCAttempt_SUCCEEDED), part(lnrpc.HTLCAttempt_IN_FLIGHT)}},
+		&lnrpc.Payment{Status: lnrpc.Payment_SUCCEEDED, ValueMsat: 80_000, FeeMsat: 13,
+			Htlcs: []*lnrpc.HTLCAttempt{part(lnrpc.HTLCAttempt_SUCCEEDED), part(lnrpc.HTLCAttempt_FAILED)}},
+	)
+	var updates []paidaction.PaymentUpdate
+	if err := c.Pay(t.Context(), pay, collect(&updates)); err != nil || len(updates) != 2 {
+		t.Fatalf("%v %+v", err, updates)
+	}
+	for _, u := range updates {
+		if u.Amount != 80_000 || u.Paid != 40_000 || u.Fee != 13 || u.Preimage == nil {
+			t.Errorf("%+v", u)
+		}
 	}
 }
 

@@ -20,12 +20,19 @@ import (
 // nobody knows the preimage of. It does not probe blinded paths: for an invoice with these the error is ErrNoRoute.
 func (c *Client) EstimateRoute(ctx context.Context, bolt11 string) (paidaction.Route, error) {
 	// LND answers within the call's own deadline, so that what it says of a probe that took too long arrives.
-	patience := max(c.cfg.CallTimeout-time.Second, time.Second)
+	patience := c.cfg.CallTimeout
+	if end, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(end))
+	}
+	patience = max(patience-time.Second, time.Second)
 	m, err := call(ctx, c, "EstimateRouteFee", c.router.EstimateRouteFee, &routerrpc.RouteFeeRequest{
 		PaymentRequest: bolt11, Timeout: uint32(patience / time.Second),
 	})
 	if err != nil {
 		return paidaction.Route{}, err
+	}
+	if m.FailureReason == lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT {
+		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w", c.cfg.Name, paidaction.ErrProbeOpen)
 	}
 	if m.FailureReason != lnrpc.PaymentFailureReason_FAILURE_REASON_NONE {
 		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: %s", c.cfg.Name, paidaction.ErrNoRoute, failures[m.FailureReason])

@@ -32,7 +32,7 @@ func TestEstimateRoute(t *testing.T) {
 		t.Errorf("no route: %v", err)
 	}
 	for name, answer := range map[string]*routerrpc.RouteFeeResponse{
-		"reason and zeros": {FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT},
+		"reason and zeros": {FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_ERROR},
 		"reason and figures": {
 			RoutingFeeMsat: 5, TimeLockDelay: 900, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_INSUFFICIENT_BALANCE,
 		},
@@ -44,6 +44,10 @@ func TestEstimateRoute(t *testing.T) {
 		if route, err := c.EstimateRoute(t.Context(), bolt11); !errors.Is(err, paidaction.ErrNoRoute) {
 			t.Errorf("%s: %+v, %v", name, route, err)
 		}
+	}
+	server.ScriptRoute(r.Hash, &routerrpc.RouteFeeResponse{FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT})
+	if _, err := c.EstimateRoute(t.Context(), bolt11); !errors.Is(err, paidaction.ErrProbeOpen) || errors.Is(err, paidaction.ErrNoRoute) {
+		t.Errorf("what was sent has not come back: %v", err)
 	}
 	server.ScriptRoute(r.Hash, &routerrpc.RouteFeeResponse{RoutingFeeMsat: 1_234, TimeLockDelay: 940_123})
 	if route, err := c.EstimateRoute(t.Context(), bolt11); err != nil || route != (paidaction.Route{Fee: 1_234, Height: 940_123}) {

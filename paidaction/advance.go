@@ -35,6 +35,7 @@ type finding struct {
 	safety   uint32 // the HTLC safety height
 	failure  *Error // the reason that is stored and shown
 	outcome  Outcome
+	reason   string // an operator's
 }
 
 // Advance takes the action at most one step further: it makes the node call that the state owes, looks at what the node
@@ -349,6 +350,9 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 			return false, fmt.Errorf("lock the outgoing payment: %w", err)
 		}
 		return out.Stage == "failed", nil
+	case step.When == WrittenOff:
+		_, err := lostPayment(ctx, q, row.ID)
+		return err == nil, err
 	case step.When == NeverIssued:
 		inv, err := q.GetInvoice(ctx, row.ID)
 		if err != nil {

@@ -33,11 +33,16 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 		return storePreimage(ctx, tx, row, found)
 	case BookAndFinish, BookLoss:
 		tx.Cost = Msat(row.CostMsat)
+		if step.When == WrittenOff {
+			if err := noteWriteOff(ctx, tx, found.reason); err != nil {
+				return err
+			}
+		}
 		switch Flow(row.Flow) {
 		case FlowWrapped:
 			return e.bookForward(ctx, q, pg, def, tx, row, step, found)
 		case FlowOutgoing:
-			return e.bookPayout(ctx, q, pg, def, tx, row, found)
+			return e.bookPayout(ctx, q, pg, def, tx, row, step, found)
 		}
 		if step.When == PaidInside {
 			return e.bookInside(ctx, q, pg, def, tx, row)

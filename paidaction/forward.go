@@ -146,7 +146,7 @@ func (e *Engine) claimForward(ctx context.Context, q *db.Queries, tx *Tx) error 
 	if _, err := q.LockUser(ctx, inner.ReceiverID); err != nil {
 		return fmt.Errorf("lock the receiver: %w", err)
 	}
-	capital, err := q.CapitalAtReceiver(ctx, &inner.ReceiverID)
+	capital, err := q.CapitalAtReceiver(ctx, db.CapitalAtReceiverParams{ReceiverID: inner.ReceiverID, At: tx.Now})
 	if err != nil {
 		return fmt.Errorf("sum up what is under way: %w", err)
 	}

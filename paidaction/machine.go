@@ -21,6 +21,7 @@ const (
 	IncomingLost      Fact = "INCOMING_LOST"    // the node gave the held payment back before we settled it
 	IncomingWasOwn    Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
 	BalanceWasDebited Fact = "BALANCE_DEBITED"  // there is no incoming invoice: the payer's balance was debited
+	WrittenOff        Fact = "WRITTEN_OFF"      // an operator: a node that alone could tell more has lost its data, and the receiver was paid
 	PaidInside        Fact = "PAID_INSIDE"      // a withdrawal here pays our own invoice; no node is to take a payment for it any more
 )
 
@@ -28,7 +29,7 @@ const (
 type Effect string
 
 // The effects. What the first ones do is in pay.go, effect.go and retry.go; those of the wrapped and the outgoing flow are
-// in forward.go and outgoing.go.
+// in forward.go, outgoing.go and writeoff.go.
 const (
 	Nothing       Effect = ""
 	PerformAndPay Effect = "perform, debit, onPaid" // all at once, from a balance
@@ -132,6 +133,7 @@ var Machine = []Step{
 	{FlowWrapped, Forwarding, OutgoingRefused, FailedForward, Nothing, CancelInvoice, owed},
 	{FlowWrapped, Forwarded, IncomingWasOwn, Paid, BookAndFinish, NoCall, owed},
 	{FlowWrapped, Forwarded, IncomingLost, Paid, BookLoss, NoCall, owed},
+	{FlowWrapped, Forwarded, WrittenOff, Paid, BookLoss, NoCall, asked},
 	{FlowWrapped, FailedForward, InvoiceIsHeld, Canceling, Nothing, CancelInvoice, owed},
 	{FlowWrapped, FailedForward, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
 	{FlowWrapped, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
@@ -143,6 +145,7 @@ var Machine = []Step{
 	{FlowOutgoing, Forwarding, OutgoingPaid, Forwarded, StorePreimage, SendPayment, owed},
 	{FlowOutgoing, Forwarding, OutgoingRefused, FailedForward, Nothing, NoCall, owed},
 	{FlowOutgoing, Forwarded, BalanceWasDebited, Paid, BookAndFinish, NoCall, owed},
+	{FlowOutgoing, Forwarded, WrittenOff, Paid, BookLoss, NoCall, asked},
 	{FlowOutgoing, FailedForward, BalanceWasDebited, Failed, Refund, NoCall, owed},
 }
 

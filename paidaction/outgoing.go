@@ -129,10 +129,12 @@ func (e *Engine) debit(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) er
 		{From: ledger.UserSats(*tx.Payer), To: ledger.RoutingSats, Msat: int64(tx.Cost), Reason: "withdrawal"}})
 }
 
-// payOut books what an outgoing payment really cost against what was set aside for it, once nothing of it is under way. What is left
-// of the budget goes to rest. A fee above the budget is no fee that the node was allowed: it is a loss, and shown as one (spec
-// 05.10).
-func payOut(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, fee Msat, rest ledger.Account) error {
+// payOut books what really left with an outgoing payment against what was set aside for it, once nothing of it is under way. What is
+// left of the budget goes to rest, and so does what came back though the receiver gave the preimage: who settles one part of several
+// has been paid by that (BOLT 4), and the rest is not theirs. A fee above the budget is no fee that the node was allowed: it is a
+// loss, and shown as one (spec 05.10).
+func payOut(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, left Outcome, rest ledger.Account) error {
+	fee := left.Fee
 	n, err := q.RelayCompleted(ctx, db.RelayCompletedParams{ActionID: tx.Action, FeeMsat: new(int64(fee)), At: tx.Now})
 	if err != nil || n == 0 {
 		return err
@@ -144,11 +146,12 @@ func payOut(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, fee
 		}
 		return []ledger.Transfer{{From: from, To: to, Msat: int64(amount), Reason: reason}}
 	}
-	left := Msat(row.AmountMsat) + min(fee, budget)
+	spent := left.Paid + min(fee, budget)
 	if row.InsideID != nil {
-		left = 0 // it was handed out by the action it paid for
+		spent = 0 // it was handed out by the action it paid for
 	}
-	transfers := out(ledger.RoutingSats, ledger.Lightning, left, "paid out")
+	transfers := out(ledger.RoutingSats, ledger.Lightning, spent, "paid out")
+	transfers = append(transfers, out(ledger.RoutingSats, rest, Msat(row.AmountMsat)-left.Paid, "came back")...)
 	transfers = append(transfers, out(ledger.LossSats, ledger.Lightning, fee-budget, "routing fee above the budget")...)
 	transfers = append(transfers, out(ledger.RoutingSats, rest, budget-fee, "unused routing fee")...)
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, transfers)
@@ -165,7 +168,7 @@ func (e *Engine) finishForward(ctx context.Context, pa *PaidAction) (Progress, e
 		if err != nil {
 			return fmt.Errorf("lock the outgoing payment: %w", err)
 		}
-		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, row, out.Fee, ledger.RewardSats)
+		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, row, out, ledger.RewardSats)
 	})
 	if err != nil {
 		return Owing, err
@@ -234,11 +237,11 @@ func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def 
 	if err != nil {
 		return fmt.Errorf("lock the outgoing payment: %w", err)
 	}
-	return payOut(ctx, q, tx, out, found.outcome.Fee, ledger.RewardSats)
+	return payOut(ctx, q, tx, out, found.outcome, ledger.RewardSats)
 }
 
-// bookPayout makes a withdrawal count, and gives back what its routing did not cost.
-func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+// bookPayout makes a withdrawal count, and gives back what did not leave.
+func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	out, err := q.LockRelay(ctx, row.ID)
 	if err != nil {
 		return fmt.Errorf("lock the outgoing payment: %w", err)
@@ -248,7 +251,10 @@ func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def D
 	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, tx.Cost); err != nil {
 		return err
 	}
-	return payOut(ctx, q, tx, out, found.outcome.Fee, ledger.UserSats(*row.PayerID))
+	if step.Effect == BookLoss {
+		return payOutUnknown(ctx, q, tx, out, ledger.UserSats(*row.PayerID))
+	}
+	return payOut(ctx, q, tx, out, found.outcome, ledger.UserSats(*row.PayerID))
 }
 
 // refund gives back all that a withdrawal took, and undoes what was performed.

@@ -14,6 +14,8 @@ var (
 	ErrPaymentNotFound = errors.New("the node does not know this payment")
 	// ErrNoRoute: the node finds no way to the receiver now.
 	ErrNoRoute = errors.New("the node finds no route")
+	// ErrProbeOpen: a route was tried, and what was sent for that has not come back.
+	ErrProbeOpen = errors.New("a probe has not come back")
 )
 
 // Bolt11 is what an invoice says (BOLT 11), as the node reads it that is to pay it.
@@ -63,7 +65,8 @@ type PaymentUpdate struct {
 	Hash    Hash
 	Number  uint64 // the node's own: a failed payment that is tried again has another
 	State   PaymentState
-	Amount  Msat
+	Amount  Msat   // that the invoice asks for
+	Paid    Msat   // what the settled parts carried to the receiver; less than Amount where others came back. To be booked at SUCCEEDED alone
 	Fee     Msat   // of the parts that were settled; to be booked at SUCCEEDED alone
 	Failure string // the node's reason where State is FAILED, as "NO_ROUTE"
 	// Preimage is set as soon as any part was settled, though others may hang and State be IN_FLIGHT still: from then on the
@@ -86,7 +89,8 @@ type SendingNode interface {
 	// another network, or one whose signature is wrong, is an error.
 	DecodeInvoice(ctx context.Context, bolt11 string) (Bolt11, error)
 	// EstimateRoute asks for a way to the receiver of an invoice. ErrNoRoute where the node finds none: a failed probe says so in
-	// its reason alone, and its zeros are no estimate (spec 03 §3.2).
+	// its reason alone, and its zeros are no estimate (spec 03 §3.2). ErrProbeOpen where the receiver does not answer in time: the probe
+	// may lock money until its HTLC expires.
 	EstimateRoute(ctx context.Context, bolt11 string) (Route, error)
 	// Pay gives a payment to the node and hands every update to on, in order. It returns nil after a final state. Every error but
 	// the one of on leaves open what becomes of the payment, even if the context ends: the node goes on by itself, so the caller

@@ -71,7 +71,8 @@ type Payout struct {
 // Outcome is what is known of an outgoing payment. The zero value: nothing yet.
 type Outcome struct {
 	Preimage *Preimage // the receiver has it, and with it, sooner or later, all of the money
-	Final    bool      // nothing of it is under way any more; Fee is what it cost
+	Final    bool      // nothing of it is under way any more, and Paid and Fee are what left
+	Paid     Msat      // less than the amount if parts came back though the receiver had given the preimage for another
 	Fee      Msat
 	Failure  *Error // given up for good: nothing of it will ever arrive
 }

@@ -65,13 +65,13 @@ func compare(ctx context.Context, c Config, r db.InvoicesToCompareRow, found *In
 		return nil // under way
 	}
 	unpaid := state == paidaction.Failed || state == paidaction.Retrying
-	if there.State == paidaction.InvoiceCanceled && state == paidaction.Paid {
+	if (absent || there.State == paidaction.InvoiceCanceled) && state == paidaction.Paid {
 		// A loss that is booked, or an invoice that was paid without the node, is none.
 		known, err := q.LossOf(ctx, &r.ActionID)
 		if err != nil {
 			return fmt.Errorf("read the losses of action %d: %w", r.ActionID, err)
 		}
-		if known.Booked || known.PaidInside {
+		if known.Booked || (known.PaidInside && !absent) {
 			return nil
 		}
 	}

@@ -63,6 +63,7 @@ func comparePayment(ctx context.Context, c Config, r db.PaymentsToCompareRow, fo
 	}
 	paid := r.Outcome != nil && *r.Outcome == "PAID"
 	switch {
+	case paid && absent && r.WrittenOff && r.Stage == "completed": // it is listed as a loss
 	case paid && absent:
 		found.broke("action %d: node %s does not know the payment it made", r.ActionID, r.Node)
 	case absent:
@@ -70,8 +71,8 @@ func comparePayment(ctx context.Context, c Config, r db.PaymentsToCompareRow, fo
 		found.broke("action %d: node %s has paid %d msat, and the payment counts as %s since %s", r.ActionID, r.Node, there.Amount, r.Stage, r.ChangedAt.Format(time.RFC3339))
 	case there.State == paidaction.PaymentInFlight && r.Stage == "failed":
 		found.broke("action %d: node %s may still pay, and the payment was given up", r.ActionID, r.Node)
-	case r.Stage == "completed" && paid && (int64(there.Amount) != r.AmountMsat || int64(there.Fee) != r.FeeMsat):
-		found.broke("action %d: node %s paid %d msat and a fee of %d, booked are %d and %d", r.ActionID, r.Node, there.Amount, there.Fee, r.AmountMsat, r.FeeMsat)
+	case r.Stage == "completed" && paid && (int64(there.Paid+there.Fee) != r.LeftMsat || int64(there.Fee) != r.FeeMsat):
+		found.broke("action %d: node %s paid %d msat and a fee of %d, booked are %d msat together and a fee of %d", r.ActionID, r.Node, there.Paid, there.Fee, r.LeftMsat, r.FeeMsat)
 	}
 	return nil
 }

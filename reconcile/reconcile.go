@@ -30,6 +30,15 @@ type Config struct {
 type Report struct {
 	OK         bool        `json:"ok"`
 	Invariants []Invariant `json:"invariants"`
+	LostMsat   int64       `json:"lost_msat"` // all that was ever booked as lost
+	Losses     []Loss      `json:"losses,omitempty"`
+}
+
+// Loss is what one action was booked to have lost us: no break, but nothing to be hidden either. The newest are told.
+type Loss struct {
+	Action *int64 `json:"action"` // nil: booked by hand
+	Msat   int64  `json:"msat"`
+	Reason string `json:"reason,omitempty"` // an operator's, of what was written off
 }
 
 // Invariant is one of the ten of spec 01 §1.8.
@@ -107,6 +116,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 		report.add(found, check.mend)
 	}
+	if err := report.losses(ctx, s); err != nil {
+		return nil, err
+	}
 	// The nodes are asked last, and outside the snapshot: their answers are newer than it.
 	if err := tx.Rollback(ctx); err != nil {
 		return nil, fmt.Errorf("end the snapshot: %w", err)
@@ -130,6 +142,22 @@ func (r *Report) add(found Invariant, mend string) {
 		at--
 	}
 	r.Invariants = append(r.Invariants[:at], append([]Invariant{found}, r.Invariants[at:]...)...)
+}
+
+func (r *Report) losses(ctx context.Context, s *snapshot) error {
+	lost, err := ledger.Balance(ctx, s.Queries, ledger.LossSats)
+	if err != nil {
+		return err
+	}
+	r.LostMsat = -lost
+	rows, err := s.Losses(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("read the losses: %w", err)
+	}
+	for _, row := range rows {
+		r.Losses = append(r.Losses, Loss{Action: row.ActionID, Msat: row.Msat, Reason: row.Reason})
+	}
+	return nil
 }
 
 func conservation(ctx context.Context, s *snapshot, found *Invariant) (err error) {

@@ -32,7 +32,12 @@ func (b *bundle) wantSent(h paidaction.Hash, want int) {
 // await waits until holds, which is asked again and again.
 func (b *bundle) await(what string, holds func() bool) {
 	b.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	b.awaitFor(20*time.Second, what, holds)
+}
+
+func (b *bundle) awaitFor(patience time.Duration, what string, holds func() bool) {
+	b.Helper()
+	limit, tick := time.NewTimer(patience), time.NewTicker(max(5*time.Millisecond, patience/1000))
 	defer limit.Stop()
 	defer tick.Stop()
 	for !holds() {
@@ -198,10 +203,52 @@ func TestASettledPartIsEnough(t *testing.T) {
 			if *row.FeeMsat != int64(sent.Present.Fee) {
 				t.Errorf("a fee of %d is booked, it was %d", *row.FeeMsat, sent.Present.Fee)
 			}
-			b.WantBalance(ledger.RewardSats, rewards+27_000+3_000-*row.FeeMsat)
+			// What the receiver gave back is nobody's any more: its payer has paid, and the receiver was.
+			back := 70_000 - int64(b.wallet.Receiver.Receipt(pa.Invoice.Hash).Received)
+			b.WantBalance(ledger.RewardSats, rewards+27_000+3_000-*row.FeeMsat+back)
 			b.WantBalance(ledger.RoutingSats, 0)
 			b.wantSound()
 		})
+	}
+}
+
+// A receiver settles one part, and gives the others back: by the preimage they were paid. What left our node is booked, and what came
+// back goes where the unused budget goes; a payer by balance has it back.
+func TestAReceiverTakesOnlyAPart(t *testing.T) {
+	t.Run("of a forward", func(t *testing.T) {
+		b := setup(t)
+		b.wallet.Ask.Act = simnode.TakesPart
+		rewards := b.Balance(ledger.RewardSats)
+		pa := b.zap()
+		b.pay(pa)
+		b.Run(b.Relay)
+		b.Await(pa.ID, paidaction.Paid)
+		b.AwaitStage(pa.ID, "completed")
+		b.wantReceived(pa, 35_000)
+		b.wantOuter(pa, paidaction.InvoiceSettled)
+		b.WantBalance(ledger.RewardSats, rewards+27_000+2_500+35_000)
+		b.WantBalance(ledger.RoutingSats, 0)
+		b.wantLeft(pa, 35_500)
+		b.wantSound()
+	})
+	t.Run("of a withdrawal", func(t *testing.T) {
+		b := setup(t).rich(100)
+		inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.TakesPart, Parts: 4})
+		pa := b.withdraw(inv.Bolt11)
+		b.Run(b.Relay)
+		b.Await(pa.ID, paidaction.Paid)
+		b.wantPaidOut(inv.Hash, 12_500)
+		b.wantSats(100_000 - 12_500 - 250)
+		b.wantLeft(pa, 12_750)
+		b.wantSound()
+	})
+}
+
+// wantLeft fails the test unless so much was booked as having left our nodes.
+func (b *bundle) wantLeft(pa *paidaction.PaidAction, want int64) {
+	b.Helper()
+	if n := b.Count(`SELECT coalesce(sum(msat), 0) FROM posting WHERE action_id = $1 AND to_account = 0`, pa.ID); n != want {
+		b.Errorf("%d msat are booked as having left, want %d", n, want)
 	}
 }
 

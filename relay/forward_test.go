@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(work())
+	}
+	pgtest.Main(m)
+}
 
 // bundle is a world in which somebody zaps a post whose author has a wallet.
 type bundle struct {
@@ -31,7 +37,12 @@ func setup(t *testing.T, nodes ...string) *bundle {
 	if len(nodes) == 0 {
 		nodes = []string{"one"}
 	}
-	b := &bundle{World: enginetest.NewNodes(t, nodes, paidaction.Settings{MaxForwards: 10})}
+	return newBundle(t, paidaction.Settings{MaxForwards: 10}, nodes...)
+}
+
+func newBundle(t *testing.T, settings paidaction.Settings, nodes ...string) *bundle {
+	t.Helper()
+	b := &bundle{World: enginetest.NewNodes(t, nodes, settings)}
 	b.author, b.payer = b.User("author", 100_000, 0), b.User("payer", 0, 0)
 	b.item = b.Post(b.author, "a post")
 	b.wallet = b.Wallets.Add(b.author)

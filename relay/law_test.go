@@ -24,7 +24,7 @@ type event struct {
 var (
 	happenings = []string{"zap", "zap", "withdraw", "withdraw inside", "pay", "pay", "pay", "mine", "settle", "cancel part", "cancel", "away", "back", "behind",
 		"lose answer", "lose call", "start", "kill", "later", "later", "sweep", "drop streams"}
-	acts    = []simnode.Act{simnode.Pays, simnode.Pays, simnode.Holds, simnode.Splits, simnode.Refuses, simnode.Unreachable, simnode.Unsteady}
+	acts    = []simnode.Act{simnode.Pays, simnode.Pays, simnode.Holds, simnode.Splits, simnode.TakesPart, simnode.Refuses, simnode.Unreachable, simnode.Unsteady}
 	methods = []simnode.Method{simnode.MethodPay, simnode.MethodTrack, simnode.MethodSettle, simnode.MethodCancel, simnode.MethodLookup, simnode.MethodDecode,
 		simnode.MethodChain, simnode.MethodTime, simnode.MethodPublicKey}
 )

@@ -1,210 +1,237 @@
 package relay_test
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// bounded are leases on so many places at each node.
-type bounded struct {
-	places chan struct{}
+// Ten thousand forwards wait. So many of them, which expire before all others, cannot be sent while the test lasts:
+const (
+	refused  = 500 // by both nodes that are up
+	tooLarge = 500 // for what any node can send
+	stuck    = 50  // the node that holds the payer's payment is away: they are tried again and again
+	good     = 10_000 - refused - tooLarge - stuck
+	enough   = 600 // of the good ones: then the processes are stopped
+)
 
-	mu   sync.Mutex
-	used int
-	most int
-}
-
-func newBounded(places int) *bounded { return &bounded{places: make(chan struct{}, places)} }
-
-func (b *bounded) Lease(ctx context.Context, _ string) (relay.Lease, error) {
-	select {
-	case b.places <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.used++
-	b.most = max(b.most, b.used)
-	return b, nil
-}
-
-func (b *bounded) Fence() int64 { return 1 }
-
-func (b *bounded) Release(context.Context, relay.Blame) {
-	b.mu.Lock()
-	b.used--
-	b.mu.Unlock()
-	<-b.places
-}
-
-// crowd are withdrawals that wait in the pipeline, put there as the engine would have.
-type crowd struct {
-	*bundle
-	hashes []paidaction.Hash // in the order in which they should leave
-}
-
-// wait puts n more withdrawals of one payer into the pipeline. The first expires after the given time, and each other one a second
-// later. Those that expire first come last into the table.
-func (c *crowd) wait(n int, expires time.Duration, a simnode.Ask) (first, last int64) {
-	c.Helper()
-	now := c.Clock.Now()
-	first = c.Count(`SELECT coalesce(max(id), 0) + 1 FROM paid_action`)
-	last = first + int64(n) - 1
-	rows := make([][]any, n)
-	for i := range n {
-		a.Expiry = expires + time.Duration(i)*time.Second
-		inv := c.issue(a)
-		rows[n-1-i] = []any{last - int64(i), inv.Hash[:], inv.Bolt11, int64(a.Amount), int64(5_000), int32(80), now.Add(a.Expiry), now, now}
-		c.hashes = append(c.hashes, inv.Hash)
-	}
-	err := pgx.BeginFunc(c.Ctx, c.Pool, func(tx pgx.Tx) error {
-		for _, do := range []struct {
-			sql  string
-			args []any
-		}{
-			{`INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args, result)
-				OVERRIDING SYSTEM VALUE SELECT id, 'WITHDRAW', 'OUTGOING', 'OUTGOING', 'FORWARDING', $3, $4, $5, $5, $5, '{"to": "somebody"}', '{}'
-				FROM generate_series($1::bigint, $2) id`, []any{first, last, c.payer, int64(a.Amount) + 5_000, now}},
-			{`INSERT INTO action_history (action_id, to_state, fact, at) SELECT id, 'FORWARDING', 'REQUESTED', $3 FROM generate_series($1::bigint, $2) id`,
-				[]any{first, last, now}},
-			{`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at)
-				SELECT id, $3, $4, $5, 'withdrawal', $6 FROM generate_series($1::bigint, $2) id`,
-				[]any{first, last, int64(ledger.UserSats(c.payer)), int64(ledger.RoutingSats), int64(a.Amount) + 5_000, now}},
-			{`INSERT INTO balance_delta (account_id, msat) VALUES ($1, $2)`, []any{int64(ledger.RoutingSats), int64(n) * (int64(a.Amount) + 5_000)}},
-		} {
-			if _, err := tx.Exec(c.Ctx, do.sql, do.args...); err != nil {
-				return fmt.Errorf("%s: %w", do.sql, err)
-			}
-		}
-		// As a debit would: from what was folded in.
-		if _, err := tx.Exec(c.Ctx, `UPDATE account SET balance = balance + d.msat FROM (SELECT coalesce(sum(msat), 0) AS msat FROM balance_delta WHERE account_id = $1) d
-			WHERE id = $1`, int64(ledger.UserSats(c.payer))); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(c.Ctx, `DELETE FROM balance_delta WHERE account_id = $1`, int64(ledger.UserSats(c.payer))); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(c.Ctx, `UPDATE account SET balance = balance - $2 WHERE id = $1`, int64(ledger.UserSats(c.payer)), int64(n)*(int64(a.Amount)+5_000)); err != nil {
-			return err
-		}
-		_, err := tx.CopyFrom(c.Ctx, pgx.Identifier{"relay_payment"}, []string{"action_id", "payment_hash", "bolt11", "amount_msat", "budget_msat", "final_cltv",
-			"expires_at", "created_at", "changed_at"}, pgx.CopyFromRows(rows))
-		return err
-	})
+// heldZap is a zap whose payment is held.
+func (b *bundle) heldZap(sats int64) *paidaction.PaidAction {
+	b.Helper()
+	pa, err := b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: sats}, paidaction.P2P, "")
 	if err != nil {
-		c.Fatal(err)
+		b.Fatal(err)
 	}
-	return first, last
+	b.pay(pa)
+	return pa
 }
 
-// refusedBy notes that a node has refused the payments of these actions.
-func (c *crowd) refusedBy(node string, first, last int64) {
-	c.Helper()
-	_, err := c.Pool.Exec(c.Ctx, `INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until, outcome, reason, ended_at)
-		SELECT id, $3, 'key', 1, created_at, created_at, 'FAILED', 'NO_ROUTE', created_at FROM relay_payment WHERE action_id BETWEEN $1 AND $2`,
-		first, last, node)
-	if err != nil {
-		c.Fatal(err)
+// crowd makes forwards of a zap of so many sats: the engine writes one, they are copied from it, and the engine writes another, so that
+// they can be held against it. prepare does to the engine's what has happened to all of them.
+func (b *bundle) crowd(n int, sats int64, expires time.Duration, prepare func(*paidaction.PaidAction)) []paidaction.Hash {
+	b.Helper()
+	before := b.census()
+	first := b.heldZap(sats)
+	prepare(first)
+	between := b.census()
+	hashes := b.copies(first, n-2, expires+time.Second)
+	for table, rows := range b.census() {
+		if each := between[table] - before[table]; rows-between[table] != each*int64(n-2) {
+			b.Errorf("%s: the engine writes %d rows for a forward, there are %d more for %d", table, each, rows-between[table], n-2)
+		}
 	}
+	last := b.heldZap(sats)
+	prepare(last)
+	b.wantLike(last)
+	// Both expire within the hour, as invoices do that are for the payer alone to pay: before all others.
+	return append([]paidaction.Hash{first.Invoice.Hash, last.Invoice.Hash}, hashes...)
 }
 
-// plan is how PostgreSQL answers one of the relay's queries for a node, and how long it takes.
-func (c *crowd) plan(query string) (plan string, took time.Duration) {
-	c.Helper()
-	rows, err := c.Pool.Query(c.Ctx, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) `+query)
+// plan is how PostgreSQL answers one of the relay's queries, and how long it takes.
+func (b *bundle) plan(query string) (plan string, took time.Duration) {
+	b.Helper()
+	rows, err := b.Pool.Query(b.Ctx, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) `+query)
 	if err != nil {
-		c.Fatal(err)
+		b.Fatal(err)
 	}
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		c.Fatal(err)
+		b.Fatal(err)
 	}
 	ms := 0.0
 	_, _ = fmt.Sscanf(lines[len(lines)-1], "Execution Time: %f ms", &ms)
 	return strings.Join(lines, "\n"), time.Duration(ms * float64(time.Millisecond))
 }
 
-// Spec 04 §4.3: ten thousand wait. At their head are those that no node can send or that every node has refused; they hold up nobody
-// behind them. Who expires first leaves first, no more are loaded than there are places, and four processes on one database make
-// each payment once.
-func TestTenThousandWait(t *testing.T) {
-	b := setup(t, "one", "two").rich(50_000_000_000)
-	c := &crowd{bundle: b}
-	for _, n := range b.Nodes {
-		n.SetSendable(500_000_000)
-	}
-	c.wait(4_900, time.Hour, simnode.Ask{Amount: 900_000_000})
-	first, last := c.wait(4_900, 2*time.Hour, simnode.Ask{Amount: 10_000})
-	c.refusedBy("one", first, last)
-	c.refusedBy("two", first, last)
-	c.hashes = nil
-	const good = 100
-	first, last = c.wait(good, 4*time.Hour, simnode.Ask{Amount: 10_000})
+func (b *bundle) wantQuickQueries() {
+	b.Helper()
 	if _, err := b.Pool.Exec(b.Ctx, `ANALYZE`); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	const claimable = `FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = 'one') AND p.amount_msat + p.budget_msat <= 500000000
-		AND (p.not_before IS NULL OR p.not_before <= now()) AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = 'one'
+	const claimable = `FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = 'one') AND p.amount_msat + p.budget_msat <= 400000000
+		AND p.expires_at > now() + interval '90 minutes' AND (p.not_before IS NULL OR p.not_before <= now()) AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = 'one'
 		AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))`
 	for name, query := range map[string]string{
 		"AnyClaimable":   `SELECT EXISTS (SELECT ` + claimable + `)`,
 		"ClaimableRelay": `SELECT * ` + claimable + ` ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`,
 	} {
-		plan, took := c.plan(query)
-		t.Logf("%s took %v\n%s", name, took, plan)
+		plan, took := b.plan(query)
+		b.Logf("%s took %v", name, took)
 		if took > 500*time.Millisecond {
-			t.Errorf("%s took %v", name, took)
+			b.Errorf("%s took %v:\n%s", name, took, plan)
 		}
 	}
+}
 
-	// One process with one place: the order is exact.
-	const alone = 20
-	leases := newBounded(1)
-	stop := b.Run(b.NewRelay(func(r *relay.Config) { r.Leases = leases; r.Nodes = b.Nodes[:1] }))
+// Spec 04 §4.3: ten thousand forwards wait. At their head are those that no node can send, that every node has refused, or that come
+// back again and again; they hold up nobody behind them. Who expires first leaves first, no process loads more than it has places for,
+// and of four processes on one database only one ever sends a payment, once. It is not parallel: it takes the whole machine.
+func TestTenThousandForwardsWait(t *testing.T) {
+	b := newBundle(t, paidaction.Settings{MaxForwards: 1 << 40, MaxForwarded: paidaction.MaxMsat}, "one", "two", "three")
+	b.Clock.Live()
+	b.payer = 0 // who zapped one item ten thousand times would wait for themselves
+	one, two, three := b.Nodes[0], b.Nodes[1], b.Nodes[2]
 	begun := time.Now()
-	b.await("the first are paid", func() bool { return len(b.Node.Payments()) >= alone })
-	stop()
-	t.Logf("%d payments by one process took %v", alone, time.Since(begun))
-	for i, sent := range b.Node.Payments()[:alone] {
-		if sent.Present.Hash != c.hashes[i] {
-			t.Fatalf("payment %d is not the one that expires first", i)
-		}
+	lap := func(what string) {
+		t.Logf("%s took %v", what, time.Since(begun).Round(time.Millisecond))
+		begun = time.Now()
 	}
+	nothing := func(*paidaction.PaidAction) {}
 
-	begun = time.Now()
-	var all []*bounded
-	for range 4 {
-		leases := newBounded(2)
-		all = append(all, leases)
-		b.Run(b.NewRelay(func(r *relay.Config) { r.Leases = leases }))
-	}
-	b.await("all are paid", func() bool {
-		return b.Count(`SELECT count(*) FROM paid_action WHERE id BETWEEN $1 AND $2 AND state <> 'PAID'`, first, last) == 0
+	b.crowd(refused, 101, 2*time.Hour, func(pa *paidaction.PaidAction) {
+		three.SetAway(true)
+		one.SetIsolated(true)
+		two.SetIsolated(true)
+		stop := b.Run(b.NewRelay(func(c *relay.Config) { c.Leases = newCounted(1, "one", "two", "three") }))
+		b.await("two nodes have refused it", func() bool {
+			return b.Count(`SELECT count(*) FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
+				WHERE p.action_id = $1 AND a.outcome = 'FAILED' AND p.stage = 'incoming'`, pa.ID) == 2
+		})
+		stop()
+		three.SetAway(false)
+		one.SetIsolated(false)
+		two.SetIsolated(false)
 	})
-	t.Logf("the others by four processes took %v", time.Since(begun))
-	for _, leases := range all {
-		if leases.most > 2 {
-			t.Errorf("%d payments were loaded for 2 places", leases.most)
+	b.crowd(tooLarge, 1_000_000, 4*time.Hour, nothing)
+	one.SetSynced(false)
+	two.SetSynced(false)
+	b.crowd(stuck, 102, 6*time.Hour, nothing)
+	one.SetSynced(true)
+	two.SetSynced(true)
+	hashes := b.crowd(good, 100, 8*time.Hour, nothing)
+	three.SetAway(true)
+	one.SetSendable(400_000_000) // and what it receives meanwhile
+	two.SetSendable(400_000_000)
+	if n := b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming'`); n != 10_000 {
+		t.Fatalf("%d wait", n)
+	}
+	b.wantQuickQueries()
+	given := map[paidaction.Hash]int{}
+	for _, n := range b.Nodes { // the refused ones that were not copies
+		for _, c := range n.Calls() {
+			if c.Method == simnode.MethodPay {
+				given[c.Hash]--
+			}
 		}
 	}
-	for _, h := range c.hashes {
-		b.wantPaidOut(h, 10_000)
-		b.wantSent(h, 1)
+	lap("to have them wait")
+
+	socket := serveNodes(t, b.Nodes)
+	processes := make([]*process, 4)
+	for i := range processes {
+		processes[i] = b.spawn(socket)
 	}
-	if n := b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming'`); n != 9_800 {
-		t.Errorf("%d wait, want those that cannot be sent", n)
+	completed := func() int64 { return b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'completed'`) }
+	b.awaitFor(2*time.Minute, "those that expire first are paid and booked", func() bool { return completed() >= enough })
+	claims := 0
+	for _, p := range processes {
+		_ = p.in.Close()
 	}
+	for i, p := range processes {
+		said := p.end(t)
+		t.Logf("process %d: %+v", i, said)
+		claims += said.Leased
+		if said.Leased < enough/20 {
+			t.Errorf("process %d has claimed %d payments only", i, said.Leased)
+		}
+		if said.Most > 2*placesEach {
+			t.Errorf("%d payments were loaded for %d places", said.Most, 2*placesEach)
+		}
+		if said.Heap > 64<<20 {
+			t.Errorf("process %d has used %d bytes", i, said.Heap)
+		}
+	}
+	lap(fmt.Sprintf("%d forwards by four processes, with %d claims,", completed(), claims))
+
+	for _, n := range []string{"one", "two"} { // what was under way when they were stopped
+		if err := b.Relay.Audit(b.Ctx, n, b.Engine.Advance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paid := b.wantInOrder(hashes)
+	for _, n := range b.Nodes {
+		for _, c := range n.Calls() {
+			if c.Method == simnode.MethodPay {
+				given[c.Hash]++
+			}
+		}
+	}
+	for _, h := range paid {
+		if given[h] != 1 {
+			t.Errorf("payment %s was given to nodes %d times", h, given[h])
+		}
+		delete(given, h)
+	}
+	maps.DeleteFunc(given, func(_ paidaction.Hash, n int) bool { return n == 0 })
+	if len(given) > 0 {
+		t.Errorf("nodes were given what is not paid: %v", given)
+	}
+	if n, want := b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming'`), 10_000-int64(len(paid)); n != want {
+		t.Errorf("%d wait still, want %d", n, want)
+	}
+	three.SetAway(false)
 	b.wantSound()
+	lap("to hold all of it against nodes and books")
+}
+
+// wantInOrder fails the test unless each was paid under one claim, and what expires first was claimed first: but for what was claimed at
+// the same time. It returns what was paid, in the order of the claims.
+func (b *bundle) wantInOrder(hashes []paidaction.Hash) (paid []paidaction.Hash) {
+	b.Helper()
+	rows, err := b.Pool.Query(b.Ctx, `SELECT p.payment_hash FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id WHERE a.outcome = 'PAID' ORDER BY a.id`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	claimed, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		b.Fatal(err)
+	}
+	place, worst := map[paidaction.Hash]int{}, 0
+	for i, h := range hashes {
+		place[h] = i
+	}
+	for i, raw := range claimed {
+		h := paidaction.Hash(raw)
+		at, ok := place[h]
+		if !ok {
+			b.Fatalf("payment %s was paid twice, or cannot have been paid", h)
+		}
+		delete(place, h)
+		paid = append(paid, h)
+		worst = max(worst, i-at, at-i)
+	}
+	b.Logf("no payment left more than %d places from where it stood", worst)
+	if together := 4 * 2 * placesEach; worst > 2*together {
+		b.Errorf("a payment left %d places from where it stood, and %d are under way at the same time", worst, together)
+	}
+	return paid
 }

@@ -290,6 +290,28 @@ func TestASendingNodeIsNotBlamedForAnother(t *testing.T) {
 	b.wantSound()
 }
 
+// What cannot be sent comes back ever more rarely: the node that holds the payers' payments is away, and hundreds of those must not take
+// every claim from the others.
+func TestWhatCannotBeSentRestsLongerEachTime(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.SetAway(true)
+	const pause = 2 * time.Second
+	b.Run(b.NewRelay(func(c *relay.Config) { c.Settings.Pause = pause }))
+	for attempt, want := range []time.Duration{pause, 2 * pause, 4 * pause, 8 * pause, 16 * pause, 16 * pause} {
+		b.await("it rests", func() bool {
+			return b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming' AND attempts = $1`, attempt+1) == 1
+		})
+		row := b.AwaitStage(pa.ID, "incoming")
+		if got := row.NotBefore.Sub(b.Clock.Now()); got != want {
+			t.Errorf("after claim %d it rests for %v, want %v", attempt+1, got, want)
+		}
+		b.Clock.Advance(want)
+	}
+}
+
 // blamed are leases that pass on who was blamed.
 type blamed chan relay.Blame
 

@@ -41,7 +41,7 @@ func (r *Relay) Proceed(ctx context.Context, action int64) (paidaction.Outcome, 
 	case pendingConfirmation:
 		return r.confirm(ctx, row)
 	case completed:
-		return paidaction.Outcome{Preimage: preimageOf(row), Final: true, Fee: paidaction.Msat(*row.FeeMsat)}, nil
+		return paidaction.Outcome{Preimage: preimageOf(row)}, nil // all of it is booked
 	default:
 		return failureOf(row), nil
 	}
@@ -183,7 +183,7 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	}
 	switch {
 	case now.Preimage != nil:
-		return paidaction.Outcome{Preimage: now.Preimage, Final: now.State == paidaction.PaymentSucceeded, Fee: now.Fee}, nil
+		return paidaction.Outcome{Preimage: now.Preimage, Final: now.State == paidaction.PaymentSucceeded, Paid: now.Paid, Fee: now.Fee}, nil
 	case now.State == paidaction.PaymentSucceeded:
 		return paidaction.Outcome{}, fmt.Errorf("node %s says SUCCEEDED and shows no preimage", attempt.Node)
 	case now.State == paidaction.PaymentFailed && r.sendOver(attempt):
@@ -378,7 +378,7 @@ func (r *Relay) tellReceiver(ctx context.Context, row db.RelayPayment, reason st
 func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
 	out := paidaction.Outcome{Preimage: preimageOf(row)}
 	if row.InsideID != nil {
-		out.Final = true
+		out.Final, out.Paid = true, paidaction.Msat(row.AmountMsat)
 		return out, nil
 	}
 	node, err := r.Nodes.Sender(*row.Node)
@@ -390,7 +390,7 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
 	}
 	if now.State == paidaction.PaymentSucceeded {
-		out.Final, out.Fee = true, now.Fee
+		out.Final, out.Paid, out.Fee = true, now.Paid, now.Fee
 	}
 	return out, nil
 }

@@ -81,8 +81,10 @@ type Settings struct {
 	ExpirySlack   time.Duration   // after a bolt11's expiry, for clocks that differ; default 2 min
 	AskTimeout    time.Duration   // for a node's answer on a payment; default 10 s
 	Audit         time.Duration   // between comparisons with the nodes; default 5 s
-	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s
+	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s. Doubles each time, up to sixteenfold
 	Poll          time.Duration   // between looks for new payments that nobody was woken for; default 1 s
+	ProbeTimeout  time.Duration   // for a route to be tried in; default 5 s
+	MaxProbes     int64           // of one receiver that are out or hang; default 3
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
 	WithdrawLimit paidaction.Msat // one withdrawal at most; default 1,000,000 sats
 }
@@ -100,6 +102,8 @@ func (s Settings) withDefaults() Settings {
 	s.Audit = cmp.Or(s.Audit, 5*time.Second)
 	s.Pause = cmp.Or(s.Pause, 2*time.Second)
 	s.Poll = cmp.Or(s.Poll, time.Second)
+	s.ProbeTimeout = cmp.Or(s.ProbeTimeout, 5*time.Second)
+	s.MaxProbes = cmp.Or(s.MaxProbes, 3)
 	s.WithdrawLimit = cmp.Or(s.WithdrawLimit, 1_000_000_000)
 	return s
 }

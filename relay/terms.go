@@ -91,7 +91,7 @@ func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 st
 	if err := r.Rules.CheckInner(facts); err != nil {
 		return paidaction.Forward{}, err
 	}
-	terms, err := r.route(ctx, bolt11, facts, q.Outer-q.Promised-inner.Amount)
+	terms, err := r.route(ctx, q.Receiver, bolt11, facts, q.Outer-q.Promised-inner.Amount)
 	if err != nil {
 		return paidaction.Forward{}, err
 	}
@@ -187,12 +187,12 @@ func errAway(cause error) error {
 // route is the first way to the receiver that a node finds within the budget, and the terms of an outer invoice for it. spare is what
 // the outer has above the inner and what others are promised: no budget is larger. The node that sends looks for a way again, under the
 // same limits.
-func (r *Relay) route(ctx context.Context, bolt11 string, facts wrap.Facts, spare paidaction.Msat) (wrap.Terms, error) {
+func (r *Relay) route(ctx context.Context, receiver int64, bolt11 string, facts wrap.Facts, spare paidaction.Msat) (wrap.Terms, error) {
 	var said []error
 	for _, name := range r.Nodes.Names() {
 		node, err := r.Nodes.Sender(name)
 		if err == nil {
-			facts.Route, err = node.EstimateRoute(ctx, bolt11)
+			facts.Route, err = r.probe(ctx, node, receiver, bolt11, facts.Inner.Amount)
 		}
 		var terms wrap.Terms
 		if err == nil {
@@ -204,7 +204,9 @@ func (r *Relay) route(ctx context.Context, bolt11 string, facts wrap.Facts, spar
 		if err == nil {
 			return terms, nil
 		}
-		said = append(said, err)
+		if said = append(said, err); errors.Is(err, errProbing) {
+			break // every other node's probe would hang as well
+		}
 	}
 	return wrap.Terms{}, errors.Join(said...)
 }

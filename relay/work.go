@@ -294,7 +294,8 @@ func blameOf(last paidaction.PaymentUpdate) Blame {
 var errTooLate = errors.New("the claim ended before the payment was sent")
 
 // notSent ends a claim under which nothing was sent, by the one who knows it. A refusal of the payment itself ends it for good; for
-// anything else it is tried again after a pause, during which others go first.
+// anything else it is tried again after a pause, during which others go first. The pause doubles with every claim: a few hundred that
+// come back every other second, since the node that holds their payers' payments is away, would leave no claim to anybody else.
 func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	if ctx.Err() != nil {
 		// The process is stopping. The claim runs out by itself.
@@ -309,7 +310,7 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	if refused && !c.pinned {
 		_, err = r.ended(ctx, c.row, c.attempt, endedNotSent, rule)
 	} else {
-		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause)
+		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause<<min(c.row.Attempts-1, 4))
 	}
 	r.Log.WarnContext(ctx, "a payment was not sent", "action", c.row.ActionID, "node", c.attempt.Node, "error", errors.Join(cause, err))
 	switch {

@@ -23,6 +23,8 @@ type actionsCommand struct {
 	Stuck   actionsStuck   `cmd:"" help:"List open actions past their deadline. Exit code 3 if there are any."`
 	Show    actionsShow    `cmd:"" help:"Show one action with its whole history."`
 	Requeue actionsRequeue `cmd:"" help:"Store a job that advances an action now. Harmless at any time."`
+
+	WriteOff actionsWriteOff `cmd:"" help:"End an action whose receiver was paid and whose rest a node that lost its data will never tell. Books a loss."`
 }
 
 // action is a row of a list.

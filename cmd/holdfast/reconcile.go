@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
@@ -55,5 +56,14 @@ func invariantsTable(report *reconcile.Report) func(t *table) {
 				t.row("", "  What to do: "+i.Mend)
 			}
 		}
+		if len(report.Losses) == 0 {
+			return
+		}
+		t.row()
+		t.row("", "BOOKED AS LOST", "MSAT", "REASON")
+		for _, l := range report.Losses {
+			t.row("", fmt.Sprint("  action ", show(l.Action)), l.Msat, l.Reason)
+		}
+		t.row("", "  all there ever was", report.LostMsat)
 	}
 }

@@ -798,6 +798,13 @@ type RiverQueue struct {
 	UpdatedAt time.Time
 }
 
+type RouteProbe struct {
+	ID         int64
+	ReceiverID int64
+	AmountMsat int64
+	Until      time.Time
+}
+
 type Territory struct {
 	Name          string
 	FounderID     int64

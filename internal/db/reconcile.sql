@@ -164,9 +164,12 @@ ORDER BY r.action_id;
 SELECT count(*) FROM relay_payment;
 
 -- name: PaymentsToCompare :many
--- Every claim on a node that may have been paid, of what is open and of what ended since.
+-- Every claim on a node that may have been paid, of what is open and of what ended since, and what its action has booked as having
+-- left our nodes.
 SELECT relay_attempt.id, relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
-    relay_payment.amount_msat, coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at
+    coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
+    (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat,
+    (relay_payment.failure_code IS NOT DISTINCT FROM 'WRITTEN_OFF')::boolean AS written_off
 FROM relay_attempt JOIN relay_payment ON relay_payment.id = relay_attempt.payment_id
 WHERE relay_attempt.id > @after AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= @since)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
@@ -175,11 +178,19 @@ WHERE relay_attempt.id > @after AND (relay_payment.stage NOT IN ('completed', 'f
 ORDER BY relay_attempt.id LIMIT @page;
 
 -- name: LossOf :one
--- Whether an action's payment was lost, and the loss booked; and whether it was paid by a withdrawal here.
-SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = @action_id AND from_account = 8))::boolean AS booked,
+-- Whether an action's payment was lost, and the loss booked (what goes to the nodes' account is a routing fee); and whether it was paid
+-- by a withdrawal here.
+SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = @action_id AND from_account = 8 AND to_account <> 0))::boolean AS booked,
     (EXISTS (SELECT FROM relay_payment WHERE inside_id = @action_id AND preimage IS NOT NULL))::boolean AS paid_inside;
 
 -- name: RecordedHashes :many
 -- Which of these hashes a node was ever given by us.
 SELECT DISTINCT relay_payment.payment_hash FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
 WHERE relay_payment.payment_hash = ANY(@hashes::bytea[]) AND relay_attempt.node = @node;
+
+-- name: Losses :many
+-- What was booked as lost, newest first, and what an operator said where it was one.
+SELECT posting.action_id, sum(posting.msat)::bigint AS msat,
+    coalesce(max(relay_payment.failure_message) FILTER (WHERE relay_payment.failure_code = 'WRITTEN_OFF'), '')::text AS reason
+FROM posting LEFT JOIN relay_payment ON relay_payment.action_id = posting.action_id
+WHERE posting.from_account = 8 GROUP BY posting.action_id ORDER BY posting.action_id DESC NULLS LAST LIMIT @page;

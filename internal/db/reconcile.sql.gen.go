@@ -582,7 +582,7 @@ func (q *Queries) InvoicesToCompare(ctx context.Context, arg InvoicesToComparePa
 }
 
 const lossOf = `-- name: LossOf :one
-SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = $1 AND from_account = 8))::boolean AS booked,
+SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = $1 AND from_account = 8 AND to_account <> 0))::boolean AS booked,
     (EXISTS (SELECT FROM relay_payment WHERE inside_id = $1 AND preimage IS NOT NULL))::boolean AS paid_inside
 `
 
@@ -591,7 +591,8 @@ type LossOfRow struct {
 	PaidInside bool
 }
 
-// Whether an action's payment was lost, and the loss booked; and whether it was paid by a withdrawal here.
+// Whether an action's payment was lost, and the loss booked (what goes to the nodes' account is a routing fee); and whether it was paid
+// by a withdrawal here.
 func (q *Queries) LossOf(ctx context.Context, actionID *int64) (LossOfRow, error) {
 	row := q.db.QueryRow(ctx, lossOf, actionID)
 	var i LossOfRow
@@ -599,9 +600,45 @@ func (q *Queries) LossOf(ctx context.Context, actionID *int64) (LossOfRow, error
 	return i, err
 }
 
+const losses = `-- name: Losses :many
+SELECT posting.action_id, sum(posting.msat)::bigint AS msat,
+    coalesce(max(relay_payment.failure_message) FILTER (WHERE relay_payment.failure_code = 'WRITTEN_OFF'), '')::text AS reason
+FROM posting LEFT JOIN relay_payment ON relay_payment.action_id = posting.action_id
+WHERE posting.from_account = 8 GROUP BY posting.action_id ORDER BY posting.action_id DESC NULLS LAST LIMIT $1
+`
+
+type LossesRow struct {
+	ActionID *int64
+	Msat     int64
+	Reason   string
+}
+
+// What was booked as lost, newest first, and what an operator said where it was one.
+func (q *Queries) Losses(ctx context.Context, page int32) ([]LossesRow, error) {
+	rows, err := q.db.Query(ctx, losses, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LossesRow
+	for rows.Next() {
+		var i LossesRow
+		if err := rows.Scan(&i.ActionID, &i.Msat, &i.Reason); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const paymentsToCompare = `-- name: PaymentsToCompare :many
 SELECT relay_attempt.id, relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
-    relay_payment.amount_msat, coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at
+    coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
+    (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat,
+    (relay_payment.failure_code IS NOT DISTINCT FROM 'WRITTEN_OFF')::boolean AS written_off
 FROM relay_attempt JOIN relay_payment ON relay_payment.id = relay_attempt.payment_id
 WHERE relay_attempt.id > $1 AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= $2)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
@@ -623,12 +660,14 @@ type PaymentsToCompareRow struct {
 	ActionID    int64
 	PaymentHash []byte
 	Stage       string
-	AmountMsat  int64
 	FeeMsat     int64
 	ChangedAt   time.Time
+	LeftMsat    int64
+	WrittenOff  bool
 }
 
-// Every claim on a node that may have been paid, of what is open and of what ended since.
+// Every claim on a node that may have been paid, of what is open and of what ended since, and what its action has booked as having
+// left our nodes.
 func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToCompareParams) ([]PaymentsToCompareRow, error) {
 	rows, err := q.db.Query(ctx, paymentsToCompare, arg.After, arg.Since, arg.Page)
 	if err != nil {
@@ -645,9 +684,10 @@ func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToComparePa
 			&i.ActionID,
 			&i.PaymentHash,
 			&i.Stage,
-			&i.AmountMsat,
 			&i.FeeMsat,
 			&i.ChangedAt,
+			&i.LeftMsat,
+			&i.WrittenOff,
 		); err != nil {
 			return nil, err
 		}

@@ -43,9 +43,20 @@ ON CONFLICT DO NOTHING;
 SELECT action_id, amount_msat FROM relay_payment WHERE inside_id = $1 AND stage = 'in_work';
 
 -- name: CapitalAtReceiver :one
--- What is under way to one receiver, who may let it hang.
-SELECT count(*) AS payments, coalesce(sum(amount_msat + budget_msat), 0)::bigint AS msat FROM relay_payment
-WHERE receiver_id = $1 AND stage IN ('incoming', 'in_work', 'pending_confirmation');
+-- What is under way to one receiver, who may let it hang: payments, and probes.
+SELECT count(*) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM (
+    SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
+    WHERE p.receiver_id = @receiver_id::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = @receiver_id::bigint AND o.until > @at) AS u;
+
+-- name: OpenProbes :one
+SELECT count(*) FROM route_probe WHERE receiver_id = @receiver_id AND until > @at;
+
+-- name: BeginProbe :one
+INSERT INTO route_probe (receiver_id, amount_msat, until) VALUES (@receiver_id, @amount_msat, @until) RETURNING id;
+
+-- name: EndProbe :exec
+DELETE FROM route_probe WHERE id = $1;
 
 -- name: GetRelay :one
 SELECT * FROM relay_payment WHERE action_id = $1;
@@ -62,6 +73,10 @@ WHERE action_id = @action_id AND stage IN ('in_work', 'pending_confirmation');
 -- Together with the booking of the fee, which so happens once.
 UPDATE relay_payment SET stage = 'completed', fee_msat = @fee_msat, changed_at = @at
 WHERE action_id = @action_id AND stage = 'pending_confirmation';
+
+-- name: WriteOffRelay :exec
+-- What an operator says of a payment whose node has lost its data.
+UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failure_message WHERE action_id = @action_id;
 
 -- name: SetPreimage :exec
 UPDATE invoice SET preimage = @preimage WHERE action_id = @action_id;

@@ -145,6 +145,23 @@ func (q *Queries) Attempts(ctx context.Context, paymentID int64) ([]RelayAttempt
 	return items, nil
 }
 
+const beginProbe = `-- name: BeginProbe :one
+INSERT INTO route_probe (receiver_id, amount_msat, until) VALUES ($1, $2, $3) RETURNING id
+`
+
+type BeginProbeParams struct {
+	ReceiverID int64
+	AmountMsat int64
+	Until      time.Time
+}
+
+func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, error) {
+	row := q.db.QueryRow(ctx, beginProbe, arg.ReceiverID, arg.AmountMsat, arg.Until)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const beginRelay = `-- name: BeginRelay :execrows
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 WHERE id = $3 AND stage = 'incoming'
@@ -165,18 +182,25 @@ func (q *Queries) BeginRelay(ctx context.Context, arg BeginRelayParams) (int64, 
 }
 
 const capitalAtReceiver = `-- name: CapitalAtReceiver :one
-SELECT count(*) AS payments, coalesce(sum(amount_msat + budget_msat), 0)::bigint AS msat FROM relay_payment
-WHERE receiver_id = $1 AND stage IN ('incoming', 'in_work', 'pending_confirmation')
+SELECT count(*) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM (
+    SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
+    WHERE p.receiver_id = $1::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = $1::bigint AND o.until > $2) AS u
 `
+
+type CapitalAtReceiverParams struct {
+	ReceiverID int64
+	At         time.Time
+}
 
 type CapitalAtReceiverRow struct {
 	Payments int64
 	Msat     int64
 }
 
-// What is under way to one receiver, who may let it hang.
-func (q *Queries) CapitalAtReceiver(ctx context.Context, receiverID *int64) (CapitalAtReceiverRow, error) {
-	row := q.db.QueryRow(ctx, capitalAtReceiver, receiverID)
+// What is under way to one receiver, who may let it hang: payments, and probes.
+func (q *Queries) CapitalAtReceiver(ctx context.Context, arg CapitalAtReceiverParams) (CapitalAtReceiverRow, error) {
+	row := q.db.QueryRow(ctx, capitalAtReceiver, arg.ReceiverID, arg.At)
 	var i CapitalAtReceiverRow
 	err := row.Scan(&i.Payments, &i.Msat)
 	return i, err
@@ -278,6 +302,15 @@ type EndPaidAttemptParams struct {
 
 func (q *Queries) EndPaidAttempt(ctx context.Context, arg EndPaidAttemptParams) error {
 	_, err := q.db.Exec(ctx, endPaidAttempt, arg.At, arg.ActionID)
+	return err
+}
+
+const endProbe = `-- name: EndProbe :exec
+DELETE FROM route_probe WHERE id = $1
+`
+
+func (q *Queries) EndProbe(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, endProbe, id)
 	return err
 }
 
@@ -601,6 +634,22 @@ func (q *Queries) OpenAttempt(ctx context.Context, paymentID int64) (RelayAttemp
 	return i, err
 }
 
+const openProbes = `-- name: OpenProbes :one
+SELECT count(*) FROM route_probe WHERE receiver_id = $1 AND until > $2
+`
+
+type OpenProbesParams struct {
+	ReceiverID int64
+	At         time.Time
+}
+
+func (q *Queries) OpenProbes(ctx context.Context, arg OpenProbesParams) (int64, error) {
+	row := q.db.QueryRow(ctx, openProbes, arg.ReceiverID, arg.At)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const payerInside = `-- name: PayerInside :one
 SELECT action_id, amount_msat FROM relay_payment WHERE inside_id = $1 AND stage = 'in_work'
 `
@@ -837,4 +886,19 @@ func (q *Queries) UseForeignHash(ctx context.Context, arg UseForeignHashParams) 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const writeOffRelay = `-- name: WriteOffRelay :exec
+UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = $1 WHERE action_id = $2
+`
+
+type WriteOffRelayParams struct {
+	FailureMessage *string
+	ActionID       int64
+}
+
+// What an operator says of a payment whose node has lost its data.
+func (q *Queries) WriteOffRelay(ctx context.Context, arg WriteOffRelayParams) error {
+	_, err := q.db.Exec(ctx, writeOffRelay, arg.FailureMessage, arg.ActionID)
+	return err
 }

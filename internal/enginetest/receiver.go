@@ -34,6 +34,8 @@ type Wallet struct {
 	Issued   []simnode.Issued
 	Said     []error // what was told of its invoices
 	Before   func()  // while it is called
+
+	mu sync.Mutex // guards Issued and Said while it is asked
 }
 
 func newWallets(network *simnode.Network) *Wallets {
@@ -81,7 +83,9 @@ func (ws *Wallets) Each(_ context.Context, owner, genesis int64, amount paidacti
 		if err == nil {
 			err = try(w.ID, bolt11)
 		}
+		w.mu.Lock()
 		w.Said = append(w.Said, err)
+		w.mu.Unlock()
 		if err == nil {
 			return nil
 		}
@@ -99,7 +103,9 @@ func (w *Wallet) invoice(amount paidaction.Msat, memo string) (string, error) {
 	ask := w.Ask
 	ask.Amount, ask.Memo = amount+ask.Amount, memo
 	issued := w.Receiver.Issue(ask)
+	w.mu.Lock()
 	w.Issued = append(w.Issued, issued)
+	w.mu.Unlock()
 	return issued.Bolt11, nil
 }
 

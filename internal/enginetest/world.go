@@ -63,6 +63,9 @@ func (c *Clock) Now() time.Time {
 // Advance moves the clock on.
 func (c *Clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
 
+// Live makes the clock the real one from now on.
+func (c *Clock) Live() { c.mu.Lock(); defer c.mu.Unlock(); c.now = time.Time{} }
+
 // Faults counts what the engine's hooks report.
 type Faults struct {
 	mu        sync.Mutex

@@ -32,6 +32,7 @@ type conditions struct {
 	fee     Route  // in place of the sending node's own, unless it is zero
 	parts   int    // 0: one
 	failure string // why it cannot get there, as LND names it; empty if it can
+	probes  bool   // are held
 	looking bool   // no route yet, and no reason to give up before the timeout
 }
 

@@ -15,12 +15,14 @@ type Act string
 
 // What receivers do.
 const (
-	Pays        Act = ""            // reveals the preimage at once
-	Holds       Act = "holds"       // holds every part until Settle or Cancel
-	Splits      Act = "splits"      // takes the first part at once, and holds the others
-	Refuses     Act = "refuses"     // INCORRECT_PAYMENT_DETAILS
-	Unreachable Act = "unreachable" // NO_ROUTE
-	Unsteady    Act = "unsteady"    // no route now, but perhaps later: nodes look for one until their timeout
+	Pays        Act = ""             // reveals the preimage at once
+	Holds       Act = "holds"        // holds every part until Settle or Cancel
+	Splits      Act = "splits"       // takes the first part at once, and holds the others
+	TakesPart   Act = "takes part"   // takes the first part at once, and gives the others back
+	HangsProbes Act = "hangs probes" // holds what nobody has the preimage of
+	Refuses     Act = "refuses"      // INCORRECT_PAYMENT_DETAILS
+	Unreachable Act = "unreachable"  // NO_ROUTE
+	Unsteady    Act = "unsteady"     // no route now, but perhaps later: nodes look for one until their timeout
 )
 
 // ErrNotHeld says that the receiver holds nothing under a hash: it never came, went back, or was taken.
@@ -62,7 +64,7 @@ type Ask struct {
 	Hash            paidaction.Hash      // zero: of a new preimage. The receiver can take a payment only if it knows the preimage
 	Act             Act
 	Route           Route // what it takes to get there; zero: what the sending node's routes take
-	Parts           int   // that a payment comes in; 0: one, or two for Splits
+	Parts           int   // that a payment comes in; 0: one, or two for Splits and TakesPart
 }
 
 // Issued is an invoice of a receiver. Preimage is zero where the receiver does not know it.
@@ -94,7 +96,7 @@ func (r *Receiver) Issue(a Ask) Issued {
 	if a.Features == nil {
 		a.Features = standardFeatures
 	}
-	if a.Act == Splits {
+	if a.Act == Splits || a.Act == TakesPart {
 		a.Parts = max(a.Parts, 2)
 	}
 	now := r.net.clock()
@@ -198,7 +200,7 @@ func (r *Receiver) reach(bolt11 string) conditions {
 	case a.Act == Unsteady:
 		return conditions{looking: true}
 	}
-	return conditions{fee: a.Route, parts: a.Parts}
+	return conditions{probes: a.Act == HangsProbes, fee: a.Route, parts: a.Parts}
 }
 
 func (r *Receiver) take(part *htlc) {
@@ -207,7 +209,7 @@ func (r *Receiver) take(part *htlc) {
 	switch {
 	case a.Act == Holds, a.Act == Splits && part.index > 0:
 		r.held = append(r.held, part)
-	case a.Act == Refuses, !known:
+	case a.Act == Refuses, a.Act == TakesPart && part.index > 0, !known:
 		part.fail(incorrectDetails)
 	default:
 		r.settle(part)

@@ -182,6 +182,9 @@ func (n *Node) EstimateRoute(ctx context.Context, bolt11 string) (r paidaction.R
 		if failure != "" || w.looking {
 			return fmt.Errorf("%w: %s", paidaction.ErrNoRoute, failure)
 		}
+		if w.probes {
+			return paidaction.ErrProbeOpen
+		}
 		r = paidaction.Route{Fee: w.Fee, Height: n.height + w.locked(inv)}
 		return nil
 	})

@@ -104,6 +104,7 @@ func TestWhatReceiversDo(t *testing.T) {
 		simnode.Pays:        {paidaction.PaymentSucceeded, "", simnode.Receipt{Received: sum, Payments: 1}, sum + 1000},
 		simnode.Holds:       {paidaction.PaymentInFlight, "", simnode.Receipt{Held: sum}, sum + 1000},
 		simnode.Splits:      {paidaction.PaymentInFlight, "", simnode.Receipt{Received: 50_000, Held: 50_001, Payments: 1}, sum + 1000},
+		simnode.TakesPart:   {paidaction.PaymentSucceeded, "", simnode.Receipt{Received: 50_000, Payments: 1}, 50_500},
 		simnode.Refuses:     {paidaction.PaymentFailed, "INCORRECT_PAYMENT_DETAILS", simnode.Receipt{}, 0},
 		simnode.Unreachable: {paidaction.PaymentFailed, "NO_ROUTE", simnode.Receipt{}, 0},
 		simnode.Unsteady:    {paidaction.PaymentInFlight, "", simnode.Receipt{}, 0},
@@ -115,6 +116,9 @@ func TestWhatReceiversDo(t *testing.T) {
 			u := w.want(w.alice, inv.Hash, want.state, want.failure)
 			if known := want.receipt.Received > 0; known != (u.Preimage != nil) || known && *u.Preimage != inv.Preimage {
 				t.Errorf("the preimage: %+v", u)
+			}
+			if u.Paid != want.receipt.Received {
+				t.Errorf("paid: %+v", u)
 			}
 			w.wantReceipt(inv.Hash, want.receipt)
 			w.wantSpent(want.spent)

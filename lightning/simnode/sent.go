@@ -68,6 +68,7 @@ func (h *htlc) settle(p paidaction.Preimage) bool {
 	h.from.learn(h, func(sent *payment) {
 		sent.Parts[h.index].State = paidaction.PaymentSucceeded
 		sent.Present.Preimage = &p
+		sent.Present.Paid += h.msat
 		sent.Present.Fee += h.fee
 	})
 	return true
@@ -131,6 +132,7 @@ func (p *payment) view() paidaction.PaymentUpdate {
 type way struct {
 	Route
 	parts   int
+	probes  bool
 	looking bool
 	to      payee
 }
@@ -142,7 +144,7 @@ func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, f
 		return w, noRoute
 	}
 	met := to.reach(bolt11)
-	w = way{Route: n.route, parts: max(met.parts, 1), looking: met.looking, to: to}
+	w = way{Route: n.route, parts: max(met.parts, 1), probes: met.probes, looking: met.looking, to: to}
 	if met.fee != (Route{}) {
 		w.Route = met.fee
 	}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+type actionsWriteOff struct {
+	ID     int64  `arg:"" help:"The action."`
+	Reason string `required:"" help:"What happened to the node: it is kept, and listed by holdfast reconcile."`
+	Yes    bool   `help:"Really do it: nothing takes it back."`
+}
+
+// Run asks the nodes itself, and plays no role of the service beside.
+func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
+	if !c.Yes {
+		return fmt.Errorf("%w: what is written off is booked as lost for good, even if the node's data come back; add --yes to do it", errSettings)
+	}
+	e.config.Roles = nil
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		s, err := newService(ctx, e, pool)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		if err := s.engine.WriteOff(ctx, c.ID, c.Reason); err != nil {
+			return err
+		}
+		whole, err := readWhole(ctx, q, c.ID)
+		if err != nil {
+			return err
+		}
+		var lost int64
+		for _, p := range whole.Postings {
+			if p.From == "loss sats" {
+				lost += p.Msat
+			}
+		}
+		return e.print(map[string]int64{"written_off": c.ID, "lost_msat": lost}, func(t *table) {
+			t.row(fmt.Sprintf("Action %d is %s; %d msat are booked as lost.", c.ID, whole.State, lost))
+		})
+	})
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+)
+
+// An operator writes off what a node has lost: the node that now answers under its name has never heard of it.
+func TestWriteOff(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 100_000)
+	inv := w.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 20_000, Act: simnode.Splits})
+	pa := w.Pay(user, community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	stop := w.Run(w.Relay)
+	w.Await(pa.ID, paidaction.Forwarded)
+	stop()
+	_, nodes := newNode(t)
+	env := settings(w.Pool, nodes)
+	id := number(pa.ID)
+
+	if code, _, said := command(t, env, "actions", "write-off", id, "--yes"); code != exitUsage || !strings.Contains(said, "--reason") {
+		t.Errorf("without a reason: exit code %d, %s", code, said)
+	}
+	if code, _, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone"); code != exitUsage || !strings.Contains(said, "--yes") {
+		t.Errorf("without --yes: exit code %d, %s", code, said)
+	}
+	w.WantState(pa.ID, paidaction.Forwarded)
+	code, out, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--yes")
+	var done map[string]int64
+	if err := json.Unmarshal([]byte(out), &done); err != nil || code != exitOK || done["written_off"] != pa.ID || done["lost_msat"] != 5_000 {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	w.WantState(pa.ID, paidaction.Paid)
+	code, _, said = command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--yes")
+	if code != exitFailed || !strings.Contains(said, "is PAID") {
+		t.Errorf("once more: exit code %d, %s", code, said)
+	}
+	code, out, said = command(t, env, "reconcile")
+	var report reconcile.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK || !report.OK || report.LostMsat != 5_000 || len(report.Losses) != 1 ||
+		report.Losses[0].Reason != "the disk is gone" {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	if code, _, said = command(t, env, "actions", "write-off", "999", "--reason", "the disk is gone", "--yes"); code != exitFailed || !strings.Contains(said, "no such action") {
+		t.Errorf("exit code %d, %s", code, said)
+	}
+}

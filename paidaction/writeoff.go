@@ -1,0 +1,133 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// ErrNotLost says that nothing is to be written off: the receiver's preimage is not known, or the node can still tell, or cannot be
+// asked at the moment.
+var ErrNotLost = errors.New("only what a node that has lost its data will never tell can be written off, once the receiver's preimage is known")
+
+// WriteOff ends what nobody will ever know: a receiver has given the preimage, and the node that alone could tell the rest has lost its
+// data. Either the one that held the payer's payment (FORWARDED for ever): the payment counts as lost; or the one that paid the receiver:
+// then all but its fee is known, and the most that can have been is the loss. Without an operator none of it is ever decided: that a
+// node does not know something proves nothing (spec 01 §1.6).
+//
+// ErrNotLost where it is none of these, ErrNoAction is wrapped where there is no such action.
+func (e *Engine) WriteOff(ctx context.Context, id int64, reason string) error {
+	pa, err := e.get(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case e.Relay == nil || reason == "":
+		return fmt.Errorf("%w, and with a reason", ErrNotLost)
+	case pa.Flow == FlowWrapped && pa.State == Paid:
+		return e.writeOffFee(ctx, pa, reason)
+	}
+	step, ok := FindStep(pa.Flow, pa.State, WrittenOff)
+	if !ok {
+		return fmt.Errorf("action %d is %s: %w", id, pa.State, ErrNotLost)
+	}
+	found := finding{fact: WrittenOff, reason: reason}
+	if pa.Flow == FlowWrapped {
+		if err := e.incomingUnknown(ctx, pa); err != nil {
+			return err
+		}
+		if found.outcome, err = e.Relay.Proceed(ctx, id); err != nil {
+			e.Log.WarnContext(ctx, "what the outgoing payment cost is not known yet", "action", id, "error", err)
+		}
+	} else if err := e.outgoingUnknown(ctx, pa); err != nil {
+		return err
+	}
+	moved, err := e.move(ctx, id, step, found)
+	if err == nil && !moved {
+		err = fmt.Errorf("action %d has moved on: %w", id, ErrNotLost)
+	}
+	return err
+}
+
+// incomingUnknown is nil if the node that issued the invoice says that it does not know it.
+func (e *Engine) incomingUnknown(ctx context.Context, pa *PaidAction) error {
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return err
+	}
+	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	switch {
+	case errors.Is(err, ErrInvoiceNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: node %s: %w", ErrNotLost, pa.Invoice.Node, err)
+	}
+	return fmt.Errorf("%w: node %s knows its invoice, which is %s", ErrNotLost, pa.Invoice.Node, inv.State)
+}
+
+// outgoingUnknown is nil if the node that paid says that it does not know the payment.
+func (e *Engine) outgoingUnknown(ctx context.Context, pa *PaidAction) error {
+	_, err := e.Relay.Proceed(ctx, pa.ID)
+	switch {
+	case errors.Is(err, ErrPaymentNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrNotLost, err)
+	}
+	return fmt.Errorf("%w: the payment of action %d is known to its node, or booked", ErrNotLost, pa.ID)
+}
+
+// writeOffFee books the outgoing payment of a forward that is PAID.
+func (e *Engine) writeOffFee(ctx context.Context, pa *PaidAction, reason string) error {
+	if err := e.outgoingUnknown(ctx, pa); err != nil {
+		return err
+	}
+	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+		if _, err := q.LockAction(ctx, pa.ID); err != nil {
+			return fmt.Errorf("lock the action: %w", err)
+		}
+		row, err := lostPayment(ctx, q, pa.ID)
+		if err != nil {
+			return err
+		}
+		tx := &Tx{DB: q, Action: pa.ID, Now: e.now()}
+		if err := noteWriteOff(ctx, tx, reason); err != nil {
+			return err
+		}
+		return payOutUnknown(ctx, q, tx, row, ledger.RewardSats)
+	})
+}
+
+// lostPayment locks an outgoing payment that can be written off: the preimage is known, and what left is not booked.
+func lostPayment(ctx context.Context, q *db.Queries, action int64) (db.RelayPayment, error) {
+	row, err := q.LockRelay(ctx, action)
+	if err != nil {
+		return row, fmt.Errorf("lock the outgoing payment: %w", err)
+	}
+	if row.Stage != "pending_confirmation" || len(row.Preimage) == 0 {
+		return row, fmt.Errorf("the payment of action %d is %s: %w", action, row.Stage, ErrNotLost)
+	}
+	return row, nil
+}
+
+// noteWriteOff keeps what the operator says with the payment.
+func noteWriteOff(ctx context.Context, tx *Tx, reason string) error {
+	if err := tx.DB.WriteOffRelay(ctx, db.WriteOffRelayParams{ActionID: tx.Action, FailureMessage: &reason}); err != nil {
+		return fmt.Errorf("note why it is written off: %w", err)
+	}
+	return nil
+}
+
+// payOutUnknown books a payment that was made for a fee that nobody knows. The amount has left. Who would have got what routing does not
+// use gets all of it: they are not to pay for our loss, which is the most that the fee can have been.
+func payOutUnknown(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, rest ledger.Account) error {
+	if err := payOut(ctx, q, tx, row, Outcome{Paid: Msat(row.AmountMsat)}, rest); err != nil || row.BudgetMsat == 0 {
+		return err
+	}
+	return ledger.Post(ctx, q, &tx.Action, tx.Now, []ledger.Transfer{
+		{From: ledger.LossSats, To: ledger.Lightning, Msat: row.BudgetMsat, Reason: "routing fee that nobody knows"}})
+}

@@ -1,0 +1,59 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// A node finds out what a route costs by sending a probe: a payment of the whole amount with a hash that nobody has the preimage of. A
+// receiver can let it hang like any other. So it counts among what is under way to them, for as long as they can keep it.
+
+// probeLocks is for how long a probe that does not come back is taken to lock our money: its HTLC has expired by then.
+const probeLocks = 24 * time.Hour
+
+// errProbing says that too many probes to one receiver are out.
+var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
+
+// probe asks a node for a route, unless too many probes to the receiver hang. Without an answer in time it is noted as hanging.
+func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, bolt11 string, amount paidaction.Msat) (paidaction.Route, error) {
+	id, err := r.beginProbe(ctx, receiver, amount)
+	if err != nil {
+		return paidaction.Route{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, r.Settings.ProbeTimeout)
+	defer cancel()
+	route, err := node.EstimateRoute(limited, bolt11)
+	if errors.Is(err, paidaction.ErrProbeOpen) || limited.Err() != nil {
+		return route, fmt.Errorf("%w: %w", errProbing, err)
+	}
+	if endErr := db.New(r.Pool).EndProbe(ctx, id); endErr != nil {
+		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", endErr)
+	}
+	return route, err
+}
+
+// beginProbe counts under the lock of the receiver's row, so that the bound holds for many at once.
+func (r *Relay) beginProbe(ctx context.Context, receiver int64, amount paidaction.Msat) (id int64, err error) {
+	now := r.now()
+	err = r.inTx(ctx, func(q *db.Queries) error {
+		if _, err := q.LockUser(ctx, receiver); err != nil {
+			return fmt.Errorf("lock the receiver: %w", err)
+		}
+		open, err := q.OpenProbes(ctx, db.OpenProbesParams{ReceiverID: receiver, At: now})
+		if err != nil {
+			return fmt.Errorf("count probes: %w", err)
+		}
+		if open >= r.Settings.MaxProbes {
+			return errProbing
+		}
+		id, err = q.BeginProbe(ctx, db.BeginProbeParams{ReceiverID: receiver, AmountMsat: int64(amount), Until: now.Add(probeLocks)})
+		return err
+	})
+	return id, err
+}

@@ -1,0 +1,93 @@
+package relay_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// probes are how often the nodes together were asked for a route.
+func (b *bundle) probes() (n int) {
+	for _, node := range b.Nodes {
+		for _, c := range node.Calls() {
+			if c.Method == simnode.MethodEstimate {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// asks has somebody ask for a zap, and says how it is to be paid.
+func (b *bundle) asks() paidaction.Method {
+	b.Helper()
+	return b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "").Method
+}
+
+// Spec 03 §3.2: a receiver whose node lets probes hang holds a bounded number of them too, over all nodes and however many ask at once.
+// They count among what is under way to them, until their HTLCs have expired.
+func TestAReceiverWhoLetsProbesHangIsBounded(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.wallet.Ask.Act = simnode.HangsProbes
+	at(6, func() (*paidaction.PaidAction, error) {
+		return b.Try(0, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
+	})
+	for range 3 {
+		if m := b.asks(); m == paidaction.P2P {
+			t.Error("wrapped, though nobody knows a way")
+		}
+	}
+	if n := b.probes(); n != 3 {
+		t.Errorf("%d probes, want 3", n)
+	}
+	b.wallet.Ask.Act = simnode.Pays
+	if m := b.asks(); m == paidaction.P2P || b.probes() != 3 {
+		t.Errorf("%s, %d probes: three hang", m, b.probes())
+	}
+	b.Clock.Advance(25 * time.Hour)
+	if m := b.asks(); m != paidaction.P2P || b.Count(`SELECT count(*) FROM route_probe WHERE until > $1`, b.Clock.Now()) != 0 {
+		t.Errorf("%s: those that hung have expired, the one after them came back", m)
+	}
+}
+
+// What hangs leaves that much less for payments.
+func TestHangingProbesCountAmongWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, paidaction.Settings{MaxForwards: 2}, "one")
+	b.wallet.Ask.Act = simnode.HangsProbes
+	for range 2 {
+		b.asks()
+	}
+	b.wallet.Ask.Act = simnode.Pays
+	pa := b.zap()
+	if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	if failed := b.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodeReceiverBusy {
+		t.Errorf("%v", failed.Failure)
+	}
+	other := b.User("other", 100_000, 0)
+	b.item, b.wallet = b.Post(other, "another post"), b.Wallets.Add(other)
+	b.Run(b.Relay)
+	pa = b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Paid)
+}
+
+// A node that does not answer at all: nobody waits for longer than a probe may take.
+func TestANodeThatHangsWithAProbeIsNotWaitedFor(t *testing.T) {
+	b := setup(t)
+	r := b.NewRelay(func(c *relay.Config) { c.Settings.ProbeTimeout = 50 * time.Millisecond })
+	b.Node.Before(simnode.MethodEstimate, func(paidaction.Hash) { b.Node.SetHung(true) })
+	defer b.Node.SetHung(false)
+	_, err := r.Wrap(b.Ctx, paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}})
+	if err == nil || b.Count(`SELECT count(*) FROM route_probe`) != 1 {
+		t.Errorf("got %v", err)
+	}
+}
