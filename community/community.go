@@ -24,6 +24,9 @@ type Settings struct {
 	MaxBounty       paidaction.Msat
 	ReceivedPct     int // of what is paid to a lightning address that its owner gets
 	ReceiveFeePct   int // of it that goes to the rewards pool; what is left is for routing, or the rewards
+
+	RewardTop  int // contributors of a day who share its rewards
+	RewardDays int // how many days back rewards are still paid; what older days left in the pool is paid with the first of these
 }
 
 // DefaultSettings are those of the specification.
@@ -31,6 +34,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		CommentCost: 1000, PostCost: 1000, BioCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
 		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000, MaxVote: 1_000_000_000, MaxBounty: 10_000_000_000, ReceivedPct: 90, ReceiveFeePct: 7,
+		RewardTop: 100, RewardDays: 7,
 	}
 }
 
@@ -46,6 +50,9 @@ func (s Settings) Check() error {
 	}
 	if s.SpamWindow < 0 || s.DuplicateWindow < 0 {
 		return errors.New("a window cannot be negative")
+	}
+	if s.RewardTop < 1 || s.RewardTop > 1000 || s.RewardDays < 1 || s.RewardDays > 31 {
+		return errors.New("rewards go to 1 to 1,000 people, for 1 to 31 days back")
 	}
 	return nil
 }

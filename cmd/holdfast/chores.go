@@ -6,13 +6,20 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
 // chores are what the application does by the clock, whoever pays or not.
 func (s *service) chores() []worker.Chore {
-	return []worker.Chore{}
+	prices := s.config.Prices.Community()
+	return []worker.Chore{
+		{Name: "daily rewards", Every: time.Minute, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+			_, err := community.PayRewards(ctx, q, now, prices)
+			return err
+		})},
+	}
 }
 
 // inTx is a chore of one transaction; now is the moment it began.

@@ -22,6 +22,8 @@ type Prices struct {
 	MaxBounty       int64         `help:"Largest bounty, in msat." default:"10000000000"`
 	ReceivedPct     int           `help:"Percent of what is sent to a user that the user gets." default:"90"`
 	ReceiveFeePct   int           `help:"Percent of it that go to the rewards pool; what is left is for routing." default:"7"`
+	RewardTop       int           `help:"How many contributors of a day share its rewards." default:"100"`
+	RewardDays      int           `help:"How many days back rewards are still paid, after a standstill." default:"7"`
 }
 
 // Community are the prices as the community takes them.
@@ -32,5 +34,6 @@ func (p Prices) Community() community.Settings {
 		SybilPct: p.SybilPct, RewardsPct: p.RewardsPct,
 		MaxZap: paidaction.Msat(p.MaxZap), MaxVote: paidaction.Msat(p.MaxVote), MaxBounty: paidaction.Msat(p.MaxBounty),
 		ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct,
+		RewardTop: p.RewardTop, RewardDays: p.RewardDays,
 	}
 }

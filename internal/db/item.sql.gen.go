@@ -695,7 +695,7 @@ func (q *Queries) NewPosts(ctx context.Context, arg NewPostsParams) ([]int64, er
 }
 
 const notificationsOf = `-- name: NotificationsOf :many
-SELECT id, user_id, kind, action_id, item_id, created_at FROM notification WHERE user_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, user_id, kind, action_id, item_id, created_at, day FROM notification WHERE user_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
 `
 
 type NotificationsOfParams struct {
@@ -720,6 +720,7 @@ func (q *Queries) NotificationsOf(ctx context.Context, arg NotificationsOfParams
 			&i.ActionID,
 			&i.ItemID,
 			&i.CreatedAt,
+			&i.Day,
 		); err != nil {
 			return nil, err
 		}

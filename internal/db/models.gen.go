@@ -526,9 +526,10 @@ type Notification struct {
 	ID        int64
 	UserID    int64
 	Kind      string
-	ActionID  int64
+	ActionID  *int64
 	ItemID    *int64
 	CreatedAt time.Time
+	Day       *time.Time
 }
 
 type PaidAction struct {
@@ -633,6 +634,24 @@ type RelayPayment struct {
 	ChangedAt      time.Time
 }
 
+type Reward struct {
+	Day         time.Time
+	UserID      int64
+	Rank        int64
+	Micros      int64
+	CreditsMsat int64
+	SatsMsat    int64
+}
+
+type RewardDay struct {
+	Day             time.Time
+	PoolCreditsMsat int64
+	PoolSatsMsat    int64
+	PaidCreditsMsat int64
+	PaidSatsMsat    int64
+	PaidAt          time.Time
+}
+
 type RiverJob struct {
 	ID           int64
 	State        RiverJobState
@@ -695,6 +714,14 @@ type Usr struct {
 	Name        string
 	TrustMicros int64
 	CreatedAt   time.Time
+}
+
+type VoteEvent struct {
+	ActionID int64
+	ItemID   *int64
+	AuthorID *int64
+	Micros   *int64
+	At       *time.Time
 }
 
 type WalletFailure struct {
