@@ -25,6 +25,8 @@ type Settings struct {
 	ReceivedPct     int // of what is paid to a lightning address that its owner gets
 	ReceiveFeePct   int // of it that goes to the rewards pool; what is left is for routing, or the rewards
 
+	NewcomerWindow time.Duration // how long after signing up an invite can be redeemed
+
 	RewardTop  int // contributors of a day who share its rewards
 	RewardDays int // how many days back rewards are still paid; what older days left in the pool is paid with the first of these
 }
@@ -34,7 +36,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		CommentCost: 1000, PostCost: 1000, BioCost: 1000, AnonymousFactor: 10, SpamWindow: 10 * time.Minute, DuplicateWindow: 10 * time.Minute,
 		SybilPct: 30, RewardsPct: 30, MaxZap: 1_000_000_000, MaxVote: 1_000_000_000, MaxBounty: 10_000_000_000, ReceivedPct: 90, ReceiveFeePct: 7,
-		RewardTop: 100, RewardDays: 7,
+		NewcomerWindow: 24 * time.Hour, RewardTop: 100, RewardDays: 7,
 	}
 }
 
@@ -48,7 +50,7 @@ func (s Settings) Check() error {
 		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 || max(s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
 		return errors.New("costs must be above zero, and the largest zap, vote and bounty a sat at least")
 	}
-	if s.SpamWindow < 0 || s.DuplicateWindow < 0 {
+	if s.SpamWindow < 0 || s.DuplicateWindow < 0 || s.NewcomerWindow < 0 {
 		return errors.New("a window cannot be negative")
 	}
 	if s.RewardTop < 1 || s.RewardTop > 1000 || s.RewardDays < 1 || s.RewardDays > 31 {
@@ -67,5 +69,6 @@ func Actions(s Settings) []paidaction.Definition {
 		paidaction.Define(BuyCredits{}),
 		paidaction.Define(Receive{Settings: s}),
 		paidaction.Define(Withdraw{}),
+		paidaction.Define(InviteGift{Settings: s}),
 	}
 }

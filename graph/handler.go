@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
@@ -85,6 +86,7 @@ func NewHandler(c Config) (http.Handler, error) {
 		return nil, err
 	}
 	d := &door{resolver: &resolver{Config: c, kinds: kinds(), meters: newMeters(c.Rates)}}
+	d.kinds[community.KindInviteGift] = boxed[schema.InviteGiftAction] // its payer is another than the one who asks
 	d.executor = d.newExecutor()
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", d)

@@ -107,7 +107,7 @@ func TestEveryBreakIsFound(t *testing.T) {
 		"money out of the pool":        {1, `WITH p AS (INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES (3, 17, 1, 'x', now())) INSERT INTO balance_delta (account_id, msat) VALUES (3, -1), (17, 1)`, nil},
 		"more rewards than the pool":   {1, `ALTER TABLE reward_day DROP CONSTRAINT all_or_nothing; UPDATE reward_day SET pool_credits_msat = paid_credits_msat - 1`, nil},
 		"paid and not booked":          {2, `UPDATE posting SET action_id = NULL WHERE action_id = (SELECT max(id) FROM paid_action WHERE method = 'OPTIMISTIC' AND state = 'PAID')`, nil},
-		"booked and not paid":          {2, `UPDATE posting SET action_id = (SELECT min(id) FROM paid_action WHERE state = 'RETRYING') WHERE id = (SELECT max(id) FROM posting)`, nil},
+		"booked and not paid":          {2, `UPDATE posting SET action_id = (SELECT min(id) FROM paid_action WHERE state = 'RETRYING') WHERE id = (SELECT max(id) FROM posting WHERE action_id IS NOT NULL)`, nil},
 		"paid twice":                   {2, `INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, 'PENDING', 'PAID', 'x', now() FROM paid_action WHERE method = 'OPTIMISTIC' AND state = 'PAID'`, nil},
 		"counts and not paid":          {3, `UPDATE zap SET state = 'PAID' WHERE state = 'FAILED'`, nil},
 		"paid and does not count":      {3, `UPDATE item SET state = 'PENDING'`, nil},

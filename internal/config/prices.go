@@ -22,6 +22,7 @@ type Prices struct {
 	MaxBounty       int64         `help:"Largest bounty, in msat." default:"10000000000"`
 	ReceivedPct     int           `help:"Percent of what is sent to a user that the user gets." default:"90"`
 	ReceiveFeePct   int           `help:"Percent of it that go to the rewards pool; what is left is for routing." default:"7"`
+	NewcomerWindow  time.Duration `help:"How long after signing up an invite can be redeemed." default:"24h"`
 	RewardTop       int           `help:"How many contributors of a day share its rewards." default:"100"`
 	RewardDays      int           `help:"How many days back rewards are still paid, after a standstill." default:"7"`
 }
@@ -34,6 +35,6 @@ func (p Prices) Community() community.Settings {
 		SybilPct: p.SybilPct, RewardsPct: p.RewardsPct,
 		MaxZap: paidaction.Msat(p.MaxZap), MaxVote: paidaction.Msat(p.MaxVote), MaxBounty: paidaction.Msat(p.MaxBounty),
 		ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct,
-		RewardTop: p.RewardTop, RewardDays: p.RewardDays,
+		NewcomerWindow: p.NewcomerWindow, RewardTop: p.RewardTop, RewardDays: p.RewardDays,
 	}
 }

@@ -397,6 +397,24 @@ type InnerInvoice struct {
 	ExpiresAt  time.Time
 }
 
+type Invite struct {
+	Code      string
+	InviterID int64
+	GiftMsat  int64
+	UsesLimit int64
+	Used      int64
+	CreatedAt time.Time
+	RevokedAt *time.Time
+	ID        int64
+}
+
+type InviteRedemption struct {
+	UserID   int64
+	Code     string
+	ActionID int64
+	At       time.Time
+}
+
 type Invoice struct {
 	ActionID     int64
 	Node         string
@@ -410,6 +428,7 @@ type Invoice struct {
 	ClientHash   []byte
 	Bolt11       *string
 	ReceivedMsat *int64
+	DroppedAt    *time.Time
 }
 
 type Item struct {
@@ -707,6 +726,13 @@ type Territory struct {
 	BaseCostMsat  int64
 	ReplyCostMsat int64
 	CreatedAt     time.Time
+}
+
+type UserPreference struct {
+	UserID                int64
+	DropInvoicesAfterDays *int32
+	DroppedTo             int64
+	DueAt                 time.Time
 }
 
 type Usr struct {
