@@ -25,7 +25,6 @@ import (
 type rewardWorld struct {
 	*enginetest.World
 	authors []int64
-	events  int64
 }
 
 func newRewardWorld(t *testing.T, authors int) *rewardWorld {
@@ -41,8 +40,11 @@ func newRewardWorld(t *testing.T, authors int) *rewardWorld {
 // vote is what a zap now changes of an author's weighted votes.
 func (w *rewardWorld) vote(author *int64, micros int64) {
 	w.Helper()
-	w.events++
-	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO vote_event VALUES ($1, 1, $2, $3, $4)`, 1_000_000+w.events, author, micros, w.Clock.Now()); err != nil {
+	_, err := w.Pool.Exec(w.Ctx, `WITH zap AS (
+			INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args)
+			VALUES ('ZAP', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, $3, $3, '{}') RETURNING id)
+		INSERT INTO vote_event (action_id, item_id, author_id, micros, at) SELECT id, 1, $1, $2, $3 FROM zap`, author, micros, w.Clock.Now())
+	if err != nil {
 		w.Fatal(err)
 	}
 }

@@ -1,9 +1,10 @@
--- What each payment changed of an item's weighted vote, in millionths: the days' rewards go by it.
+-- What each paid zap of a known person has changed in the weighted vote of an item, below zero for a down-zap. Appended, never
+-- changed. No foreign keys to what is popular, for the reason given at balance_delta.
 CREATE TABLE vote_event (
-    action_id bigint PRIMARY KEY,
-    item_id   bigint,
-    author_id bigint,
-    micros    bigint,
-    at        timestamptz
+    action_id bigint PRIMARY KEY REFERENCES paid_action (id),
+    item_id   bigint NOT NULL,
+    author_id bigint,           -- of the item; NULL is the anonymous author
+    micros    bigint NOT NULL,  -- in millionths
+    at        timestamptz NOT NULL
 );
 CREATE INDEX vote_event_at ON vote_event (at);

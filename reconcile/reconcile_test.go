@@ -53,7 +53,7 @@ func lived(t *testing.T) *enginetest.World {
 // reward lets the day end, and pays its rewards to somebody.
 func reward(w *enginetest.World, author int64) {
 	w.Helper()
-	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO vote_event VALUES (1, 1, $1, 5, $2)`, author, w.Clock.Now()); err != nil {
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO vote_event (action_id, item_id, author_id, micros, at) VALUES (1, 1, $1, 5, $2)`, author, w.Clock.Now()); err != nil {
 		w.Fatal(err)
 	}
 	w.Clock.Advance(2 * time.Hour)

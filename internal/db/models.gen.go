@@ -744,10 +744,10 @@ type Usr struct {
 
 type VoteEvent struct {
 	ActionID int64
-	ItemID   *int64
+	ItemID   int64
 	AuthorID *int64
-	Micros   *int64
-	At       *time.Time
+	Micros   int64
+	At       time.Time
 }
 
 type WalletFailure struct {
