@@ -27,6 +27,7 @@ var flowCases = map[string]func(w *enginetest.World, payer int64, m paidaction.M
 	community.KindBuyCredits: buyCreditsScene,
 	community.KindReceive:    receiveScene,
 	community.KindWithdraw:   withdrawScene,
+	community.KindInviteGift: inviteGiftScene,
 }
 
 // scene is one action that is about to be paid for. The payer has just enough for it: poor takes it away.
