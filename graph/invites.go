@@ -57,6 +57,9 @@ func (m mutations) RedeemInvite(ctx context.Context, code string) (*schema.Invit
 	if err != nil {
 		return nil, err
 	}
+	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
+		return nil, err
+	}
 	invite, err := community.FindInvite(ctx, db.New(m.Pool), code)
 	if err != nil {
 		return nil, err
