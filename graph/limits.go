@@ -66,10 +66,9 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Query.Notifications = c.Query.Items
 	c.Item.Comments = c.Query.Items
 	c.Wallet.Log = c.Query.Items
-	const many = 10 // wallets that somebody has at most, about; options of a poll
 	c.Query.Invites = c.Query.Items
 	c.RewardDay.Receivers = c.Query.Items
-	const many = 10 // wallets that somebody has at most, about
+	const many = 10 // wallets that somebody has at most, about; options of a poll
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets
 	return c

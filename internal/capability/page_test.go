@@ -48,7 +48,7 @@ var specified = []struct {
 }
 
 // awaited are the actions of the specification that do not exist.
-var awaited = []string{"DOWN_ZAP", "POLL_VOTE", "TERRITORY_CREATE", "TERRITORY_UPDATE", "TERRITORY_BILLING", "TERRITORY_UNARCHIVE", "ITEM_UPDATE", "BOOST"}
+var awaited = []string{"DOWN_ZAP", "TERRITORY_CREATE", "TERRITORY_UPDATE", "TERRITORY_BILLING", "TERRITORY_UNARCHIVE", "ITEM_UPDATE", "BOOST"}
 
 // beyond says where an action can more than the specification asks for, and why.
 var beyond = map[[2]string]string{
