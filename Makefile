@@ -48,7 +48,7 @@ test-all:
 
 ## test-fast: the inner loop, under a minute once built: the parts that need no Lightning node
 test-fast:
-	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./internal/outside ./internal/architecture ./internal/diagram
+	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./internal/outside ./internal/architecture ./internal/diagram ./internal/capability
 
 ## bench: the lock's strategies beside other locks, medians of three rounds in one run; last a line of JSON
 bench:
@@ -70,11 +70,12 @@ lint:
 	go tool -modfile=tools/go.mod staticcheck ./...
 	go test ./internal/architecture
 
-## generate: the queries, the GraphQL code and the diagram from what they are made of
+## generate: the queries, the GraphQL code, the diagram and the table of actions from what they are made of
 generate:
 	go tool -modfile=tools/go.mod sqlc generate
 	go tool gqlgen generate
 	go run ./internal/diagram
+	go run ./internal/capability
 	@find graph internal lock -name '*.gen.go' -exec gofmt -w {} +
 
 ## check-generated: fail if generate would change anything; tried on a copy, so that nothing here is touched

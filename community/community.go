@@ -42,6 +42,11 @@ type Settings struct {
 	TerritoryOnce    paidaction.Msat // for ever
 	TerritoryGrace   time.Duration   // from when one is found unpaid until it is stopped
 	TerritoryMaxCost paidaction.Msat // of a post or a comment in one
+
+	NewcomerWindow time.Duration // how long after signing up an invite can be redeemed
+
+	RewardTop  int // contributors of a day who share its rewards
+	RewardDays int // how many days back rewards are still paid; what older days left in the pool is paid with the first of these
 }
 
 // DefaultSettings are those of the specification.
@@ -55,6 +60,7 @@ func DefaultSettings() Settings {
 		AnonymousUploadFee: 100_000, MaxUpload: 10_000_000, MaxUnpaidUploads: 50, MaxUnpaidUploadBytes: 100_000_000, KeepUploads: 24 * time.Hour,
 		TerritoryMonthly: 50_000_000, TerritoryYearly: 500_000_000, TerritoryOnce: 3_000_000_000, TerritoryGrace: 5 * 24 * time.Hour,
 		TerritoryMaxCost: 100_000_000,
+		NewcomerWindow:   24 * time.Hour, RewardTop: 100, RewardDays: 7,
 	}
 }
 
@@ -76,11 +82,14 @@ func (s Settings) Check() error {
 	if s.TerritoryMaxCost < 1000 || s.TerritoryMaxCost > paidaction.MaxMsat {
 		return errors.New("the largest cost of a post in a territory must be a sat at least")
 	}
-	if s.SpamWindow < 0 || s.DuplicateWindow < 0 || s.EditWindow < 0 || s.TerritoryGrace < 0 {
+	if s.SpamWindow < 0 || s.DuplicateWindow < 0 || s.EditWindow < 0 || s.TerritoryGrace < 0 || s.NewcomerWindow < 0 {
 		return errors.New("a window or a grace cannot be negative")
 	}
 	if s.BoostLasts <= 0 {
 		return errors.New("a boost lasts longer than no time")
+	}
+	if s.RewardTop < 1 || s.RewardTop > 1000 || s.RewardDays < 1 || s.RewardDays > 31 {
+		return errors.New("rewards go to 1 to 1,000 people, for 1 to 31 days back")
 	}
 	return s.checkUploads()
 }
@@ -102,5 +111,6 @@ func Actions(s Settings) []paidaction.Definition {
 		paidaction.Define(TerritoryUpdate{Settings: s}),
 		paidaction.Define(TerritoryBilling{Settings: s}),
 		paidaction.Define(TerritoryUnarchive{Settings: s}),
+		paidaction.Define(InviteGift{Settings: s}),
 	}
 }

@@ -35,6 +35,7 @@ var flowCases = map[string]func(w *enginetest.World, payer int64, m paidaction.M
 	community.KindTerritoryUpdate:    territoryUpdateScene,
 	community.KindTerritoryBilling:   territoryBillingScene,
 	community.KindTerritoryUnarchive: territoryUnarchiveScene,
+	community.KindInviteGift:         inviteGiftScene,
 }
 
 // scene is one action that is about to be paid for. The payer has just enough for it: poor takes it away.

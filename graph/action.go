@@ -35,6 +35,9 @@ type (
 	territories       struct{ *resolver }
 	notifications     struct{ *resolver }
 	wallets           struct{ *resolver }
+	rewardDays        struct{ *resolver }
+	rewards           struct{ *resolver }
+	inviteGiftResults struct{ *resolver }
 )
 
 func (r *resolver) Mutation() schema.MutationResolver                 { return mutations{r} }
@@ -50,6 +53,9 @@ func (r *resolver) BoostResult() schema.BoostResultResolver           { return b
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
 func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }
 func (r *resolver) Wallet() schema.WalletResolver                     { return wallets{r} }
+func (r *resolver) RewardDay() schema.RewardDayResolver               { return rewardDays{r} }
+func (r *resolver) Reward() schema.RewardResolver                     { return rewards{r} }
+func (r *resolver) InviteGiftResult() schema.InviteGiftResultResolver { return inviteGiftResults{r} }
 
 // action is a generated type of an action: a pointer to a struct around what all actions have.
 type action[T any] interface {

@@ -90,6 +90,7 @@ func NewHandler(c Config) (http.Handler, error) {
 		return nil, err
 	}
 	d := &door{resolver: &resolver{Config: c, kinds: kinds(), meters: newMeters(c.Rates)}}
+	d.kinds[community.KindInviteGift] = boxed[schema.InviteGiftAction] // its payer is another than the one who asks
 	d.executor = d.newExecutor()
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", d)

@@ -71,6 +71,8 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Wallet.Log = c.Query.PaidActions
 	c.Query.Territories = func(child, first int, _ *string) int { return times(child, first) }
 	c.Territory.Transfers = c.Query.PaidActions
+	c.Query.Invites = c.Query.PaidActions
+	c.RewardDay.Receivers = c.Query.PaidActions
 	const many = 10 // wallets that somebody has at most, about; options of a poll
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets

@@ -118,6 +118,19 @@ func Fold(ctx context.Context, q *db.Queries, page int32) (accounts int, err err
 	return len(ids), fold(ctx, q, ids)
 }
 
+// Lock makes everybody else wait who locks or folds these accounts, until the caller's transaction ends. Payments do not wait for the
+// system's.
+func Lock(ctx context.Context, q *db.Queries, accounts ...Account) error {
+	ids := make([]int64, len(accounts))
+	for i, a := range accounts {
+		ids[i] = int64(a)
+	}
+	if _, err := q.LockAccounts(ctx, ids); err != nil {
+		return fmt.Errorf("lock accounts: %w", err)
+	}
+	return nil
+}
+
 // Balance is what the account holds, in msat, unfolded receipts included.
 func Balance(ctx context.Context, q *db.Queries, a Account) (int64, error) {
 	n, err := q.Balance(ctx, int64(a))

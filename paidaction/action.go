@@ -147,6 +147,10 @@ func route(from, to ledger.Account, amount Msat, reason string) ([]ledger.Transf
 // Definition is an Action with its types hidden, as the engine keeps it. Define makes one.
 type Definition interface {
 	Spec() Spec
+	// SideEffects says whether something follows the payment (AfterPaid).
+	SideEffects() bool
+	// PaysPeers says whether it names people whom its payer can pay directly (Peered).
+	PaysPeers() bool
 
 	normalize(args json.RawMessage) (json.RawMessage, error)
 	cost(ctx context.Context, tx *Tx, args json.RawMessage) (Msat, error)
@@ -157,7 +161,6 @@ type Definition interface {
 	describe(args json.RawMessage) (string, error)
 	peers(ctx context.Context, tx *Tx, args json.RawMessage) ([]Peer, error)
 	payee(args json.RawMessage) (Payee, error)
-	hasAfterPaid() bool
 	afterPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
 }
 
@@ -167,6 +170,16 @@ func Define[A, R any](a Action[A, R]) Definition { return definition[A, R]{a} }
 type definition[A, R any] struct{ action Action[A, R] }
 
 func (d definition[A, R]) Spec() Spec { return d.action.Spec() }
+
+func (d definition[A, R]) SideEffects() bool {
+	_, ok := d.action.(AfterPaid[A, R])
+	return ok
+}
+
+func (d definition[A, R]) PaysPeers() bool {
+	_, ok := d.action.(Peered[A])
+	return ok
+}
 
 func decode[T any](raw json.RawMessage) (T, error) {
 	var v T
@@ -289,11 +302,6 @@ func (d definition[A, R]) payee(raw json.RawMessage) (Payee, error) {
 		return Payee{}, err
 	}
 	return outbound.Payee(args), nil
-}
-
-func (d definition[A, R]) hasAfterPaid() bool {
-	_, ok := d.action.(AfterPaid[A, R])
-	return ok
 }
 
 func (d definition[A, R]) afterPaid(ctx context.Context, tx *Tx, rawArgs, rawResult json.RawMessage) error {

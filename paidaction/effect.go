@@ -106,7 +106,7 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 			return fmt.Errorf("store what was received: %w", err)
 		}
 	}
-	if def.hasAfterPaid() {
+	if def.SideEffects() {
 		if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAfterPaid, Action: tx.Action}); err != nil {
 			return fmt.Errorf("store the job for after the payment: %w", err)
 		}
@@ -127,7 +127,7 @@ func (e *Engine) AfterPaid(ctx context.Context, id int64) error {
 		}
 		row := got.PaidAction
 		def, ok := e.actions[row.Kind]
-		if !ok || State(row.State) != Paid || !def.hasAfterPaid() {
+		if !ok || State(row.State) != Paid || !def.SideEffects() {
 			return nil
 		}
 		tx := &Tx{DB: q, Action: id, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: e.now()}

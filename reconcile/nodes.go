@@ -64,6 +64,7 @@ func compare(ctx context.Context, c Config, r db.InvoicesToCompareRow, found *In
 	if !state.Terminal() && c.Now().Before(row.PaidAction.Deadline.Add(c.Grace)) {
 		return nil // under way
 	}
+	issued := r.Issued || row.Bolt11 != nil // its text may have been dropped since
 	unpaid := state == paidaction.Failed || state == paidaction.Retrying
 	if (absent || there.State == paidaction.InvoiceCanceled) && state == paidaction.Paid {
 		// A loss that is booked, or an invoice that was paid without the node, is none.
@@ -76,7 +77,7 @@ func compare(ctx context.Context, c Config, r db.InvoicesToCompareRow, found *In
 		}
 	}
 	switch {
-	case absent && (row.Bolt11 != nil || state == paidaction.Paid):
+	case absent && (issued || state == paidaction.Paid):
 		found.broke("action %d is %s: node %s does not know its invoice", r.ActionID, state, r.Node)
 	case absent:
 	case there.State == paidaction.InvoiceSettled && state != paidaction.Paid:
@@ -85,7 +86,7 @@ func compare(ctx context.Context, c Config, r db.InvoicesToCompareRow, found *In
 		found.broke("action %d is %s: node %s has cancelled its invoice", r.ActionID, state, r.Node)
 	case there.State == paidaction.InvoiceAccepted:
 		found.broke("action %d is %s: node %s still holds the payment", r.ActionID, state, r.Node)
-	case there.State == paidaction.InvoiceOpen && (state == paidaction.Paid || unpaid && row.Bolt11 != nil):
+	case there.State == paidaction.InvoiceOpen && (state == paidaction.Paid || unpaid && issued):
 		found.broke("action %d is %s: the invoice is still open at node %s", r.ActionID, state, r.Node)
 	case state == paidaction.Paid:
 		booked, err := q.BookedForInvoice(ctx, &r.ActionID)

@@ -182,7 +182,7 @@ func conservation(ctx context.Context, s *snapshot, found *Invariant) (err error
 	if backing != -issued {
 		found.broke("%d msat of credits are in circulation, and %d msat of sats back them", -issued, backing)
 	}
-	return nil
+	return rewards(ctx, s, found)
 }
 
 func payment(ctx context.Context, s *snapshot, found *Invariant) (err error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -20,6 +21,7 @@ const sat = 1000 // msat
 func lived(t *testing.T) *enginetest.World {
 	t.Helper()
 	w := enginetest.New(t, paidaction.Settings{})
+	w.Clock.Advance(23 * time.Hour)
 	author, payer := w.User("author", 100*sat, 0), w.User("payer", 100*sat, 100*sat)
 	post := w.Post(author, "a post")
 	args := community.ZapArgs{Item: post, Sats: 10}
@@ -44,7 +46,20 @@ func lived(t *testing.T) *enginetest.World {
 		}
 	}
 	w.Drain()
+	reward(w, author)
 	return w
+}
+
+// reward lets the day end, and pays its rewards to somebody.
+func reward(w *enginetest.World, author int64) {
+	w.Helper()
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO vote_event (action_id, item_id, author_id, micros, at) VALUES (1, 1, $1, 5, $2)`, author, w.Clock.Now()); err != nil {
+		w.Fatal(err)
+	}
+	w.Clock.Advance(2 * time.Hour)
+	if days, err := community.PayRewards(w.Ctx, db.New(w.Pool), w.Clock.Now(), community.DefaultSettings()); err != nil || days != 1 {
+		w.Fatalf("%d days were paid, error %v", days, err)
+	}
 }
 
 func run(t *testing.T, w *enginetest.World) *reconcile.Report {
@@ -76,7 +91,8 @@ func TestNothingIsBrokenWhereNothingIs(t *testing.T) {
 // Each invariant is broken alone, past every guard of the database, and is found: by its own check.
 func TestEveryBreakIsFound(t *testing.T) {
 	t.Parallel()
-	off := `ALTER TABLE paid_action DISABLE TRIGGER USER; ALTER TABLE action_history DISABLE TRIGGER USER; ALTER TABLE posting DISABLE TRIGGER USER;`
+	off := `ALTER TABLE paid_action DISABLE TRIGGER USER; ALTER TABLE action_history DISABLE TRIGGER USER; ALTER TABLE posting DISABLE TRIGGER USER; ` +
+		`ALTER TABLE reward DISABLE TRIGGER USER; ALTER TABLE reward_day DISABLE TRIGGER USER;`
 	for name, c := range map[string]struct {
 		invariant int
 		sql       string
@@ -86,8 +102,12 @@ func TestEveryBreakIsFound(t *testing.T) {
 		"posting without a balance":    {1, `INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES (0, 32, 1, 'x', now())`, nil},
 		"delta lost":                   {1, `DELETE FROM balance_delta WHERE id = (SELECT max(id) FROM balance_delta)`, nil},
 		"credits without backing":      {1, `WITH p AS (INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES (1, 17, 5, 'x', now())) INSERT INTO balance_delta (account_id, msat) VALUES (1, -5), (17, 5)`, nil},
+		"reward that nobody was paid":  {1, `UPDATE reward SET credits_msat = credits_msat + 1 WHERE rank = 1`, nil},
+		"reward that was paid twice":   {1, `WITH p AS (INSERT INTO posting (from_account, to_account, msat, reason, at) SELECT from_account, to_account, msat, reason, at FROM posting WHERE from_account = 3 ORDER BY id LIMIT 1 RETURNING *) INSERT INTO balance_delta (account_id, msat) SELECT from_account, -msat FROM p UNION ALL SELECT to_account, msat FROM p`, nil},
+		"money out of the pool":        {1, `WITH p AS (INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES (3, 17, 1, 'x', now())) INSERT INTO balance_delta (account_id, msat) VALUES (3, -1), (17, 1)`, nil},
+		"more rewards than the pool":   {1, `ALTER TABLE reward_day DROP CONSTRAINT all_or_nothing; UPDATE reward_day SET pool_credits_msat = paid_credits_msat - 1`, nil},
 		"paid and not booked":          {2, `UPDATE posting SET action_id = NULL WHERE action_id = (SELECT max(id) FROM paid_action WHERE method = 'OPTIMISTIC' AND state = 'PAID')`, nil},
-		"booked and not paid":          {2, `UPDATE posting SET action_id = (SELECT min(id) FROM paid_action WHERE state = 'RETRYING') WHERE id = (SELECT max(id) FROM posting)`, nil},
+		"booked and not paid":          {2, `UPDATE posting SET action_id = (SELECT min(id) FROM paid_action WHERE state = 'RETRYING') WHERE id = (SELECT max(id) FROM posting WHERE action_id IS NOT NULL)`, nil},
 		"paid twice":                   {2, `INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, 'PENDING', 'PAID', 'x', now() FROM paid_action WHERE method = 'OPTIMISTIC' AND state = 'PAID'`, nil},
 		"counts and not paid":          {3, `UPDATE zap SET state = 'PAID' WHERE state = 'FAILED'`, nil},
 		"paid and does not count":      {3, `UPDATE item SET state = 'PENDING'`, nil},

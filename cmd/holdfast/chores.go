@@ -30,6 +30,11 @@ func (s *service) chores() []worker.Chore {
 		{Name: "territories", Every: time.Minute, Do: func(ctx context.Context) error {
 			return community.BillTerritories(ctx, s.engine, settings)
 		}},
+		{Name: "daily rewards", Every: time.Minute, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+			_, err := community.PayRewards(ctx, q, now, settings)
+			return err
+		})},
+		{Name: "dropping of invoices", Every: time.Minute, Do: s.untilDone(community.DropInvoices)},
 	}
 }
 
@@ -37,5 +42,21 @@ func (s *service) chores() []worker.Chore {
 func (s *service) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), time.Now().UTC()) })
+	}
+}
+
+// untilDone is a chore of as many transactions as find something to do.
+func (s *service) untilDone(do func(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for found := true; found; {
+			err := s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) (err error) {
+				found, err = do(ctx, q, now)
+				return err
+			})(ctx)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }

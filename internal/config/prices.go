@@ -38,6 +38,10 @@ type Prices struct {
 	TerritoryOnce    int64         `help:"Price of a territory for ever, in msat." default:"3000000000"`
 	TerritoryGrace   time.Duration `help:"From when a territory is found unpaid until it is stopped." default:"120h"`
 	TerritoryMaxCost int64         `help:"Most that a post or a comment in a territory may cost before any escalation, in msat." default:"100000000"`
+
+	NewcomerWindow time.Duration `help:"How long after signing up an invite can be redeemed." default:"24h"`
+	RewardTop      int           `help:"How many contributors of a day share its rewards." default:"100"`
+	RewardDays     int           `help:"How many days back rewards are still paid, after a standstill." default:"7"`
 }
 
 // Community are the prices as the community takes them.
@@ -52,6 +56,7 @@ func (p Prices) Community() community.Settings {
 		MaxUnpaidUploads: p.MaxUnpaidUploads, MaxUnpaidUploadBytes: p.MaxUnpaidUploadBytes, KeepUploads: p.KeepUploads,
 		TerritoryMonthly: paidaction.Msat(p.TerritoryMonthly), TerritoryYearly: paidaction.Msat(p.TerritoryYearly),
 		TerritoryOnce: paidaction.Msat(p.TerritoryOnce), TerritoryGrace: p.TerritoryGrace, TerritoryMaxCost: paidaction.Msat(p.TerritoryMaxCost),
+		NewcomerWindow: p.NewcomerWindow, RewardTop: p.RewardTop, RewardDays: p.RewardDays,
 	}
 	// Another number of them leaves zeroes, which the community's own check refuses.
 	if len(p.UploadSteps) == len(s.UploadSteps) && len(p.UploadFees) == len(s.UploadFees) {

@@ -248,7 +248,7 @@ func (q *Queries) GetCursor(ctx context.Context, node string) (NodeCursor, error
 }
 
 const getInvoice = `-- name: GetInvoice :one
-SELECT action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, bolt11, received_msat FROM invoice WHERE action_id = $1
+SELECT action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, bolt11, received_msat, dropped_at FROM invoice WHERE action_id = $1
 `
 
 func (q *Queries) GetInvoice(ctx context.Context, actionID int64) (Invoice, error) {
@@ -267,6 +267,7 @@ func (q *Queries) GetInvoice(ctx context.Context, actionID int64) (Invoice, erro
 		&i.ClientHash,
 		&i.Bolt11,
 		&i.ReceivedMsat,
+		&i.DroppedAt,
 	)
 	return i, err
 }

@@ -722,7 +722,7 @@ func (q *Queries) Mentions(ctx context.Context, itemID int64) ([]int64, error) {
 }
 
 const notificationsOf = `-- name: NotificationsOf :many
-SELECT id, user_id, kind, action_id, item_id, created_at, territory FROM notification WHERE user_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, user_id, kind, action_id, item_id, created_at, territory, day FROM notification WHERE user_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
 `
 
 type NotificationsOfParams struct {
@@ -748,6 +748,7 @@ func (q *Queries) NotificationsOf(ctx context.Context, arg NotificationsOfParams
 			&i.ItemID,
 			&i.CreatedAt,
 			&i.Territory,
+			&i.Day,
 		); err != nil {
 			return nil, err
 		}

@@ -495,6 +495,24 @@ type InnerInvoice struct {
 	ExpiresAt  time.Time
 }
 
+type Invite struct {
+	Code      string
+	InviterID int64
+	GiftMsat  int64
+	UsesLimit int64
+	Used      int64
+	CreatedAt time.Time
+	RevokedAt *time.Time
+	ID        int64
+}
+
+type InviteRedemption struct {
+	UserID   int64
+	Code     string
+	ActionID int64
+	At       time.Time
+}
+
 type Invoice struct {
 	ActionID     int64
 	Node         string
@@ -508,6 +526,7 @@ type Invoice struct {
 	ClientHash   []byte
 	Bolt11       *string
 	ReceivedMsat *int64
+	DroppedAt    *time.Time
 }
 
 type Item struct {
@@ -645,6 +664,7 @@ type Notification struct {
 	ItemID    *int64
 	CreatedAt time.Time
 	Territory *string
+	Day       *time.Time
 }
 
 type PaidAction struct {
@@ -749,6 +769,24 @@ type RelayPayment struct {
 	ChangedAt      time.Time
 }
 
+type Reward struct {
+	Day         time.Time
+	UserID      int64
+	Rank        int64
+	Micros      int64
+	CreditsMsat int64
+	SatsMsat    int64
+}
+
+type RewardDay struct {
+	Day             time.Time
+	PoolCreditsMsat int64
+	PoolSatsMsat    int64
+	PaidCreditsMsat int64
+	PaidSatsMsat    int64
+	PaidAt          time.Time
+}
+
 type RiverJob struct {
 	ID           int64
 	State        RiverJobState
@@ -850,6 +888,13 @@ type Upload struct {
 type UploadDatum struct {
 	UploadID int64
 	Data     []byte
+}
+
+type UserPreference struct {
+	UserID                int64
+	DropInvoicesAfterDays *int32
+	DroppedTo             int64
+	DueAt                 time.Time
 }
 
 type Usr struct {

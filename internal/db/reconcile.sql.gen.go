@@ -536,7 +536,7 @@ func (q *Queries) CountRelay(ctx context.Context) (int64, error) {
 }
 
 const invoicesToCompare = `-- name: InvoicesToCompare :many
-SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL)::boolean AS issued
+SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued
 FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id > $1 AND (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR paid_action.changed_at >= $2)
 ORDER BY paid_action.id LIMIT $3

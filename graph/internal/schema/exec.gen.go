@@ -33,6 +33,7 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	BoostResult() BoostResultResolver
+	InviteGiftResult() InviteGiftResultResolver
 	Item() ItemResolver
 	ItemCreateResult() ItemCreateResultResolver
 	ItemUpdateResult() ItemUpdateResultResolver
@@ -40,6 +41,8 @@ type ResolverRoot interface {
 	Notification() NotificationResolver
 	PollVoteResult() PollVoteResultResolver
 	Query() QueryResolver
+	Reward() RewardResolver
+	RewardDay() RewardDayResolver
 	Subscription() SubscriptionResolver
 	Territory() TerritoryResolver
 	TerritoryResult() TerritoryResultResolver
@@ -163,6 +166,48 @@ type ComplexityRoot struct {
 		Nodes func(childComplexity int) int
 	}
 
+	Invite struct {
+		Code      func(childComplexity int) int
+		CreatedAt func(childComplexity int) int
+		GiftMsat  func(childComplexity int) int
+		RevokedAt func(childComplexity int) int
+		Used      func(childComplexity int) int
+		UsesLimit func(childComplexity int) int
+	}
+
+	InviteGiftAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Result        func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
+	InviteGiftResult struct {
+		Msat func(childComplexity int) int
+		User func(childComplexity int) int
+	}
+
+	InvitePage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
+	}
+
+	InviteRedemption struct {
+		GiftMsat func(childComplexity int) int
+	}
+
 	Invoice struct {
 		AmountMsat   func(childComplexity int) int
 		Bolt11       func(childComplexity int) int
@@ -275,6 +320,7 @@ type ComplexityRoot struct {
 		CreateBio          func(childComplexity int, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateBounty       func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateComment      func(childComplexity int, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateInvite       func(childComplexity int, giftCredits int64, limit int) int
 		CreateJob          func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateLink         func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreatePoll         func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
@@ -283,7 +329,10 @@ type ComplexityRoot struct {
 		DownZap            func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		RedeemInvite       func(childComplexity int, code string) int
 		RetryPaidAction    func(childComplexity int, id int64, secret *string) int
+		RevokeInvite       func(childComplexity int, code string) int
+		SetPreferences     func(childComplexity int, dropInvoicesAfterDays *int) int
 		SignUp             func(childComplexity int, name string) int
 		TerritoryBilling   func(childComplexity int, name string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		TerritoryCreate    func(childComplexity int, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
@@ -305,6 +354,7 @@ type ComplexityRoot struct {
 
 	Notification struct {
 		CreatedAt func(childComplexity int) int
+		Day       func(childComplexity int) int
 		ID        func(childComplexity int) int
 		Item      func(childComplexity int) int
 		Kind      func(childComplexity int) int
@@ -358,13 +408,20 @@ type ComplexityRoot struct {
 		Option func(childComplexity int) int
 	}
 
+	Preferences struct {
+		DropInvoicesAfterDays func(childComplexity int) int
+	}
+
 	Query struct {
+		Invites       func(childComplexity int, first int, after *int64) int
 		Item          func(childComplexity int, id int64) int
 		Items         func(childComplexity int, sort community.FeedSort, within community.FeedWindow, territory *string, first int, after *string) int
 		Me            func(childComplexity int) int
 		Notifications func(childComplexity int, first int, after *int64) int
 		PaidAction    func(childComplexity int, id int64, secret *string) int
 		PaidActions   func(childComplexity int, first int, after *int64) int
+		Preferences   func(childComplexity int) int
+		Rewards       func(childComplexity int, day *time.Time) int
 		RewardsMsat   func(childComplexity int) int
 		Territories   func(childComplexity int, first int, after *string) int
 		Territory     func(childComplexity int, name string) int
@@ -392,6 +449,28 @@ type ComplexityRoot struct {
 
 	ReceiveResult struct {
 		Msat func(childComplexity int) int
+	}
+
+	Reward struct {
+		CreditsMsat func(childComplexity int) int
+		Rank        func(childComplexity int) int
+		SatsMsat    func(childComplexity int) int
+		User        func(childComplexity int) int
+	}
+
+	RewardDay struct {
+		Day             func(childComplexity int) int
+		PaidAt          func(childComplexity int) int
+		PaidCreditsMsat func(childComplexity int) int
+		PaidSatsMsat    func(childComplexity int) int
+		PoolCreditsMsat func(childComplexity int) int
+		PoolSatsMsat    func(childComplexity int) int
+		Receivers       func(childComplexity int, first int, after *int64) int
+	}
+
+	RewardPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
 	}
 
 	SignUp struct {
@@ -609,6 +688,9 @@ type ComplexityRoot struct {
 type BoostResultResolver interface {
 	Item(ctx context.Context, obj *community.BoostResult) (*db.ItemsByIDRow, error)
 }
+type InviteGiftResultResolver interface {
+	User(ctx context.Context, obj *community.InviteGiftResult) (*db.Usr, error)
+}
 type ItemResolver interface {
 	Author(ctx context.Context, obj *db.ItemsByIDRow) (*db.Usr, error)
 	Territory(ctx context.Context, obj *db.ItemsByIDRow) (*db.Territory, error)
@@ -657,6 +739,10 @@ type MutationResolver interface {
 	WalletEnable(ctx context.Context, id int64, enabled bool) (*wallet.Wallet, error)
 	WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet, error)
 	WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.Wallet, error)
+	CreateInvite(ctx context.Context, giftCredits int64, limit int) (*db.Invite, error)
+	RevokeInvite(ctx context.Context, code string) (*db.Invite, error)
+	RedeemInvite(ctx context.Context, code string) (*InviteRedemption, error)
+	SetPreferences(ctx context.Context, dropInvoicesAfterDays *int) (*community.Preferences, error)
 	SignUp(ctx context.Context, name string) (*SignUp, error)
 }
 type NotificationResolver interface {
@@ -675,8 +761,17 @@ type QueryResolver interface {
 	Territory(ctx context.Context, name string) (*db.Territory, error)
 	Territories(ctx context.Context, first int, after *string) (*TerritoryPage, error)
 	RewardsMsat(ctx context.Context) (*Assets, error)
+	Rewards(ctx context.Context, day *time.Time) (*db.RewardDay, error)
+	Invites(ctx context.Context, first int, after *int64) (*InvitePage, error)
+	Preferences(ctx context.Context) (*community.Preferences, error)
 	Notifications(ctx context.Context, first int, after *int64) (*NotificationPage, error)
 	Wallets(ctx context.Context) ([]*wallet.Wallet, error)
+}
+type RewardResolver interface {
+	User(ctx context.Context, obj *db.Reward) (*db.Usr, error)
+}
+type RewardDayResolver interface {
+	Receivers(ctx context.Context, obj *db.RewardDay, first int, after *int64) (*RewardPage, error)
 }
 type SubscriptionResolver interface {
 	PaidActionUpdated(ctx context.Context, id int64, secret *string) (<-chan PaidAction, error)
@@ -1197,6 +1292,173 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.FeedPage.Nodes(childComplexity), true
+
+	case "Invite.code":
+		if e.ComplexityRoot.Invite.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invite.Code(childComplexity), true
+	case "Invite.createdAt":
+		if e.ComplexityRoot.Invite.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invite.CreatedAt(childComplexity), true
+	case "Invite.giftMsat":
+		if e.ComplexityRoot.Invite.GiftMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invite.GiftMsat(childComplexity), true
+	case "Invite.revokedAt":
+		if e.ComplexityRoot.Invite.RevokedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invite.RevokedAt(childComplexity), true
+	case "Invite.used":
+		if e.ComplexityRoot.Invite.Used == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invite.Used(childComplexity), true
+	case "Invite.usesLimit":
+		if e.ComplexityRoot.Invite.UsesLimit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invite.UsesLimit(childComplexity), true
+
+	case "InviteGiftAction.attempt":
+		if e.ComplexityRoot.InviteGiftAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.Attempt(childComplexity), true
+	case "InviteGiftAction.changedAt":
+		if e.ComplexityRoot.InviteGiftAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.ChangedAt(childComplexity), true
+	case "InviteGiftAction.costMsat":
+		if e.ComplexityRoot.InviteGiftAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.CostMsat(childComplexity), true
+	case "InviteGiftAction.costSats":
+		if e.ComplexityRoot.InviteGiftAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.CostSats(childComplexity), true
+	case "InviteGiftAction.createdAt":
+		if e.ComplexityRoot.InviteGiftAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.CreatedAt(childComplexity), true
+	case "InviteGiftAction.deadline":
+		if e.ComplexityRoot.InviteGiftAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.Deadline(childComplexity), true
+	case "InviteGiftAction.failure":
+		if e.ComplexityRoot.InviteGiftAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.Failure(childComplexity), true
+	case "InviteGiftAction.genesisId":
+		if e.ComplexityRoot.InviteGiftAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.GenesisID(childComplexity), true
+	case "InviteGiftAction.id":
+		if e.ComplexityRoot.InviteGiftAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.ID(childComplexity), true
+	case "InviteGiftAction.invoice":
+		if e.ComplexityRoot.InviteGiftAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.Invoice(childComplexity), true
+	case "InviteGiftAction.kind":
+		if e.ComplexityRoot.InviteGiftAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.Kind(childComplexity), true
+	case "InviteGiftAction.paymentMethod":
+		if e.ComplexityRoot.InviteGiftAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.PaymentMethod(childComplexity), true
+	case "InviteGiftAction.result":
+		if e.ComplexityRoot.InviteGiftAction.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.Result(childComplexity), true
+	case "InviteGiftAction.secret":
+		if e.ComplexityRoot.InviteGiftAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.Secret(childComplexity), true
+	case "InviteGiftAction.state":
+		if e.ComplexityRoot.InviteGiftAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.State(childComplexity), true
+	case "InviteGiftAction.successorId":
+		if e.ComplexityRoot.InviteGiftAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftAction.SuccessorID(childComplexity), true
+
+	case "InviteGiftResult.msat":
+		if e.ComplexityRoot.InviteGiftResult.Msat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftResult.Msat(childComplexity), true
+	case "InviteGiftResult.user":
+		if e.ComplexityRoot.InviteGiftResult.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteGiftResult.User(childComplexity), true
+
+	case "InvitePage.next":
+		if e.ComplexityRoot.InvitePage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InvitePage.Next(childComplexity), true
+	case "InvitePage.nodes":
+		if e.ComplexityRoot.InvitePage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InvitePage.Nodes(childComplexity), true
+
+	case "InviteRedemption.giftMsat":
+		if e.ComplexityRoot.InviteRedemption.GiftMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteRedemption.GiftMsat(childComplexity), true
 
 	case "Invoice.amountMsat":
 		if e.ComplexityRoot.Invoice.AmountMsat == nil {
@@ -1729,6 +1991,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateComment(childComplexity, args["parent"].(int64), args["body"].(string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.createInvite":
+		if e.ComplexityRoot.Mutation.CreateInvite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createInvite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateInvite(childComplexity, args["giftCredits"].(int64), args["limit"].(int)), true
 	case "Mutation.createJob":
 		if e.ComplexityRoot.Mutation.CreateJob == nil {
 			break
@@ -1817,6 +2090,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Receive(childComplexity, args["user"].(int64), args["msat"].(paidaction.Msat), args["comment"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.redeemInvite":
+		if e.ComplexityRoot.Mutation.RedeemInvite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_redeemInvite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RedeemInvite(childComplexity, args["code"].(string)), true
 	case "Mutation.retryPaidAction":
 		if e.ComplexityRoot.Mutation.RetryPaidAction == nil {
 			break
@@ -1828,6 +2112,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RetryPaidAction(childComplexity, args["id"].(int64), args["secret"].(*string)), true
+	case "Mutation.revokeInvite":
+		if e.ComplexityRoot.Mutation.RevokeInvite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeInvite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeInvite(childComplexity, args["code"].(string)), true
+	case "Mutation.setPreferences":
+		if e.ComplexityRoot.Mutation.SetPreferences == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setPreferences_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetPreferences(childComplexity, args["dropInvoicesAfterDays"].(*int)), true
 	case "Mutation.signUp":
 		if e.ComplexityRoot.Mutation.SignUp == nil {
 			break
@@ -1980,6 +2286,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Notification.CreatedAt(childComplexity), true
+	case "Notification.day":
+		if e.ComplexityRoot.Notification.Day == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notification.Day(childComplexity), true
 	case "Notification.id":
 		if e.ComplexityRoot.Notification.ID == nil {
 			break
@@ -2185,6 +2497,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PollVoteResult.Option(childComplexity), true
 
+	case "Preferences.dropInvoicesAfterDays":
+		if e.ComplexityRoot.Preferences.DropInvoicesAfterDays == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Preferences.DropInvoicesAfterDays(childComplexity), true
+
+	case "Query.invites":
+		if e.ComplexityRoot.Query.Invites == nil {
+			break
+		}
+
+		args, err := ec.field_Query_invites_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Invites(childComplexity, args["first"].(int), args["after"].(*int64)), true
 	case "Query.item":
 		if e.ComplexityRoot.Query.Item == nil {
 			break
@@ -2246,6 +2576,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.PaidActions(childComplexity, args["first"].(int), args["after"].(*int64)), true
+	case "Query.preferences":
+		if e.ComplexityRoot.Query.Preferences == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Preferences(childComplexity), true
+	case "Query.rewards":
+		if e.ComplexityRoot.Query.Rewards == nil {
+			break
+		}
+
+		args, err := ec.field_Query_rewards_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Rewards(childComplexity, args["day"].(*time.Time)), true
 	case "Query.rewardsMsat":
 		if e.ComplexityRoot.Query.RewardsMsat == nil {
 			break
@@ -2384,6 +2731,92 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ReceiveResult.Msat(childComplexity), true
+
+	case "Reward.creditsMsat":
+		if e.ComplexityRoot.Reward.CreditsMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Reward.CreditsMsat(childComplexity), true
+	case "Reward.rank":
+		if e.ComplexityRoot.Reward.Rank == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Reward.Rank(childComplexity), true
+	case "Reward.satsMsat":
+		if e.ComplexityRoot.Reward.SatsMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Reward.SatsMsat(childComplexity), true
+	case "Reward.user":
+		if e.ComplexityRoot.Reward.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Reward.User(childComplexity), true
+
+	case "RewardDay.day":
+		if e.ComplexityRoot.RewardDay.Day == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RewardDay.Day(childComplexity), true
+	case "RewardDay.paidAt":
+		if e.ComplexityRoot.RewardDay.PaidAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RewardDay.PaidAt(childComplexity), true
+	case "RewardDay.paidCreditsMsat":
+		if e.ComplexityRoot.RewardDay.PaidCreditsMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RewardDay.PaidCreditsMsat(childComplexity), true
+	case "RewardDay.paidSatsMsat":
+		if e.ComplexityRoot.RewardDay.PaidSatsMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RewardDay.PaidSatsMsat(childComplexity), true
+	case "RewardDay.poolCreditsMsat":
+		if e.ComplexityRoot.RewardDay.PoolCreditsMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RewardDay.PoolCreditsMsat(childComplexity), true
+	case "RewardDay.poolSatsMsat":
+		if e.ComplexityRoot.RewardDay.PoolSatsMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RewardDay.PoolSatsMsat(childComplexity), true
+	case "RewardDay.receivers":
+		if e.ComplexityRoot.RewardDay.Receivers == nil {
+			break
+		}
+
+		args, err := ec.field_RewardDay_receivers_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.RewardDay.Receivers(childComplexity, args["first"].(int), args["after"].(*int64)), true
+
+	case "RewardPage.next":
+		if e.ComplexityRoot.RewardPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RewardPage.Next(childComplexity), true
+	case "RewardPage.nodes":
+		if e.ComplexityRoot.RewardPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RewardPage.Nodes(childComplexity), true
 
 	case "SignUp.key":
 		if e.ComplexityRoot.SignUp.Key == nil {
@@ -3422,6 +3855,8 @@ scalar Sats
 scalar Msat
 "A moment, in RFC 3339."
 scalar Time
+"A day of UTC, such as 2026-01-31."
+scalar Date
 
 "Who has to move next."
 enum ActionState {
@@ -3497,7 +3932,7 @@ interface PaidAction @goEmbedInterface {
 }
 
 type Invoice {
-  "Null for the moment until the node has issued it."
+  "Null for the moment until the node has issued it, and once it was dropped (setPreferences)."
   bolt11: String
   "In hex."
   paymentHash: String!
@@ -3834,6 +4269,31 @@ type TerritoryResult {
   territory: Territory
 }
 
+"A gift to somebody who has redeemed an invite, as the inviter sees it, who pays."
+type InviteGiftAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
+  "Null while it has not been done."
+  result: InviteGiftResult
+}
+type InviteGiftResult {
+  user: User!
+  msat: Msat!
+}
+
 """
 Everything here that costs money takes two more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
 same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
@@ -3925,6 +4385,15 @@ type Mutation {
   "Says in which order one's wallets are asked. Each is named once."
   walletsReorder(ids: [ID!]!): [Wallet!]!
 
+  "Makes an invite: so many newcomers get so many credits each, from one's own balance, when they redeem it."
+  createInvite(giftCredits: Sats!, limit: Int!): Invite!
+  "Takes an invite back: nobody can redeem it any more."
+  revokeInvite(code: String!): Invite!
+  "Redeems an invite, once, and only shortly after signing up."
+  redeemInvite(code: String!): InviteRedemption!
+  "Replaces one's preferences: what is left out is as it is for everybody."
+  setPreferences(dropInvoicesAfterDays: Int): Preferences!
+
   "In development only: a new user. The key is shown this once."
   signUp(name: String!): SignUp!
 }
@@ -3991,6 +4460,11 @@ type Query {
   territories(first: Int! = 20, after: String): TerritoryPage!
   "What is in the rewards pool."
   rewardsMsat: Assets!
+  "What a day's pool was, and who got it; of the last day that was paid if none is given. Null for a day that is not paid."
+  rewards(day: Date): RewardDay
+  "One's own invites, newest first."
+  invites(first: Int! = 20, after: ID): InvitePage!
+  preferences: Preferences!
   "What one should know of, newest first."
   notifications(first: Int! = 20, after: ID): NotificationPage!
   "One's own wallets, in the order in which they are asked."
@@ -4018,6 +4492,49 @@ type Me {
 type Assets {
   credits: Msat!
   sats: Msat!
+}
+
+"The rewards of a day."
+type RewardDay {
+  day: Date!
+  "What the day left in the pool."
+  poolCreditsMsat: Msat!
+  poolSatsMsat: Msat!
+  "What was paid of it: all, or nothing where nobody's items gained anything; then the next day has it."
+  paidCreditsMsat: Msat!
+  paidSatsMsat: Msat!
+  paidAt: Time!
+  "Who was paid, the highest rank first. after is a rank."
+  receivers(first: Int! = 20, after: ID): RewardPage!
+}
+type Reward {
+  "1 is the highest: by the weighted votes of the day for what they wrote."
+  rank: Int!
+  user: User!
+  creditsMsat: Msat!
+  satsMsat: Msat!
+}
+
+"Who has the code can redeem it."
+type Invite {
+  code: String!
+  "What each newcomer gets, in credits."
+  giftMsat: Msat!
+  "How many may redeem it."
+  usesLimit: Int!
+  used: Int!
+  createdAt: Time!
+  "Null unless it was taken back."
+  revokedAt: Time
+}
+type InviteRedemption {
+  "What was given, in credits."
+  giftMsat: Msat!
+}
+
+type Preferences {
+  "How many days after an action has ended the text of its invoice is forgotten. Null: it is kept."
+  dropInvoicesAfterDays: Int
 }
 
 "A post, a comment (with a parent), a bio, or a post of another kind, with what that kind has."
@@ -4181,10 +4698,14 @@ type TerritoryTransfer {
 
 type Notification {
   id: ID!
-  "MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED, WITHDRAWN, TERRITORY_DUE or TERRITORY_STOPPED."
+  """
+  MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED, WITHDRAWN, TERRITORY_DUE, TERRITORY_STOPPED, REWARD or INVITE_REDEEMED.
+  """
   kind: String!
   item: Item
   territory: Territory
+  "Of which day's reward it tells."
+  day: Date
   createdAt: Time!
 }
 
@@ -4266,6 +4787,14 @@ type TerritoryTransferPage {
 }
 type WalletLogPage {
   nodes: [WalletLogEntry!]!
+  next: ID
+}
+type RewardPage {
+  nodes: [Reward!]!
+  next: ID
+}
+type InvitePage {
+  nodes: [Invite!]!
   next: ID
 }
 `, BuiltIn: false},
@@ -4494,6 +5023,52 @@ func (ec *executionContext) childFields_FeedPage(ctx context.Context, field grap
 		return ec.fieldContext_FeedPage_next(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type FeedPage", field.Name)
+}
+
+func (ec *executionContext) childFields_Invite(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "code":
+		return ec.fieldContext_Invite_code(ctx, field)
+	case "giftMsat":
+		return ec.fieldContext_Invite_giftMsat(ctx, field)
+	case "usesLimit":
+		return ec.fieldContext_Invite_usesLimit(ctx, field)
+	case "used":
+		return ec.fieldContext_Invite_used(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Invite_createdAt(ctx, field)
+	case "revokedAt":
+		return ec.fieldContext_Invite_revokedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Invite", field.Name)
+}
+
+func (ec *executionContext) childFields_InviteGiftResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "user":
+		return ec.fieldContext_InviteGiftResult_user(ctx, field)
+	case "msat":
+		return ec.fieldContext_InviteGiftResult_msat(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InviteGiftResult", field.Name)
+}
+
+func (ec *executionContext) childFields_InvitePage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_InvitePage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_InvitePage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InvitePage", field.Name)
+}
+
+func (ec *executionContext) childFields_InviteRedemption(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "giftMsat":
+		return ec.fieldContext_InviteRedemption_giftMsat(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InviteRedemption", field.Name)
 }
 
 func (ec *executionContext) childFields_Invoice(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4726,6 +5301,8 @@ func (ec *executionContext) childFields_Notification(ctx context.Context, field 
 		return ec.fieldContext_Notification_item(ctx, field)
 	case "territory":
 		return ec.fieldContext_Notification_territory(ctx, field)
+	case "day":
+		return ec.fieldContext_Notification_day(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Notification_createdAt(ctx, field)
 	}
@@ -4826,6 +5403,14 @@ func (ec *executionContext) childFields_PollVoteResult(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type PollVoteResult", field.Name)
 }
 
+func (ec *executionContext) childFields_Preferences(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "dropInvoicesAfterDays":
+		return ec.fieldContext_Preferences_dropInvoicesAfterDays(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Preferences", field.Name)
+}
+
 func (ec *executionContext) childFields_ReceiveAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -4870,6 +5455,50 @@ func (ec *executionContext) childFields_ReceiveResult(ctx context.Context, field
 		return ec.fieldContext_ReceiveResult_msat(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReceiveResult", field.Name)
+}
+
+func (ec *executionContext) childFields_Reward(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "rank":
+		return ec.fieldContext_Reward_rank(ctx, field)
+	case "user":
+		return ec.fieldContext_Reward_user(ctx, field)
+	case "creditsMsat":
+		return ec.fieldContext_Reward_creditsMsat(ctx, field)
+	case "satsMsat":
+		return ec.fieldContext_Reward_satsMsat(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Reward", field.Name)
+}
+
+func (ec *executionContext) childFields_RewardDay(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "day":
+		return ec.fieldContext_RewardDay_day(ctx, field)
+	case "poolCreditsMsat":
+		return ec.fieldContext_RewardDay_poolCreditsMsat(ctx, field)
+	case "poolSatsMsat":
+		return ec.fieldContext_RewardDay_poolSatsMsat(ctx, field)
+	case "paidCreditsMsat":
+		return ec.fieldContext_RewardDay_paidCreditsMsat(ctx, field)
+	case "paidSatsMsat":
+		return ec.fieldContext_RewardDay_paidSatsMsat(ctx, field)
+	case "paidAt":
+		return ec.fieldContext_RewardDay_paidAt(ctx, field)
+	case "receivers":
+		return ec.fieldContext_RewardDay_receivers(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RewardDay", field.Name)
+}
+
+func (ec *executionContext) childFields_RewardPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_RewardPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_RewardPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RewardPage", field.Name)
 }
 
 func (ec *executionContext) childFields_SignUp(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5668,6 +6297,28 @@ func (ec *executionContext) field_Mutation_createComment_args(ctx context.Contex
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_createInvite_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "giftCredits",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNSats2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["giftCredits"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "limit",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["limit"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createJob_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6140,6 +6791,20 @@ func (ec *executionContext) field_Mutation_receive_args(ctx context.Context, raw
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_redeemInvite_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "code",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["code"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_retryPaidAction_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6159,6 +6824,34 @@ func (ec *executionContext) field_Mutation_retryPaidAction_args(ctx context.Cont
 		return nil, err
 	}
 	args["secret"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_revokeInvite_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "code",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["code"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setPreferences_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "dropInvoicesAfterDays",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["dropInvoicesAfterDays"] = arg0
 	return args, nil
 }
 
@@ -6656,6 +7349,28 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_invites_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_item_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6782,6 +7497,20 @@ func (ec *executionContext) field_Query_paidActions_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_rewards_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "day",
+		func(ctx context.Context, v any) (*time.Time, error) {
+			return ec.unmarshalODate2ᚖtimeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["day"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_territories_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6815,6 +7544,28 @@ func (ec *executionContext) field_Query_territory_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_RewardDay_receivers_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -8848,6 +9599,672 @@ func (ec *executionContext) _FeedPage_next(ctx context.Context, field graphql.Co
 }
 func (ec *executionContext) fieldContext_FeedPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("FeedPage", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Invite_code(ctx context.Context, field graphql.CollectedField, obj *db.Invite) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Invite_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Invite_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Invite", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Invite_giftMsat(ctx context.Context, field graphql.CollectedField, obj *db.Invite) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Invite_giftMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GiftMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Invite_giftMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Invite", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Invite_usesLimit(ctx context.Context, field graphql.CollectedField, obj *db.Invite) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Invite_usesLimit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UsesLimit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Invite_usesLimit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Invite", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Invite_used(ctx context.Context, field graphql.CollectedField, obj *db.Invite) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Invite_used(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Used, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Invite_used(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Invite", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Invite_createdAt(ctx context.Context, field graphql.CollectedField, obj *db.Invite) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Invite_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Invite_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Invite", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Invite_revokedAt(ctx context.Context, field graphql.CollectedField, obj *db.Invite) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Invite_revokedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RevokedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Invite_revokedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Invite", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_id(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_kind(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_state(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_costSats(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_invoice(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InviteGiftAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InviteGiftAction_failure(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InviteGiftAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InviteGiftAction_deadline(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_attempt(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_successorId(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_secret(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InviteGiftAction_result(ctx context.Context, field graphql.CollectedField, obj *InviteGiftAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftAction_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.InviteGiftResult) graphql.Marshaler {
+			return ec.marshalOInviteGiftResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐInviteGiftResult(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftAction_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InviteGiftAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_InviteGiftResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InviteGiftResult_user(ctx context.Context, field graphql.CollectedField, obj *community.InviteGiftResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftResult_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.InviteGiftResult().User(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftResult_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InviteGiftResult",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InviteGiftResult_msat(ctx context.Context, field graphql.CollectedField, obj *community.InviteGiftResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteGiftResult_msat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Msat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteGiftResult_msat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteGiftResult", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _InvitePage_nodes(ctx context.Context, field graphql.CollectedField, obj *InvitePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InvitePage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.Invite) graphql.Marshaler {
+			return ec.marshalNInvite2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐInviteᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InvitePage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InvitePage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invite(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InvitePage_next(ctx context.Context, field graphql.CollectedField, obj *InvitePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InvitePage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InvitePage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InvitePage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _InviteRedemption_giftMsat(ctx context.Context, field graphql.CollectedField, obj *InviteRedemption) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InviteRedemption_giftMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GiftMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InviteRedemption_giftMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InviteRedemption", field, false, false, errors.New("field of type Msat does not have child fields"))
 }
 
 func (ec *executionContext) _Invoice_bolt11(ctx context.Context, field graphql.CollectedField, obj *Invoice) (ret graphql.Marshaler) {
@@ -11902,6 +13319,182 @@ func (ec *executionContext) fieldContext_Mutation_walletsReorder(ctx context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_createInvite(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createInvite(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateInvite(ctx, fc.Args["giftCredits"].(int64), fc.Args["limit"].(int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Invite) graphql.Marshaler {
+			return ec.marshalNInvite2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐInvite(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createInvite(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invite(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createInvite_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_revokeInvite(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_revokeInvite(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RevokeInvite(ctx, fc.Args["code"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Invite) graphql.Marshaler {
+			return ec.marshalNInvite2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐInvite(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_revokeInvite(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invite(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_revokeInvite_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_redeemInvite(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_redeemInvite(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RedeemInvite(ctx, fc.Args["code"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *InviteRedemption) graphql.Marshaler {
+			return ec.marshalNInviteRedemption2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInviteRedemption(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_redeemInvite(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_InviteRedemption(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_redeemInvite_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setPreferences(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setPreferences(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetPreferences(ctx, fc.Args["dropInvoicesAfterDays"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.Preferences) graphql.Marshaler {
+			return ec.marshalNPreferences2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐPreferences(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setPreferences(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Preferences(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setPreferences_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_signUp(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12109,6 +13702,29 @@ func (ec *executionContext) fieldContext_Notification_territory(_ context.Contex
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Notification_day(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notification_day(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Day, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODate2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notification_day(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notification", field, false, false, errors.New("field of type Date does not have child fields"))
 }
 
 func (ec *executionContext) _Notification_createdAt(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
@@ -12873,6 +14489,29 @@ func (ec *executionContext) fieldContext_PollVoteResult_option(_ context.Context
 	return graphql.NewScalarFieldContext("PollVoteResult", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
+func (ec *executionContext) _Preferences_dropInvoicesAfterDays(ctx context.Context, field graphql.CollectedField, obj *community.Preferences) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Preferences_dropInvoicesAfterDays(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DropInvoicesAfterDays, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Preferences_dropInvoicesAfterDays(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Preferences", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _Query_me(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13196,6 +14835,126 @@ func (ec *executionContext) fieldContext_Query_rewardsMsat(_ context.Context, fi
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Assets(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_rewards(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_rewards(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Rewards(ctx, fc.Args["day"].(*time.Time))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.RewardDay) graphql.Marshaler {
+			return ec.marshalORewardDay2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐRewardDay(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_rewards(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RewardDay(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_rewards_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_invites(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_invites(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Invites(ctx, fc.Args["first"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *InvitePage) graphql.Marshaler {
+			return ec.marshalNInvitePage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvitePage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_invites(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_InvitePage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_invites_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_preferences(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_preferences(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Preferences(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.Preferences) graphql.Marshaler {
+			return ec.marshalNPreferences2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐPreferences(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_preferences(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Preferences(ctx, field)
 		},
 	}
 	return fc, nil
@@ -13769,6 +15528,344 @@ func (ec *executionContext) _ReceiveResult_msat(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_ReceiveResult_msat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ReceiveResult", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Reward_rank(ctx context.Context, field graphql.CollectedField, obj *db.Reward) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Reward_rank(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rank, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Reward_rank(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Reward", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Reward_user(ctx context.Context, field graphql.CollectedField, obj *db.Reward) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Reward_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Reward().User(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Reward_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Reward",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Reward_creditsMsat(ctx context.Context, field graphql.CollectedField, obj *db.Reward) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Reward_creditsMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreditsMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Reward_creditsMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Reward", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Reward_satsMsat(ctx context.Context, field graphql.CollectedField, obj *db.Reward) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Reward_satsMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SatsMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Reward_satsMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Reward", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _RewardDay_day(ctx context.Context, field graphql.CollectedField, obj *db.RewardDay) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardDay_day(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Day, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDate2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RewardDay_day(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RewardDay", field, false, false, errors.New("field of type Date does not have child fields"))
+}
+
+func (ec *executionContext) _RewardDay_poolCreditsMsat(ctx context.Context, field graphql.CollectedField, obj *db.RewardDay) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardDay_poolCreditsMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PoolCreditsMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RewardDay_poolCreditsMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RewardDay", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _RewardDay_poolSatsMsat(ctx context.Context, field graphql.CollectedField, obj *db.RewardDay) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardDay_poolSatsMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PoolSatsMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RewardDay_poolSatsMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RewardDay", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _RewardDay_paidCreditsMsat(ctx context.Context, field graphql.CollectedField, obj *db.RewardDay) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardDay_paidCreditsMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaidCreditsMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RewardDay_paidCreditsMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RewardDay", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _RewardDay_paidSatsMsat(ctx context.Context, field graphql.CollectedField, obj *db.RewardDay) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardDay_paidSatsMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaidSatsMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RewardDay_paidSatsMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RewardDay", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _RewardDay_paidAt(ctx context.Context, field graphql.CollectedField, obj *db.RewardDay) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardDay_paidAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaidAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RewardDay_paidAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RewardDay", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RewardDay_receivers(ctx context.Context, field graphql.CollectedField, obj *db.RewardDay) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardDay_receivers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.RewardDay().Receivers(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RewardPage) graphql.Marshaler {
+			return ec.marshalNRewardPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐRewardPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RewardDay_receivers(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RewardDay",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RewardPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_RewardDay_receivers_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RewardPage_nodes(ctx context.Context, field graphql.CollectedField, obj *RewardPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.Reward) graphql.Marshaler {
+			return ec.marshalNReward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐRewardᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RewardPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RewardPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Reward(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RewardPage_next(ctx context.Context, field graphql.CollectedField, obj *RewardPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RewardPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RewardPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RewardPage", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _SignUp_user(ctx context.Context, field graphql.CollectedField, obj *SignUp) (ret graphql.Marshaler) {
@@ -18823,6 +20920,13 @@ func (ec *executionContext) _PaidAction(ctx context.Context, sel ast.SelectionSe
 			return graphql.Null
 		}
 		return ec._ItemCreateAction(ctx, sel, obj)
+	case InviteGiftAction:
+		return ec._InviteGiftAction(ctx, sel, &obj)
+	case *InviteGiftAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._InviteGiftAction(ctx, sel, obj)
 	case DownZapAction:
 		return ec._DownZapAction(ctx, sel, &obj)
 	case *DownZapAction:
@@ -19622,6 +21726,339 @@ func (ec *executionContext) _FeedPage(ctx context.Context, sel ast.SelectionSet,
 		case "next":
 			out.Values[i] = ec._FeedPage_next(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var inviteImplementors = []string{"Invite"}
+
+func (ec *executionContext) _Invite(ctx context.Context, sel ast.SelectionSet, obj *db.Invite) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, inviteImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Invite")
+		case "code":
+			out.Values[i] = ec._Invite_code(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "giftMsat":
+			out.Values[i] = ec._Invite_giftMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "usesLimit":
+			out.Values[i] = ec._Invite_usesLimit(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "used":
+			out.Values[i] = ec._Invite_used(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._Invite_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revokedAt":
+			out.Values[i] = ec._Invite_revokedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var inviteGiftActionImplementors = []string{"InviteGiftAction", "PaidAction"}
+
+func (ec *executionContext) _InviteGiftAction(ctx context.Context, sel ast.SelectionSet, obj *InviteGiftAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, inviteGiftActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("InviteGiftAction")
+		case "id":
+			out.Values[i] = ec._InviteGiftAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._InviteGiftAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._InviteGiftAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._InviteGiftAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._InviteGiftAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._InviteGiftAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._InviteGiftAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._InviteGiftAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._InviteGiftAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._InviteGiftAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._InviteGiftAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._InviteGiftAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._InviteGiftAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._InviteGiftAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._InviteGiftAction_secret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._InviteGiftAction_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var inviteGiftResultImplementors = []string{"InviteGiftResult"}
+
+func (ec *executionContext) _InviteGiftResult(ctx context.Context, sel ast.SelectionSet, obj *community.InviteGiftResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, inviteGiftResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("InviteGiftResult")
+		case "user":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._InviteGiftResult_user(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "msat":
+			out.Values[i] = ec._InviteGiftResult_msat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var invitePageImplementors = []string{"InvitePage"}
+
+func (ec *executionContext) _InvitePage(ctx context.Context, sel ast.SelectionSet, obj *InvitePage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, invitePageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("InvitePage")
+		case "nodes":
+			out.Values[i] = ec._InvitePage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._InvitePage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var inviteRedemptionImplementors = []string{"InviteRedemption"}
+
+func (ec *executionContext) _InviteRedemption(ctx context.Context, sel ast.SelectionSet, obj *InviteRedemption) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, inviteRedemptionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("InviteRedemption")
+		case "giftMsat":
+			out.Values[i] = ec._InviteRedemption_giftMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -20948,6 +23385,34 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "createInvite":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createInvite(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revokeInvite":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_revokeInvite(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "redeemInvite":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_redeemInvite(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setPreferences":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setPreferences(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "signUp":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_signUp(ctx, field)
@@ -21117,6 +23582,11 @@ func (ec *executionContext) _Notification(ctx context.Context, sel ast.Selection
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "day":
+			out.Values[i] = ec._Notification_day(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "createdAt":
 			out.Values[i] = ec._Notification_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -21519,6 +23989,44 @@ func (ec *executionContext) _PollVoteResult(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var preferencesImplementors = []string{"Preferences"}
+
+func (ec *executionContext) _Preferences(ctx context.Context, sel ast.SelectionSet, obj *community.Preferences) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, preferencesImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Preferences")
+		case "dropInvoicesAfterDays":
+			out.Values[i] = ec._Preferences_dropInvoicesAfterDays(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var queryImplementors = []string{"Query"}
 
 func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -21703,6 +24211,72 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_rewardsMsat(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "rewards":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_rewards(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "invites":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_invites(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "preferences":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_preferences(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -21922,6 +24496,236 @@ func (ec *executionContext) _ReceiveResult(ctx context.Context, sel ast.Selectio
 		case "msat":
 			out.Values[i] = ec._ReceiveResult_msat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var rewardImplementors = []string{"Reward"}
+
+func (ec *executionContext) _Reward(ctx context.Context, sel ast.SelectionSet, obj *db.Reward) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, rewardImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Reward")
+		case "rank":
+			out.Values[i] = ec._Reward_rank(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "user":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Reward_user(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "creditsMsat":
+			out.Values[i] = ec._Reward_creditsMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "satsMsat":
+			out.Values[i] = ec._Reward_satsMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var rewardDayImplementors = []string{"RewardDay"}
+
+func (ec *executionContext) _RewardDay(ctx context.Context, sel ast.SelectionSet, obj *db.RewardDay) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, rewardDayImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RewardDay")
+		case "day":
+			out.Values[i] = ec._RewardDay_day(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "poolCreditsMsat":
+			out.Values[i] = ec._RewardDay_poolCreditsMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "poolSatsMsat":
+			out.Values[i] = ec._RewardDay_poolSatsMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "paidCreditsMsat":
+			out.Values[i] = ec._RewardDay_paidCreditsMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "paidSatsMsat":
+			out.Values[i] = ec._RewardDay_paidSatsMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "paidAt":
+			out.Values[i] = ec._RewardDay_paidAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "receivers":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._RewardDay_receivers(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var rewardPageImplementors = []string{"RewardPage"}
+
+func (ec *executionContext) _RewardPage(ctx context.Context, sel ast.SelectionSet, obj *RewardPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, rewardPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RewardPage")
+		case "nodes":
+			out.Values[i] = ec._RewardPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._RewardPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -24172,6 +26976,22 @@ func (ec *executionContext) marshalNBuyCreditsAction2ᚖgithubᚗcomᚋaᚑseed�
 	return ec._BuyCreditsAction(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNDate2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
+	res, err := UnmarshalDate(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDate2timeᚐTime(ctx context.Context, sel ast.SelectionSet, v time.Time) graphql.Marshaler {
+	_ = sel
+	res := MarshalDate(v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNDonateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDonateAction(ctx context.Context, sel ast.SelectionSet, v *DonateAction) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -24316,6 +27136,52 @@ func (ec *executionContext) marshalNInt2int64(ctx context.Context, sel ast.Selec
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNInvite2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐInviteᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.Invite) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNInvite2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐInvite(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNInvite2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐInvite(ctx context.Context, sel ast.SelectionSet, v *db.Invite) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Invite(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNInvitePage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvitePage(ctx context.Context, sel ast.SelectionSet, v *InvitePage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._InvitePage(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNInviteRedemption2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInviteRedemption(ctx context.Context, sel ast.SelectionSet, v *InviteRedemption) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._InviteRedemption(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNItem2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.ItemsByIDRow) graphql.Marshaler {
@@ -24562,6 +27428,16 @@ func (ec *executionContext) marshalNPollVoteAction2ᚖgithubᚗcomᚋaᚑseedᚑ
 	return ec._PollVoteAction(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNPreferences2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐPreferences(ctx context.Context, sel ast.SelectionSet, v *community.Preferences) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Preferences(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐReceiveAction(ctx context.Context, sel ast.SelectionSet, v *ReceiveAction) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -24570,6 +27446,42 @@ func (ec *executionContext) marshalNReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa
 		return graphql.Null
 	}
 	return ec._ReceiveAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNReward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐRewardᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.Reward) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReward2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐReward(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNReward2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐReward(ctx context.Context, sel ast.SelectionSet, v *db.Reward) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Reward(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRewardPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐRewardPage(ctx context.Context, sel ast.SelectionSet, v *RewardPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RewardPage(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNSats2int64(ctx context.Context, v any) (int64, error) {
@@ -25133,6 +28045,24 @@ func (ec *executionContext) marshalOBuyCreditsResult2ᚖgithubᚗcomᚋaᚑseed�
 	return ec._BuyCreditsResult(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalODate2ᚖtimeᚐTime(ctx context.Context, v any) (*time.Time, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := UnmarshalDate(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalODate2ᚖtimeᚐTime(ctx context.Context, sel ast.SelectionSet, v *time.Time) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := MarshalDate(*v)
+	return res
+}
+
 func (ec *executionContext) marshalODonateResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐDonateResult(ctx context.Context, sel ast.SelectionSet, v *community.DonateResult) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -25215,6 +28145,31 @@ func (ec *executionContext) marshalOID2ᚖint64(ctx context.Context, sel ast.Sel
 	_ = ctx
 	res := MarshalID(*v)
 	return res
+}
+
+func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*int, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := graphql.UnmarshalInt(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOInt2ᚖint(ctx context.Context, sel ast.SelectionSet, v *int) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalInt(*v)
+	return res
+}
+
+func (ec *executionContext) marshalOInviteGiftResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐInviteGiftResult(ctx context.Context, sel ast.SelectionSet, v *community.InviteGiftResult) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._InviteGiftResult(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx context.Context, sel ast.SelectionSet, v *Invoice) graphql.Marshaler {
@@ -25352,6 +28307,13 @@ func (ec *executionContext) marshalOReceiveResult2ᚖgithubᚗcomᚋaᚑseedᚑa
 		return graphql.Null
 	}
 	return ec._ReceiveResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORewardDay2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐRewardDay(ctx context.Context, sel ast.SelectionSet, v *db.RewardDay) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RewardDay(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOSats2ᚖint64(ctx context.Context, v any) (*int64, error) {

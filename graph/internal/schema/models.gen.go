@@ -104,8 +104,27 @@ type FeedPage struct {
 	Next  *string            `json:"next,omitempty"`
 }
 
+// A gift to somebody who has redeemed an invite, as the inviter sees it, who pays.
+type InviteGiftAction struct {
+	BasePaidAction
+	// Null while it has not been done.
+	Result *community.InviteGiftResult `json:"result,omitempty"`
+}
+
+func (InviteGiftAction) IsPaidAction() {}
+
+type InvitePage struct {
+	Nodes []*db.Invite `json:"nodes"`
+	Next  *int64       `json:"next,omitempty"`
+}
+
+type InviteRedemption struct {
+	// What was given, in credits.
+	GiftMsat paidaction.Msat `json:"giftMsat"`
+}
+
 type Invoice struct {
-	// Null for the moment until the node has issued it.
+	// Null for the moment until the node has issued it, and once it was dropped (setPreferences).
 	Bolt11 *string `json:"bolt11,omitempty"`
 	// In hex.
 	PaymentHash string          `json:"paymentHash"`
@@ -226,6 +245,11 @@ type ReceiveAction struct {
 }
 
 func (ReceiveAction) IsPaidAction() {}
+
+type RewardPage struct {
+	Nodes []*db.Reward `json:"nodes"`
+	Next  *int64       `json:"next,omitempty"`
+}
 
 type SignUp struct {
 	User *db.Usr `json:"user"`

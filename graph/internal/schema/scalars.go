@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -73,6 +74,19 @@ func MarshalStoredMsat(m int64) graphql.Marshaler { return MarshalMsat(paidactio
 func UnmarshalStoredMsat(v any) (int64, error) {
 	m, err := UnmarshalMsat(v)
 	return int64(m), err
+}
+
+// MarshalDate writes a day.
+func MarshalDate(day time.Time) graphql.Marshaler { return quoted(day.Format(time.DateOnly)) }
+
+// UnmarshalDate reads a day.
+func UnmarshalDate(v any) (time.Time, error) {
+	text, _ := v.(string)
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return day, paidaction.Errorf(paidaction.CodeInvalidInput, "A day is written as 2026-01-31.")
+	}
+	return day, nil
 }
 
 // MarshalActionState writes a state.

@@ -1,0 +1,140 @@
+package community
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// settling is how long a day is left alone once it has ended: what was paid at midnight commits until then. A transaction lives
+// for half a minute at most.
+const settling = 2 * time.Minute
+
+// PayRewards hands out the rewards pool of each day (of UTC) that has ended and is not yet paid, oldest first, inside the caller's
+// transaction, and says how many days those were. A day's pool, in each asset, goes wholly to the authors whose items gained most
+// of the weighted votes on that day (spec 02 §2.4); where nobody gained any it stays for the next day. It may be called at any
+// time by anybody: no day is paid twice (spec 05.13).
+func PayRewards(ctx context.Context, q *db.Queries, now time.Time, s Settings) (days int, err error) {
+	// Payouts follow each other: which day is next, and what is in the pool, then stay true until the commit. Nobody who pays waits
+	// for these rows: what comes into the pool is appended.
+	if err := ledger.Lock(ctx, q, ledger.RewardCredits, ledger.RewardSats); err != nil {
+		return 0, err
+	}
+	today := midnight(now.Add(-settling))
+	first, err := q.FirstUnrewardedDay(ctx, today)
+	if err != nil {
+		return 0, fmt.Errorf("find the first day without rewards: %w", err)
+	}
+	// What was in the pool on a day longer ago is in it still.
+	if oldest := today.AddDate(0, 0, -s.RewardDays); first.Before(oldest) {
+		first = oldest
+	}
+	for day := first; day.Before(today); day = day.AddDate(0, 0, 1) {
+		if err := payDay(ctx, q, day, now, s.RewardTop); err != nil {
+			return days, fmt.Errorf("pay the rewards of %s: %w", dayName(day), err)
+		}
+		days++
+	}
+	return days, nil
+}
+
+func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+
+func dayName(day time.Time) string { return day.Format(time.DateOnly) }
+
+// payDay hands out one day's pool: postings, rows and what people are told of it.
+func payDay(ctx context.Context, q *db.Queries, day, now time.Time, most int) error {
+	next := day.AddDate(0, 0, 1)
+	top, err := q.TopContributors(ctx, db.TopContributorsParams{Since: day, Until: next, Top: int32(most)})
+	if err != nil {
+		return fmt.Errorf("find the contributors: %w", err)
+	}
+	pools, err := q.RewardPools(ctx, next)
+	if err != nil {
+		return fmt.Errorf("read the pool: %w", err)
+	}
+	record := db.InsertRewardDayParams{Day: day, PaidAt: now}
+	for _, p := range pools {
+		if ledger.Account(p.ID) == ledger.RewardCredits {
+			record.PoolCreditsMsat = p.Msat
+		} else {
+			record.PoolSatsMsat = p.Msat
+		}
+	}
+	if len(top) > 0 {
+		record.PaidCreditsMsat, record.PaidSatsMsat = record.PoolCreditsMsat, record.PoolSatsMsat
+	}
+	// The key of this row is what refuses a second payout, whatever else may go wrong.
+	if err := q.InsertRewardDay(ctx, record); err != nil {
+		return fmt.Errorf("insert the day: %w", err)
+	}
+	return handOut(ctx, q, record, top)
+}
+
+// handOut gives everybody their shares of what a day pays.
+func handOut(ctx context.Context, q *db.Queries, day db.InsertRewardDayParams, top []db.TopContributorsRow) error {
+	weights := make([]int64, len(top))
+	for i, c := range top {
+		weights[i] = c.Micros
+	}
+	credits, sats := RewardShares(day.PaidCreditsMsat, weights), RewardShares(day.PaidSatsMsat, weights)
+	rows := db.InsertRewardsParams{Day: day.Day}
+	var transfers []ledger.Transfer
+	for i, c := range top {
+		if credits[i] == 0 && sats[i] == 0 {
+			continue // a pool of few msat, which are others'
+		}
+		rows.Users, rows.Ranks, rows.Micros = append(rows.Users, c.AuthorID), append(rows.Ranks, int64(i+1)), append(rows.Micros, c.Micros)
+		rows.Credits, rows.Sats = append(rows.Credits, credits[i]), append(rows.Sats, sats[i])
+		give := func(asset ledger.Asset, msat int64) {
+			if msat > 0 {
+				transfers = append(transfers, ledger.Transfer{From: ledger.Rewards(asset), To: ledger.User(c.AuthorID, asset), Msat: msat,
+					Reason: "reward of " + dayName(day.Day)}) // the audit goes by it
+			}
+		}
+		give(ledger.Credits, credits[i])
+		give(ledger.Sats, sats[i])
+	}
+	if len(transfers) == 0 {
+		return nil
+	}
+	if err := q.InsertRewards(ctx, rows); err != nil {
+		return fmt.Errorf("insert the rewards: %w", err)
+	}
+	err := q.InsertDayNotifications(ctx, db.InsertDayNotificationsParams{Users: rows.Users, Kind: "REWARD", Day: day.Day, At: day.PaidAt})
+	if err != nil {
+		return fmt.Errorf("insert the notifications: %w", err)
+	}
+	return ledger.Post(ctx, q, nil, day.PaidAt, transfers)
+}
+
+// RewardShares divides a pool among weights above zero, given from the largest down: to each floor(pool × weight ÷ sum of weights),
+// and what is left of it, less than one msat for each, to the largest remainders, of equal ones to the first. The shares sum to the
+// pool exactly, and nobody gets less than one who weighs less.
+func RewardShares(pool int64, weights []int64) []int64 {
+	if len(weights) == 0 {
+		return nil
+	}
+	total := new(big.Int)
+	for _, w := range weights {
+		total.Add(total, big.NewInt(w))
+	}
+	shares, remainders, order := make([]int64, len(weights)), make([]*big.Int, len(weights)), make([]int, len(weights))
+	left := pool
+	for i, w := range weights {
+		product := new(big.Int).Mul(big.NewInt(pool), big.NewInt(w)) // of up to 126 bits
+		share, remainder := product.QuoRem(product, total, new(big.Int))
+		shares[i], remainders[i], order[i] = share.Int64(), remainder, i
+		left -= shares[i]
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return remainders[j].Cmp(remainders[i]) })
+	for _, i := range order[:left] {
+		shares[i]++
+	}
+	return shares
+}

@@ -1,0 +1,102 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// signedIn is who asks for what the anonymous have not.
+func signedIn(ctx context.Context) (int64, error) {
+	user := sessionOf(ctx).user
+	if user == nil {
+		return 0, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to do this.")
+	}
+	return *user, nil
+}
+
+func (m mutations) CreateInvite(ctx context.Context, giftCredits int64, limit int) (*db.Invite, error) {
+	inviter, err := signedIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var invite db.Invite
+	err = pgx.BeginFunc(ctx, m.Pool, func(tx pgx.Tx) error {
+		invite, err = community.CreateInvite(ctx, db.New(tx), inviter, giftCredits, int64(limit), m.Now(), m.Random)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &invite, nil
+}
+
+func (m mutations) RevokeInvite(ctx context.Context, code string) (*db.Invite, error) {
+	inviter, err := signedIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	invite, err := community.RevokeInvite(ctx, db.New(m.Pool), inviter, code, m.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &invite, nil
+}
+
+// RedeemInvite asks for the gift on the inviter's behalf. Of the inviter's action the newcomer sees nothing but what they got.
+func (m mutations) RedeemInvite(ctx context.Context, code string) (*schema.InviteRedemption, error) {
+	user, err := signedIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
+		return nil, err
+	}
+	invite, err := community.FindInvite(ctx, db.New(m.Pool), code)
+	if err != nil {
+		return nil, err
+	}
+	pa, err := m.Engine.Pay(ctx, paidaction.Request{Kind: community.KindInviteGift, Method: paidaction.FeeCredit,
+		Args:   community.InviteGiftArgs{Code: code, User: user},
+		Key:    fmt.Sprintf("invite %s redeemed by %d", code, user), // so that it can be repeated
+		Caller: paidaction.Caller{User: &invite.InviterID}})
+	if errors.Is(err, paidaction.Refused(paidaction.CodeInsufficientFunds)) {
+		return nil, paidaction.Errorf(paidaction.CodeInsufficientFunds, "The gift cannot be given at the moment. Ask the one who invited you.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &schema.InviteRedemption{GiftMsat: pa.Cost}, nil
+}
+
+func (q queries) Invites(ctx context.Context, first int, after *int64) (*schema.InvitePage, error) {
+	if err := q.Limits.checkList(first); err != nil {
+		return nil, err
+	}
+	inviter, err := signedIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.New(q.Pool).InvitesOf(ctx, db.InvitesOfParams{InviterID: inviter, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
+	if err != nil {
+		return nil, fmt.Errorf("read invites: %w", err)
+	}
+	page := &schema.InvitePage{}
+	rows, page.Next = cut(rows, first, func(i db.Invite) int64 { return i.ID })
+	for _, row := range rows {
+		page.Nodes = append(page.Nodes, &row)
+	}
+	return page, nil
+}
+
+func (inviteGiftResults) User(ctx context.Context, r *community.InviteGiftResult) (*db.Usr, error) {
+	return loadersOf(ctx).users.Load(ctx, r.User)
+}

@@ -1,0 +1,29 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+func (m mutations) SetPreferences(ctx context.Context, dropInvoicesAfterDays *int) (*community.Preferences, error) {
+	user, err := signedIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := community.Preferences{DropInvoicesAfterDays: dropInvoicesAfterDays}
+	if err := community.SetPreferences(ctx, db.New(m.Pool), user, p, m.Now()); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+func (q queries) Preferences(ctx context.Context) (*community.Preferences, error) {
+	user, err := signedIn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := community.PreferencesOf(ctx, db.New(q.Pool), user)
+	return &p, err
+}
