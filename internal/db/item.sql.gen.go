@@ -409,7 +409,8 @@ SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item
     (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
     (item.comments + coalesce(d.comments, 0))::bigint AS comments,
     coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
-    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at
+    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
+    item.id AS top_id, 0::bigint AS depth, false AS more
 FROM item LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,
@@ -443,10 +444,13 @@ type ItemsByIDRow struct {
 	Comments      int64
 	LastZapAt     time.Time
 	LastCommentAt time.Time
+	TopID         int64
+	Depth         int64
+	More          bool
 }
 
 // Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
-// A time of 'epoch' means never.
+// A time of 'epoch' means never. The last three columns are a place in a thread, see Threads; here each item is alone.
 func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsByIDRow, error) {
 	rows, err := q.db.Query(ctx, itemsByID, arg.Ids, arg.Viewer)
 	if err != nil {
@@ -474,6 +478,9 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 			&i.Comments,
 			&i.LastZapAt,
 			&i.LastCommentAt,
+			&i.TopID,
+			&i.Depth,
+			&i.More,
 		); err != nil {
 			return nil, err
 		}

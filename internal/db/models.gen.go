@@ -469,6 +469,11 @@ type Notification struct {
 	CreatedAt time.Time
 }
 
+type NotificationSeen struct {
+	UserID int64
+	UpTo   int64
+}
+
 type PaidAction struct {
 	ID                int64
 	Kind              string
@@ -618,6 +623,8 @@ type Usr struct {
 	Name        string
 	TrustMicros int64
 	CreatedAt   time.Time
+	Posts       int64
+	Comments    int64
 }
 
 type WalletFailure struct {

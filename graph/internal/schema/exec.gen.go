@@ -32,13 +32,18 @@ func NewExecutableSchema(cfg Config) graphql.ExecutableSchema {
 type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
+	HistoryEntry() HistoryEntryResolver
 	Item() ItemResolver
 	ItemCreateResult() ItemCreateResultResolver
+	Me() MeResolver
 	Mutation() MutationResolver
 	Notification() NotificationResolver
 	Query() QueryResolver
+	Received() ReceivedResolver
 	Subscription() SubscriptionResolver
 	Territory() TerritoryResolver
+	ThreadNode() ThreadNodeResolver
+	User() UserResolver
 	Wallet() WalletResolver
 	ZapResult() ZapResultResolver
 }
@@ -103,6 +108,17 @@ type ComplexityRoot struct {
 		Message func(childComplexity int) int
 	}
 
+	HistoryEntry struct {
+		Action   func(childComplexity int) int
+		At       func(childComplexity int) int
+		Received func(childComplexity int) int
+	}
+
+	HistoryPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
+	}
+
 	Invoice struct {
 		AmountMsat   func(childComplexity int) int
 		Bolt11       func(childComplexity int) int
@@ -123,8 +139,10 @@ type ComplexityRoot struct {
 		ID           func(childComplexity int) int
 		Msat         func(childComplexity int) int
 		Parent       func(childComplexity int) int
+		Payment      func(childComplexity int) int
 		State        func(childComplexity int) int
 		Territory    func(childComplexity int) int
+		Thread       func(childComplexity int, limit int, depth int, after *int64) int
 		Title        func(childComplexity int) int
 		Upvotes      func(childComplexity int) int
 	}
@@ -158,33 +176,38 @@ type ComplexityRoot struct {
 	}
 
 	Me struct {
-		CreditsMsat func(childComplexity int) int
-		SatsMsat    func(childComplexity int) int
-		User        func(childComplexity int) int
+		CreditsMsat         func(childComplexity int) int
+		History             func(childComplexity int, first int, after *string) int
+		SatsMsat            func(childComplexity int) int
+		UnseenNotifications func(childComplexity int) int
+		User                func(childComplexity int) int
 	}
 
 	Mutation struct {
-		BuyCredits      func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CancelInvoice   func(childComplexity int, id int64, secret *string) int
-		CreateComment   func(childComplexity int, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePost      func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Donate          func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Receive         func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		RetryPaidAction func(childComplexity int, id int64, secret *string) int
-		SignUp          func(childComplexity int, name string) int
-		WalletEnable    func(childComplexity int, id int64, enabled bool) int
-		WalletRemove    func(childComplexity int, id int64) int
-		WalletSave      func(childComplexity int, id *int64, label string, settings WalletSettings) int
-		WalletsReorder  func(childComplexity int, ids []int64) int
-		Withdraw        func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Zap             func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		BuyCredits        func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CancelInvoice     func(childComplexity int, id int64, secret *string) int
+		CreateComment     func(childComplexity int, parent int64, body string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreatePost        func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Donate            func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		NotificationsSeen func(childComplexity int, upTo int64) int
+		Receive           func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		RetryPaidAction   func(childComplexity int, id int64, secret *string) int
+		SignUp            func(childComplexity int, name string) int
+		WalletEnable      func(childComplexity int, id int64, enabled bool) int
+		WalletRemove      func(childComplexity int, id int64) int
+		WalletSave        func(childComplexity int, id *int64, label string, settings WalletSettings) int
+		WalletsReorder    func(childComplexity int, ids []int64) int
+		Withdraw          func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Zap               func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 	}
 
 	Notification struct {
-		CreatedAt func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Item      func(childComplexity int) int
-		Kind      func(childComplexity int) int
+		Action     func(childComplexity int) int
+		CreatedAt  func(childComplexity int) int
+		ID         func(childComplexity int) int
+		Item       func(childComplexity int) int
+		Kind       func(childComplexity int) int
+		RetryUntil func(childComplexity int) int
 	}
 
 	NotificationPage struct {
@@ -206,6 +229,7 @@ type ComplexityRoot struct {
 		PaidActions   func(childComplexity int, first int, after *int64) int
 		RewardsMsat   func(childComplexity int) int
 		Territory     func(childComplexity int, name string) int
+		User          func(childComplexity int, name string) int
 		Wallets       func(childComplexity int) int
 	}
 
@@ -232,6 +256,15 @@ type ComplexityRoot struct {
 		Msat func(childComplexity int) int
 	}
 
+	Received struct {
+		Asset  func(childComplexity int) int
+		Direct func(childComplexity int) int
+		Item   func(childComplexity int) int
+		Kind   func(childComplexity int) int
+		Msat   func(childComplexity int) int
+		Reason func(childComplexity int) int
+	}
+
 	SignUp struct {
 		Key  func(childComplexity int) int
 		User func(childComplexity int) int
@@ -249,10 +282,24 @@ type ComplexityRoot struct {
 		ReplyCostMsat func(childComplexity int) int
 	}
 
+	ThreadNode struct {
+		Depth func(childComplexity int) int
+		Item  func(childComplexity int) int
+		More  func(childComplexity int) int
+	}
+
+	ThreadPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
+	}
+
 	User struct {
+		Comments  func(childComplexity int) int
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
+		Items     func(childComplexity int, first int, after *int64) int
 		Name      func(childComplexity int) int
+		Posts     func(childComplexity int) int
 	}
 
 	Wallet struct {
@@ -333,6 +380,10 @@ type ComplexityRoot struct {
 
 // region    ************************** generated!.gotpl **************************
 
+type HistoryEntryResolver interface {
+	Action(ctx context.Context, obj *db.HistoryOfRow) (PaidAction, error)
+	Received(ctx context.Context, obj *db.HistoryOfRow) (*db.HistoryOfRow, error)
+}
 type ItemResolver interface {
 	Author(ctx context.Context, obj *db.ItemsByIDRow) (*db.Usr, error)
 	Territory(ctx context.Context, obj *db.ItemsByIDRow) (*db.Territory, error)
@@ -340,9 +391,15 @@ type ItemResolver interface {
 
 	CommentCount(ctx context.Context, obj *db.ItemsByIDRow) (int, error)
 	Comments(ctx context.Context, obj *db.ItemsByIDRow, first int, after *int64) (*ItemPage, error)
+	Thread(ctx context.Context, obj *db.ItemsByIDRow, limit int, depth int, after *int64) (*ThreadPage, error)
+	Payment(ctx context.Context, obj *db.ItemsByIDRow) (PaidAction, error)
 }
 type ItemCreateResultResolver interface {
 	Item(ctx context.Context, obj *community.ItemCreateResult) (*db.ItemsByIDRow, error)
+}
+type MeResolver interface {
+	History(ctx context.Context, obj *Me, first int, after *string) (*HistoryPage, error)
+	UnseenNotifications(ctx context.Context, obj *Me) (int, error)
 }
 type MutationResolver interface {
 	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
@@ -358,10 +415,13 @@ type MutationResolver interface {
 	WalletEnable(ctx context.Context, id int64, enabled bool) (*wallet.Wallet, error)
 	WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet, error)
 	WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.Wallet, error)
+	NotificationsSeen(ctx context.Context, upTo int64) (*Me, error)
 	SignUp(ctx context.Context, name string) (*SignUp, error)
 }
 type NotificationResolver interface {
 	Item(ctx context.Context, obj *db.Notification) (*db.ItemsByIDRow, error)
+	Action(ctx context.Context, obj *db.Notification) (PaidAction, error)
+	RetryUntil(ctx context.Context, obj *db.Notification) (*time.Time, error)
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*Me, error)
@@ -370,15 +430,29 @@ type QueryResolver interface {
 	Item(ctx context.Context, id int64) (*db.ItemsByIDRow, error)
 	Items(ctx context.Context, first int, after *int64) (*ItemPage, error)
 	Territory(ctx context.Context, name string) (*db.Territory, error)
+	User(ctx context.Context, name string) (*db.Usr, error)
 	RewardsMsat(ctx context.Context) (*Assets, error)
 	Notifications(ctx context.Context, first int, after *int64) (*NotificationPage, error)
 	Wallets(ctx context.Context) ([]*wallet.Wallet, error)
+}
+type ReceivedResolver interface {
+	Asset(ctx context.Context, obj *db.HistoryOfRow) (Asset, error)
+	Direct(ctx context.Context, obj *db.HistoryOfRow) (bool, error)
+
+	Kind(ctx context.Context, obj *db.HistoryOfRow) (*string, error)
+	Item(ctx context.Context, obj *db.HistoryOfRow) (*db.ItemsByIDRow, error)
 }
 type SubscriptionResolver interface {
 	PaidActionUpdated(ctx context.Context, id int64, secret *string) (<-chan PaidAction, error)
 }
 type TerritoryResolver interface {
 	Founder(ctx context.Context, obj *db.Territory) (*db.Usr, error)
+}
+type ThreadNodeResolver interface {
+	Item(ctx context.Context, obj *db.ItemsByIDRow) (*db.ItemsByIDRow, error)
+}
+type UserResolver interface {
+	Items(ctx context.Context, obj *db.Usr, first int, after *int64) (*ItemPage, error)
 }
 type WalletResolver interface {
 	Log(ctx context.Context, obj *wallet.Wallet, first int, after *int64) (*WalletLogPage, error)
@@ -639,6 +713,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Failure.Message(childComplexity), true
 
+	case "HistoryEntry.action":
+		if e.ComplexityRoot.HistoryEntry.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryEntry.Action(childComplexity), true
+	case "HistoryEntry.at":
+		if e.ComplexityRoot.HistoryEntry.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryEntry.At(childComplexity), true
+	case "HistoryEntry.received":
+		if e.ComplexityRoot.HistoryEntry.Received == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryEntry.Received(childComplexity), true
+
+	case "HistoryPage.next":
+		if e.ComplexityRoot.HistoryPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryPage.Next(childComplexity), true
+	case "HistoryPage.nodes":
+		if e.ComplexityRoot.HistoryPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryPage.Nodes(childComplexity), true
+
 	case "Invoice.amountMsat":
 		if e.ComplexityRoot.Invoice.AmountMsat == nil {
 			break
@@ -741,6 +847,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Parent(childComplexity), true
+	case "Item.payment":
+		if e.ComplexityRoot.Item.Payment == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Payment(childComplexity), true
 	case "Item.state":
 		if e.ComplexityRoot.Item.State == nil {
 			break
@@ -753,6 +865,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Territory(childComplexity), true
+	case "Item.thread":
+		if e.ComplexityRoot.Item.Thread == nil {
+			break
+		}
+
+		args, err := ec.field_Item_thread_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Item.Thread(childComplexity, args["limit"].(int), args["depth"].(int), args["after"].(*int64)), true
 	case "Item.title":
 		if e.ComplexityRoot.Item.Title == nil {
 			break
@@ -889,12 +1012,29 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Me.CreditsMsat(childComplexity), true
+	case "Me.history":
+		if e.ComplexityRoot.Me.History == nil {
+			break
+		}
+
+		args, err := ec.field_Me_history_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Me.History(childComplexity, args["first"].(int), args["after"].(*string)), true
 	case "Me.satsMsat":
 		if e.ComplexityRoot.Me.SatsMsat == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Me.SatsMsat(childComplexity), true
+	case "Me.unseenNotifications":
+		if e.ComplexityRoot.Me.UnseenNotifications == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Me.UnseenNotifications(childComplexity), true
 	case "Me.user":
 		if e.ComplexityRoot.Me.User == nil {
 			break
@@ -957,6 +1097,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Donate(childComplexity, args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.notificationsSeen":
+		if e.ComplexityRoot.Mutation.NotificationsSeen == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_notificationsSeen_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NotificationsSeen(childComplexity, args["upTo"].(int64)), true
 	case "Mutation.receive":
 		if e.ComplexityRoot.Mutation.Receive == nil {
 			break
@@ -1057,6 +1208,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Mutation.Zap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 
+	case "Notification.action":
+		if e.ComplexityRoot.Notification.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notification.Action(childComplexity), true
 	case "Notification.createdAt":
 		if e.ComplexityRoot.Notification.CreatedAt == nil {
 			break
@@ -1081,6 +1238,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Notification.Kind(childComplexity), true
+	case "Notification.retryUntil":
+		if e.ComplexityRoot.Notification.RetryUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notification.RetryUntil(childComplexity), true
 
 	case "NotificationPage.next":
 		if e.ComplexityRoot.NotificationPage.Next == nil {
@@ -1186,6 +1349,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Territory(childComplexity, args["name"].(string)), true
+	case "Query.user":
+		if e.ComplexityRoot.Query.User == nil {
+			break
+		}
+
+		args, err := ec.field_Query_user_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.User(childComplexity, args["name"].(string)), true
 	case "Query.wallets":
 		if e.ComplexityRoot.Query.Wallets == nil {
 			break
@@ -1297,6 +1471,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ReceiveResult.Msat(childComplexity), true
 
+	case "Received.asset":
+		if e.ComplexityRoot.Received.Asset == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Asset(childComplexity), true
+	case "Received.direct":
+		if e.ComplexityRoot.Received.Direct == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Direct(childComplexity), true
+	case "Received.item":
+		if e.ComplexityRoot.Received.Item == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Item(childComplexity), true
+	case "Received.kind":
+		if e.ComplexityRoot.Received.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Kind(childComplexity), true
+	case "Received.msat":
+		if e.ComplexityRoot.Received.Msat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Msat(childComplexity), true
+	case "Received.reason":
+		if e.ComplexityRoot.Received.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Reason(childComplexity), true
+
 	case "SignUp.key":
 		if e.ComplexityRoot.SignUp.Key == nil {
 			break
@@ -1353,6 +1564,44 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Territory.ReplyCostMsat(childComplexity), true
 
+	case "ThreadNode.depth":
+		if e.ComplexityRoot.ThreadNode.Depth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadNode.Depth(childComplexity), true
+	case "ThreadNode.item":
+		if e.ComplexityRoot.ThreadNode.Item == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadNode.Item(childComplexity), true
+	case "ThreadNode.more":
+		if e.ComplexityRoot.ThreadNode.More == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadNode.More(childComplexity), true
+
+	case "ThreadPage.next":
+		if e.ComplexityRoot.ThreadPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadPage.Next(childComplexity), true
+	case "ThreadPage.nodes":
+		if e.ComplexityRoot.ThreadPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadPage.Nodes(childComplexity), true
+
+	case "User.commentCount":
+		if e.ComplexityRoot.User.Comments == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Comments(childComplexity), true
 	case "User.createdAt":
 		if e.ComplexityRoot.User.CreatedAt == nil {
 			break
@@ -1365,12 +1614,29 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.ID(childComplexity), true
+	case "User.items":
+		if e.ComplexityRoot.User.Items == nil {
+			break
+		}
+
+		args, err := ec.field_User_items_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.User.Items(childComplexity, args["first"].(int), args["after"].(*int64)), true
 	case "User.name":
 		if e.ComplexityRoot.User.Name == nil {
 			break
 		}
 
 		return e.ComplexityRoot.User.Name(childComplexity), true
+	case "User.postCount":
+		if e.ComplexityRoot.User.Posts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Posts(childComplexity), true
 
 	case "Wallet.changedAt":
 		if e.ComplexityRoot.Wallet.ChangedAt == nil {
@@ -2097,6 +2363,9 @@ type Mutation {
   "Says in which order one's wallets are asked. Each is named once."
   walletsReorder(ids: [ID!]!): [Wallet!]!
 
+  "Says that one has seen one's notifications up to this one."
+  notificationsSeen(upTo: ID!): Me!
+
   "In development only: a new user. The key is shown this once."
   signUp(name: String!): SignUp!
 }
@@ -2156,6 +2425,7 @@ type Query {
   "Posts, newest first."
   items(first: Int! = 20, after: ID): ItemPage!
   territory(name: String!): Territory
+  user(name: String!): User
   "What is in the rewards pool."
   rewardsMsat: Assets!
   "What one should know of, newest first."
@@ -2173,6 +2443,11 @@ type User {
   id: ID!
   name: String!
   createdAt: Time!
+  "How many posts of theirs were paid for."
+  postCount: Int!
+  commentCount: Int!
+  "Their posts and comments, newest first."
+  items(first: Int! = 20, after: ID): ItemPage!
 }
 
 "Two balances that are never added up: credits can be spent here alone, sats can be withdrawn."
@@ -2180,6 +2455,35 @@ type Me {
   user: User!
   creditsMsat: Msat!
   satsMsat: Msat!
+  "What one paid for and what one was paid, newest first."
+  history(first: Int! = 20, after: String): HistoryPage!
+  "How many notifications came since notificationsSeen; at most 100 are counted."
+  unseenNotifications: Int!
+}
+
+"Exactly one of the two."
+type HistoryEntry {
+  at: Time!
+  "What one paid for, each attempt by itself."
+  action: PaidAction
+  received: Received
+}
+"Money that came in."
+type Received {
+  msat: Msat!
+  asset: Asset!
+  "It came to one's own wallet, not to a balance."
+  direct: Boolean!
+  "What for, in a word or two."
+  reason: String!
+  "The kind of action it came from, if it came from one."
+  kind: String
+  "The item that action was about, if it was about one."
+  item: Item
+}
+enum Asset {
+  CREDITS
+  SATS
 }
 
 type Assets {
@@ -2209,6 +2513,20 @@ type Item {
   commentCount: Int!
   "Its direct comments, oldest first."
   comments(first: Int! = 20, after: ID): ItemPage!
+  """
+  All that is below it down to that depth, as one reads it from top to bottom: each comment, then what is below it; siblings oldest
+  first. Of a deleted comment the place is empty, and what is below it stays.
+  """
+  thread(limit: Int! = 200, depth: Int! = 6, after: ID): ThreadPage!
+  "The attempt that pays for it now; for its author alone."
+  payment: PaidAction
+}
+type ThreadNode {
+  item: Item!
+  "1 for a direct comment."
+  depth: Int!
+  "What is below it is left out since it is too deep; its own thread has it."
+  more: Boolean!
 }
 
 "PENDING and FAILED items are seen by their author alone."
@@ -2230,9 +2548,13 @@ type Territory {
 
 type Notification {
   id: ID!
-  "MENTION, REPLY, ZAP, RECEIVED or WITHDRAWN."
+  "MENTION, REPLY, ZAP, RECEIVED, WITHDRAWN or PAYMENT_FAILED."
   kind: String!
   item: Item
+  "What it is about, if one has paid for it, or tried to."
+  action: PaidAction
+  "Until when that action may be tried again; null where it may not be, or was."
+  retryUntil: Time
   createdAt: Time!
 }
 
@@ -2273,6 +2595,14 @@ type WalletLogEntry {
 type ItemPage {
   nodes: [Item!]!
   next: ID
+}
+type ThreadPage {
+  nodes: [ThreadNode!]!
+  next: ID
+}
+type HistoryPage {
+  nodes: [HistoryEntry!]!
+  next: String
 }
 type PaidActionPage {
   nodes: [PaidAction!]!
@@ -2406,6 +2736,28 @@ func (ec *executionContext) childFields_Failure(ctx context.Context, field graph
 	return nil, fmt.Errorf("no field named %q was found under type Failure", field.Name)
 }
 
+func (ec *executionContext) childFields_HistoryEntry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_HistoryEntry_at(ctx, field)
+	case "action":
+		return ec.fieldContext_HistoryEntry_action(ctx, field)
+	case "received":
+		return ec.fieldContext_HistoryEntry_received(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HistoryEntry", field.Name)
+}
+
+func (ec *executionContext) childFields_HistoryPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_HistoryPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_HistoryPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HistoryPage", field.Name)
+}
+
 func (ec *executionContext) childFields_Invoice(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "bolt11":
@@ -2454,6 +2806,10 @@ func (ec *executionContext) childFields_Item(ctx context.Context, field graphql.
 		return ec.fieldContext_Item_commentCount(ctx, field)
 	case "comments":
 		return ec.fieldContext_Item_comments(ctx, field)
+	case "thread":
+		return ec.fieldContext_Item_thread(ctx, field)
+	case "payment":
+		return ec.fieldContext_Item_payment(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Item", field.Name)
 }
@@ -2522,6 +2878,10 @@ func (ec *executionContext) childFields_Me(ctx context.Context, field graphql.Co
 		return ec.fieldContext_Me_creditsMsat(ctx, field)
 	case "satsMsat":
 		return ec.fieldContext_Me_satsMsat(ctx, field)
+	case "history":
+		return ec.fieldContext_Me_history(ctx, field)
+	case "unseenNotifications":
+		return ec.fieldContext_Me_unseenNotifications(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Me", field.Name)
 }
@@ -2534,6 +2894,10 @@ func (ec *executionContext) childFields_Notification(ctx context.Context, field 
 		return ec.fieldContext_Notification_kind(ctx, field)
 	case "item":
 		return ec.fieldContext_Notification_item(ctx, field)
+	case "action":
+		return ec.fieldContext_Notification_action(ctx, field)
+	case "retryUntil":
+		return ec.fieldContext_Notification_retryUntil(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Notification_createdAt(ctx, field)
 	}
@@ -2606,6 +2970,24 @@ func (ec *executionContext) childFields_ReceiveResult(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type ReceiveResult", field.Name)
 }
 
+func (ec *executionContext) childFields_Received(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "msat":
+		return ec.fieldContext_Received_msat(ctx, field)
+	case "asset":
+		return ec.fieldContext_Received_asset(ctx, field)
+	case "direct":
+		return ec.fieldContext_Received_direct(ctx, field)
+	case "reason":
+		return ec.fieldContext_Received_reason(ctx, field)
+	case "kind":
+		return ec.fieldContext_Received_kind(ctx, field)
+	case "item":
+		return ec.fieldContext_Received_item(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Received", field.Name)
+}
+
 func (ec *executionContext) childFields_SignUp(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "user":
@@ -2632,6 +3014,28 @@ func (ec *executionContext) childFields_Territory(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type Territory", field.Name)
 }
 
+func (ec *executionContext) childFields_ThreadNode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "item":
+		return ec.fieldContext_ThreadNode_item(ctx, field)
+	case "depth":
+		return ec.fieldContext_ThreadNode_depth(ctx, field)
+	case "more":
+		return ec.fieldContext_ThreadNode_more(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ThreadNode", field.Name)
+}
+
+func (ec *executionContext) childFields_ThreadPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_ThreadPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_ThreadPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ThreadPage", field.Name)
+}
+
 func (ec *executionContext) childFields_User(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -2640,6 +3044,12 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_name(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_User_createdAt(ctx, field)
+	case "postCount":
+		return ec.fieldContext_User_postCount(ctx, field)
+	case "commentCount":
+		return ec.fieldContext_User_commentCount(ctx, field)
+	case "items":
+		return ec.fieldContext_User_items(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
 }
@@ -2928,6 +3338,58 @@ func (ec *executionContext) field_Item_comments_args(ctx context.Context, rawArg
 	return args, nil
 }
 
+func (ec *executionContext) field_Item_thread_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "limit",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["limit"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "depth",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["depth"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Me_history_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_buyCredits_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3107,6 +3569,20 @@ func (ec *executionContext) field_Mutation_donate_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["paymentMethod"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_notificationsSeen_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "upTo",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["upTo"] = arg0
 	return args, nil
 }
 
@@ -3494,6 +3970,20 @@ func (ec *executionContext) field_Query_territory_args(ctx context.Context, rawA
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_user_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Subscription_paidActionUpdated_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3513,6 +4003,28 @@ func (ec *executionContext) field_Subscription_paidActionUpdated_args(ctx contex
 		return nil, err
 	}
 	args["secret"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_User_items_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -4526,6 +5038,148 @@ func (ec *executionContext) fieldContext_Failure_message(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Failure", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _HistoryEntry_at(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryEntry_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryEntry_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HistoryEntry", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _HistoryEntry_action(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryEntry_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.HistoryEntry().Action(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryEntry_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HistoryEntry",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("FieldContext.Child cannot be called on type INTERFACE")
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HistoryEntry_received(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryEntry_received(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.HistoryEntry().Received(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.HistoryOfRow) graphql.Marshaler {
+			return ec.marshalOReceived2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryEntry_received(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HistoryEntry",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Received(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HistoryPage_nodes(ctx context.Context, field graphql.CollectedField, obj *HistoryPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.HistoryOfRow) graphql.Marshaler {
+			return ec.marshalNHistoryEntry2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HistoryPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HistoryEntry(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HistoryPage_next(ctx context.Context, field graphql.CollectedField, obj *HistoryPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HistoryPage", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Invoice_bolt11(ctx context.Context, field graphql.CollectedField, obj *Invoice) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5030,6 +5684,82 @@ func (ec *executionContext) fieldContext_Item_comments(ctx context.Context, fiel
 	if fc.Args, err = ec.field_Item_comments_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Item_thread(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_thread(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Item().Thread(ctx, obj, fc.Args["limit"].(int), fc.Args["depth"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ThreadPage) graphql.Marshaler {
+			return ec.marshalNThreadPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐThreadPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Item_thread(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ThreadPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Item_thread_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Item_payment(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_payment(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Item().Payment(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Item_payment(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("FieldContext.Child cannot be called on type INTERFACE")
+		},
 	}
 	return fc, nil
 }
@@ -5592,6 +6322,73 @@ func (ec *executionContext) _Me_satsMsat(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Me_satsMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Me", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Me_history(ctx context.Context, field graphql.CollectedField, obj *Me) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Me_history(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Me().History(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *HistoryPage) graphql.Marshaler {
+			return ec.marshalNHistoryPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐHistoryPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Me_history(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Me",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HistoryPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Me_history_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Me_unseenNotifications(ctx context.Context, field graphql.CollectedField, obj *Me) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Me_unseenNotifications(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Me().UnseenNotifications(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Me_unseenNotifications(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Me", field, true, true, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Mutation_createPost(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -6166,6 +6963,50 @@ func (ec *executionContext) fieldContext_Mutation_walletsReorder(ctx context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_notificationsSeen(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_notificationsSeen(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NotificationsSeen(ctx, fc.Args["upTo"].(int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Me) graphql.Marshaler {
+			return ec.marshalNMe2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐMe(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_notificationsSeen(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Me(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_notificationsSeen_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_signUp(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6286,6 +7127,61 @@ func (ec *executionContext) fieldContext_Notification_item(_ context.Context, fi
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Notification_action(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notification_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Notification().Action(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notification_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Notification",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("FieldContext.Child cannot be called on type INTERFACE")
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Notification_retryUntil(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notification_retryUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Notification().RetryUntil(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notification_retryUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notification", field, true, true, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _Notification_createdAt(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
@@ -6667,6 +7563,50 @@ func (ec *executionContext) fieldContext_Query_territory(ctx context.Context, fi
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_territory_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_user(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().User(ctx, fc.Args["name"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_user(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_user_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -7275,6 +8215,153 @@ func (ec *executionContext) fieldContext_ReceiveResult_msat(_ context.Context, f
 	return graphql.NewScalarFieldContext("ReceiveResult", field, false, false, errors.New("field of type Msat does not have child fields"))
 }
 
+func (ec *executionContext) _Received_msat(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_msat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Msat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Received_msat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Received_asset(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_asset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Asset(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v Asset) graphql.Marshaler {
+			return ec.marshalNAsset2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐAsset(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Received_asset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, true, true, errors.New("field of type Asset does not have child fields"))
+}
+
+func (ec *executionContext) _Received_direct(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_direct(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Direct(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Received_direct(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, true, true, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Received_reason(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Received_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Received_kind(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Kind(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Received_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Received_item(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Item(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Received_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Received",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SignUp_user(ctx context.Context, field graphql.CollectedField, obj *SignUp) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7498,6 +8585,139 @@ func (ec *executionContext) fieldContext_Territory_createdAt(_ context.Context, 
 	return graphql.NewScalarFieldContext("Territory", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _ThreadNode_item(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadNode_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ThreadNode().Item(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalNItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadNode_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ThreadNode",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ThreadNode_depth(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadNode_depth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Depth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadNode_depth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ThreadNode", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ThreadNode_more(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadNode_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadNode_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ThreadNode", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _ThreadPage_nodes(ctx context.Context, field graphql.CollectedField, obj *ThreadPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalNThreadNode2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ThreadPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ThreadNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ThreadPage_next(ctx context.Context, field graphql.CollectedField, obj *ThreadPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ThreadPage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
 func (ec *executionContext) _User_id(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7565,6 +8785,96 @@ func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _User_postCount(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_postCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Posts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_postCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _User_commentCount(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_commentCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Comments, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_commentCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _User_items(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_items(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.User().Items(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ItemPage) graphql.Marshaler {
+			return ec.marshalNItemPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_items(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_User_items_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Wallet_id(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
@@ -10594,6 +11904,163 @@ func (ec *executionContext) _Failure(ctx context.Context, sel ast.SelectionSet, 
 	return out
 }
 
+var historyEntryImplementors = []string{"HistoryEntry"}
+
+func (ec *executionContext) _HistoryEntry(ctx context.Context, sel ast.SelectionSet, obj *db.HistoryOfRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, historyEntryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("HistoryEntry")
+		case "at":
+			out.Values[i] = ec._HistoryEntry_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "action":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._HistoryEntry_action(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "received":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._HistoryEntry_received(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var historyPageImplementors = []string{"HistoryPage"}
+
+func (ec *executionContext) _HistoryPage(ctx context.Context, sel ast.SelectionSet, obj *HistoryPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, historyPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("HistoryPage")
+		case "nodes":
+			out.Values[i] = ec._HistoryPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._HistoryPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var invoiceImplementors = []string{"Invoice"}
 
 func (ec *executionContext) _Invoice(ctx context.Context, sel ast.SelectionSet, obj *Invoice) graphql.Marshaler {
@@ -10904,6 +12371,82 @@ func (ec *executionContext) _Item(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "thread":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_thread(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "payment":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_payment(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -11167,18 +12710,94 @@ func (ec *executionContext) _Me(ctx context.Context, sel ast.SelectionSet, obj *
 		case "user":
 			out.Values[i] = ec._Me_user(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "creditsMsat":
 			out.Values[i] = ec._Me_creditsMsat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "satsMsat":
 			out.Values[i] = ec._Me_satsMsat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "history":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Me_history(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "unseenNotifications":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Me_unseenNotifications(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -11311,6 +12930,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "notificationsSeen":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_notificationsSeen(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "signUp":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_signUp(ctx, field)
@@ -11371,6 +12997,82 @@ func (ec *executionContext) _Notification(ctx context.Context, sel ast.Selection
 					}
 				}()
 				res = ec._Notification_item(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "action":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Notification_action(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "retryUntil":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Notification_retryUntil(ctx, field, obj)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -11663,6 +13365,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "user":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_user(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "rewardsMsat":
 			field := field
 
@@ -11915,6 +13639,201 @@ func (ec *executionContext) _ReceiveResult(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var receivedImplementors = []string{"Received"}
+
+func (ec *executionContext) _Received(ctx context.Context, sel ast.SelectionSet, obj *db.HistoryOfRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, receivedImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Received")
+		case "msat":
+			out.Values[i] = ec._Received_msat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "asset":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_asset(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "direct":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_direct(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "reason":
+			out.Values[i] = ec._Received_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "kind":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_kind(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "item":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_item(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var signUpImplementors = []string{"SignUp"}
 
 func (ec *executionContext) _SignUp(ctx context.Context, sel ast.SelectionSet, obj *SignUp) graphql.Marshaler {
@@ -12069,6 +13988,130 @@ func (ec *executionContext) _Territory(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var threadNodeImplementors = []string{"ThreadNode"}
+
+func (ec *executionContext) _ThreadNode(ctx context.Context, sel ast.SelectionSet, obj *db.ItemsByIDRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, threadNodeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ThreadNode")
+		case "item":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._ThreadNode_item(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "depth":
+			out.Values[i] = ec._ThreadNode_depth(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "more":
+			out.Values[i] = ec._ThreadNode_more(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var threadPageImplementors = []string{"ThreadPage"}
+
+func (ec *executionContext) _ThreadPage(ctx context.Context, sel ast.SelectionSet, obj *ThreadPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, threadPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ThreadPage")
+		case "nodes":
+			out.Values[i] = ec._ThreadPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._ThreadPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var userImplementors = []string{"User"}
 
 func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj *db.Usr) graphql.Marshaler {
@@ -12084,18 +14127,66 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 		case "id":
 			out.Values[i] = ec._User_id(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "name":
 			out.Values[i] = ec._User_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "createdAt":
 			out.Values[i] = ec._User_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "postCount":
+			out.Values[i] = ec._User_postCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "commentCount":
+			out.Values[i] = ec._User_commentCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "items":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._User_items(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -13082,6 +15173,16 @@ func (ec *executionContext) marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed7
 	return res
 }
 
+func (ec *executionContext) unmarshalNAsset2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐAsset(ctx context.Context, v any) (Asset, error) {
+	var res Asset
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAsset2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐAsset(ctx context.Context, sel ast.SelectionSet, v Asset) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNAssets2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐAssets(ctx context.Context, sel ast.SelectionSet, v *Assets) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -13131,6 +15232,42 @@ func (ec *executionContext) marshalNDonateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7
 func (ec *executionContext) unmarshalNForward2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForward(ctx context.Context, v any) (*community.Forward, error) {
 	res, err := ec.unmarshalInputForward(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNHistoryEntry2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.HistoryOfRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNHistoryEntry2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNHistoryEntry2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRow(ctx context.Context, sel ast.SelectionSet, v *db.HistoryOfRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._HistoryEntry(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNHistoryPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐHistoryPage(ctx context.Context, sel ast.SelectionSet, v *HistoryPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._HistoryPage(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNID2int64(ctx context.Context, v any) (int64, error) {
@@ -13270,6 +15407,16 @@ func (ec *executionContext) marshalNItemState2string(ctx context.Context, sel as
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNMe2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐMe(ctx context.Context, sel ast.SelectionSet, v *Me) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Me(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx context.Context, v any) (paidaction.Msat, error) {
@@ -13442,6 +15589,42 @@ func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.S
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNThreadNode2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.ItemsByIDRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNThreadNode2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNThreadNode2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx context.Context, sel ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ThreadNode(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNThreadPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐThreadPage(ctx context.Context, sel ast.SelectionSet, v *ThreadPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ThreadPage(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
@@ -13869,6 +16052,13 @@ func (ec *executionContext) marshalOMsat2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 	return res
 }
 
+func (ec *executionContext) marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx context.Context, sel ast.SelectionSet, v PaidAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PaidAction(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx context.Context, v any) (*paidaction.Method, error) {
 	if v == nil {
 		return nil, nil
@@ -13892,6 +16082,13 @@ func (ec *executionContext) marshalOReceiveResult2ᚖgithubᚗcomᚋaᚑseedᚑa
 		return graphql.Null
 	}
 	return ec._ReceiveResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOReceived2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRow(ctx context.Context, sel ast.SelectionSet, v *db.HistoryOfRow) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Received(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOSats2ᚖint64(ctx context.Context, v any) (*int64, error) {
