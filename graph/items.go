@@ -97,6 +97,9 @@ func (r items) Thread(ctx context.Context, i *db.ItemsByIDRow, limit, depth int,
 
 // Item is the node itself: its row is an item's, with its place in the thread.
 func (threadNodes) Item(_ context.Context, n *db.ItemsByIDRow) (*db.ItemsByIDRow, error) {
+	if n.Deleted {
+		return nil, nil
+	}
 	return n, nil
 }
 

@@ -1,6 +1,6 @@
 -- The path of an item is its ancestors and itself: in the order of paths a thread reads from top to bottom, and all that is below an
 -- item lies side by side. What has not been paid for is looked up for its author alone.
-CREATE INDEX item_path ON item ((ancestors || id)) WHERE parent_id IS NOT NULL AND state = 'PAID' AND deleted_at IS NULL;
+CREATE INDEX item_path ON item ((ancestors || id)) WHERE parent_id IS NOT NULL AND state = 'PAID';
 CREATE INDEX item_unpaid_path ON item (author_id, (ancestors || id)) WHERE state <> 'PAID' AND deleted_at IS NULL;
 
 CREATE INDEX item_of_author ON item (author_id, id) WHERE state = 'PAID' AND deleted_at IS NULL;

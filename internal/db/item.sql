@@ -97,7 +97,7 @@ FROM sums WHERE item.id = sums.item_id;
 
 -- name: ItemsByID :many
 -- Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
--- A time of 'epoch' means never. The last three columns are a place in a thread, see Threads; here each item is alone.
+-- A time of 'epoch' means never. The last four columns are a place in a thread, see Threads; here each item is alone.
 SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
     item.created_at,
     (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
@@ -106,7 +106,7 @@ SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item
     (item.comments + coalesce(d.comments, 0))::bigint AS comments,
     coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
     coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
-    item.id AS top_id, 0::bigint AS depth, false AS more
+    item.id AS top_id, 0::bigint AS depth, false AS more, false AS deleted
 FROM item LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,
@@ -138,4 +138,5 @@ SELECT unnest(@users::bigint[]), @kind::text, @action_id::bigint, sqlc.narg(item
 ON CONFLICT (action_id, user_id, kind) DO NOTHING;
 
 -- name: NotificationsOf :many
-SELECT * FROM notification WHERE user_id = @user_id AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM notification WHERE (user_id, id) < (@user_id::bigint, @before::bigint) AND user_id >= @user_id
+ORDER BY user_id DESC, id DESC LIMIT @page;

@@ -410,7 +410,7 @@ SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item
     (item.comments + coalesce(d.comments, 0))::bigint AS comments,
     coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
     coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
-    item.id AS top_id, 0::bigint AS depth, false AS more
+    item.id AS top_id, 0::bigint AS depth, false AS more, false AS deleted
 FROM item LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,
@@ -447,10 +447,11 @@ type ItemsByIDRow struct {
 	TopID         int64
 	Depth         int64
 	More          bool
+	Deleted       bool
 }
 
 // Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
-// A time of 'epoch' means never. The last three columns are a place in a thread, see Threads; here each item is alone.
+// A time of 'epoch' means never. The last four columns are a place in a thread, see Threads; here each item is alone.
 func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsByIDRow, error) {
 	rows, err := q.db.Query(ctx, itemsByID, arg.Ids, arg.Viewer)
 	if err != nil {
@@ -481,6 +482,7 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 			&i.TopID,
 			&i.Depth,
 			&i.More,
+			&i.Deleted,
 		); err != nil {
 			return nil, err
 		}
@@ -642,7 +644,8 @@ func (q *Queries) NewPosts(ctx context.Context, arg NewPostsParams) ([]int64, er
 }
 
 const notificationsOf = `-- name: NotificationsOf :many
-SELECT id, user_id, kind, action_id, item_id, created_at FROM notification WHERE user_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, user_id, kind, action_id, item_id, created_at FROM notification WHERE (user_id, id) < ($1::bigint, $2::bigint) AND user_id >= $1
+ORDER BY user_id DESC, id DESC LIMIT $3
 `
 
 type NotificationsOfParams struct {

@@ -8,12 +8,13 @@ ON CONFLICT (action_id, user_id, kind) DO NOTHING;
 -- name: MarkNotificationsSeen :exec
 -- Up to the newest there is, so that those to come are not seen before; never back.
 INSERT INTO notification_seen (user_id, up_to)
-SELECT n.user_id, n.id FROM notification n WHERE n.user_id = @user_id AND n.id <= @up_to ORDER BY n.id DESC LIMIT 1
+SELECT n.user_id, n.id FROM notification n
+WHERE (n.user_id, n.id) <= (@user_id::bigint, @up_to::bigint) AND n.user_id >= @user_id ORDER BY n.user_id DESC, n.id DESC LIMIT 1
 ON CONFLICT (user_id) DO UPDATE SET up_to = greatest(notification_seen.up_to, excluded.up_to);
 
 -- name: CountUnseenNotifications :one
 -- No more than most are counted.
 SELECT count(*) FROM (
-    SELECT FROM notification WHERE notification.user_id = @user_id
-        AND notification.id > coalesce((SELECT up_to FROM notification_seen s WHERE s.user_id = @user_id), 0)
-    LIMIT @most) AS unseen;
+    SELECT FROM notification n
+    WHERE (n.user_id, n.id) > (@user_id::bigint, coalesce((SELECT up_to FROM notification_seen s WHERE s.user_id = @user_id), 0)) AND n.user_id <= @user_id
+    ORDER BY n.user_id, n.id LIMIT @most) AS unseen;

@@ -12,9 +12,9 @@ import (
 
 const countUnseenNotifications = `-- name: CountUnseenNotifications :one
 SELECT count(*) FROM (
-    SELECT FROM notification WHERE notification.user_id = $1
-        AND notification.id > coalesce((SELECT up_to FROM notification_seen s WHERE s.user_id = $1), 0)
-    LIMIT $2) AS unseen
+    SELECT FROM notification n
+    WHERE (n.user_id, n.id) > ($1::bigint, coalesce((SELECT up_to FROM notification_seen s WHERE s.user_id = $1), 0)) AND n.user_id <= $1
+    ORDER BY n.user_id, n.id LIMIT $2) AS unseen
 `
 
 type CountUnseenNotificationsParams struct {
@@ -32,7 +32,8 @@ func (q *Queries) CountUnseenNotifications(ctx context.Context, arg CountUnseenN
 
 const markNotificationsSeen = `-- name: MarkNotificationsSeen :exec
 INSERT INTO notification_seen (user_id, up_to)
-SELECT n.user_id, n.id FROM notification n WHERE n.user_id = $1 AND n.id <= $2 ORDER BY n.id DESC LIMIT 1
+SELECT n.user_id, n.id FROM notification n
+WHERE (n.user_id, n.id) <= ($1::bigint, $2::bigint) AND n.user_id >= $1 ORDER BY n.user_id DESC, n.id DESC LIMIT 1
 ON CONFLICT (user_id) DO UPDATE SET up_to = greatest(notification_seen.up_to, excluded.up_to)
 `
 

@@ -12,19 +12,23 @@ import (
 
 const historyOf = `-- name: HistoryOf :many
 (SELECT 'OUT' AS stream, a.id, a.created_at AS at, a.kind AS kind, a.cost_msat AS msat, '' AS reason, NULL::bigint AS item_id
-FROM paid_action a WHERE a.payer_id = $1::bigint AND a.id < $2 ORDER BY a.id DESC LIMIT $3)
+FROM paid_action a WHERE (a.payer_id, a.id) < ($1::bigint, $2::bigint) AND a.payer_id >= $1
+ORDER BY a.payer_id DESC, a.id DESC LIMIT $3)
 UNION ALL
 (SELECT 'CREDITS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result)
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
-WHERE p.to_account = $4 AND p.id < $5 ORDER BY p.id DESC LIMIT $3)
+WHERE (p.to_account, p.id) < ($4::bigint, $5::bigint) AND p.to_account >= $4
+ORDER BY p.to_account DESC, p.id DESC LIMIT $3)
 UNION ALL
 (SELECT 'SATS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result)
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
-WHERE p.to_account = $6 AND p.id < $7 ORDER BY p.id DESC LIMIT $3)
+WHERE (p.to_account, p.id) < ($6::bigint, $7::bigint) AND p.to_account >= $6
+ORDER BY p.to_account DESC, p.id DESC LIMIT $3)
 UNION ALL
 (SELECT 'DIRECT', r.id, r.changed_at, a.kind, r.amount_msat, 'paid directly', action_item(a.args, a.result)
 FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
-WHERE r.receiver_id = $1 AND r.preimage IS NOT NULL AND r.id < $8 ORDER BY r.id DESC LIMIT $3)
+WHERE (r.receiver_id, r.id) < ($1, $8::bigint) AND r.receiver_id >= $1 AND r.preimage IS NOT NULL
+ORDER BY r.receiver_id DESC, r.id DESC LIMIT $3)
 `
 
 type HistoryOfParams struct {
@@ -88,14 +92,16 @@ func (q *Queries) HistoryOf(ctx context.Context, arg HistoryOfParams) ([]History
 }
 
 const itemsOfEach = `-- name: ItemsOfEach :many
+
 SELECT author.id::bigint AS author_id, written.id FROM unnest($1::bigint[]) AS author (id) CROSS JOIN LATERAL (
     (SELECT paid.id FROM item AS paid
-    WHERE paid.author_id = author.id AND paid.state = 'PAID' AND paid.deleted_at IS NULL AND paid.id < $3::bigint
-    ORDER BY paid.id DESC LIMIT $2)
+    WHERE (paid.author_id, paid.id) < (author.id, $3::bigint) AND paid.author_id >= author.id AND paid.state = 'PAID' AND paid.deleted_at IS NULL
+    ORDER BY paid.author_id DESC, paid.id DESC LIMIT $2)
     UNION ALL
     (SELECT own.id FROM item AS own
-    WHERE own.author_id = author.id AND author.id = $4::bigint AND own.state <> 'PAID' AND own.deleted_at IS NULL AND own.id < $3
-    ORDER BY own.id DESC LIMIT $2)
+    WHERE (own.author_id, own.id) < (author.id, $3::bigint) AND own.author_id >= author.id AND own.state <> 'PAID' AND own.deleted_at IS NULL
+        AND author.id = $4::bigint
+    ORDER BY own.author_id DESC, own.id DESC LIMIT $2)
     ORDER BY id DESC LIMIT $2
 ) AS written ORDER BY author.id, written.id DESC
 `
@@ -112,6 +118,8 @@ type ItemsOfEachRow struct {
 	ID       int64
 }
 
+// The pages in here compare rows, (owner, id) with (owner, before), and sort by both: only the index that begins with the owner does that.
+// Sorted by id alone, the index of all ids would do as well, and might be read for long until something of the owner's comes.
 // One page of what each of these people wrote, newest first; what has not been paid for comes back for its author alone.
 func (q *Queries) ItemsOfEach(ctx context.Context, arg ItemsOfEachParams) ([]ItemsOfEachRow, error) {
 	rows, err := q.db.Query(ctx, itemsOfEach,

@@ -1,7 +1,8 @@
 -- name: Threads :many
 -- One page of what is below each of these items, as a thread reads from top to bottom, siblings oldest first. What has not been paid for
--- comes back for its author alone. Each row costs a look into an index or two, however large the thread is: the next row is that with
--- the next path, or, where the depth is reached, the next that is not below it. The columns are those of ItemsByID.
+-- comes back for its author alone; what was deleted keeps its place. Each row costs a look into an index or two, however large the thread
+-- is: the next row is that with the next path, or, where the depth is reached, the next that is not below it. The columns are those of
+-- ItemsByID.
 WITH RECURSIVE walk AS (
     SELECT top.id AS top_id, 0::bigint AS id, 0 AS place, cardinality(top.ancestors) + 1 AS height,
         top.ancestors || top.id || 9223372036854775807 AS until,
@@ -18,7 +19,7 @@ WITH RECURSIVE walk AS (
         CASE WHEN cardinality(next.path) >= walk.height + @depth::integer THEN next.path || 9223372036854775807 ELSE next.path END
     FROM walk CROSS JOIN LATERAL (
         (SELECT paid.id, paid.ancestors || paid.id AS path FROM item AS paid
-        WHERE paid.parent_id IS NOT NULL AND paid.state = 'PAID' AND paid.deleted_at IS NULL
+        WHERE paid.parent_id IS NOT NULL AND paid.state = 'PAID'
             AND paid.ancestors || paid.id > walk.behind AND paid.ancestors || paid.id < walk.until
         ORDER BY paid.ancestors || paid.id LIMIT 1)
         UNION ALL
@@ -40,12 +41,13 @@ SELECT item.id, item.author_id, item.action_id, item.state, item.territory, item
     coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
     walk.top_id, (cardinality(item.ancestors) + 1 - walk.height)::bigint AS depth,
     (cardinality(item.ancestors) + 1 = walk.height + @depth::integer AND (
-        EXISTS (SELECT FROM item AS paid WHERE paid.parent_id IS NOT NULL AND paid.state = 'PAID' AND paid.deleted_at IS NULL
+        EXISTS (SELECT FROM item AS paid WHERE paid.parent_id IS NOT NULL AND paid.state = 'PAID'
             AND paid.ancestors || paid.id > item.ancestors || item.id
             AND paid.ancestors || paid.id < item.ancestors || item.id || 9223372036854775807)
         OR EXISTS (SELECT FROM item AS own WHERE own.author_id = sqlc.narg(viewer) AND own.state <> 'PAID' AND own.deleted_at IS NULL
             AND own.ancestors || own.id > item.ancestors || item.id
-            AND own.ancestors || own.id < item.ancestors || item.id || 9223372036854775807)))::boolean AS more
+            AND own.ancestors || own.id < item.ancestors || item.id || 9223372036854775807)))::boolean AS more,
+    (item.deleted_at IS NOT NULL)::boolean AS deleted
 FROM walk JOIN item ON item.id = walk.id LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, max(x.last_zap_at) AS last_zap_at,

@@ -2515,14 +2515,15 @@ type Item {
   comments(first: Int! = 20, after: ID): ItemPage!
   """
   All that is below it down to that depth, as one reads it from top to bottom: each comment, then what is below it; siblings oldest
-  first. Of a deleted comment the place is empty, and what is below it stays.
+  first.
   """
   thread(limit: Int! = 200, depth: Int! = 6, after: ID): ThreadPage!
   "The attempt that pays for it now; for its author alone."
   payment: PaidAction
 }
 type ThreadNode {
-  item: Item!
+  "Null where it was deleted; what is below it stays."
+  item: Item
   "1 for a direct comment."
   depth: Int!
   "What is below it is left out since it is too deep; its own thread has it."
@@ -8598,10 +8599,10 @@ func (ec *executionContext) _ThreadNode_item(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
-			return ec.marshalNItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_ThreadNode_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14010,7 +14011,7 @@ func (ec *executionContext) _ThreadNode(ctx context.Context, sel ast.SelectionSe
 					}
 				}()
 				res = ec._ThreadNode_item(ctx, field, obj)
-				if res == graphql.Null {
+				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
