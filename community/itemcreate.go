@@ -303,6 +303,9 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreate
 	if err != nil {
 		return fmt.Errorf("read the item: %w", err)
 	}
+	if err := countWritten(ctx, tx, item); err != nil {
+		return err
+	}
 	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: statePaid}); err != nil {
 		return fmt.Errorf("show the item: %w", err)
 	}
@@ -318,6 +321,21 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreate
 		return err
 	}
 	return payFee(ctx, tx, item.Territory, tx.Cost, ic.Settings)
+}
+
+// countWritten counts an item in its author's profile.
+func countWritten(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
+	if item.AuthorID == nil {
+		return nil
+	}
+	count := db.CountWrittenParams{ID: *item.AuthorID, Posts: 1}
+	if item.ParentID != nil {
+		count.Posts, count.Comments = 0, 1
+	}
+	if err := tx.DB.CountWritten(ctx, count); err != nil {
+		return fmt.Errorf("count the item in its author's profile: %w", err)
+	}
+	return nil
 }
 
 // payFee hands a fee to the territory's founder and the rewards pool.

@@ -25,7 +25,12 @@ type (
 	mutations         struct{ *resolver }
 	queries           struct{ *resolver }
 	subscriptions     struct{ *resolver }
+	users             struct{ *resolver }
+	mes               struct{ *resolver }
+	historyEntries    struct{ *resolver }
+	receipts          struct{ *resolver }
 	items             struct{ *resolver }
+	threadNodes       struct{ *resolver }
 	itemCreateResults struct{ *resolver }
 	pollVoteResults   struct{ *resolver }
 	itemUpdateResults struct{ *resolver }
@@ -43,7 +48,12 @@ type (
 func (r *resolver) Mutation() schema.MutationResolver                 { return mutations{r} }
 func (r *resolver) Query() schema.QueryResolver                       { return queries{r} }
 func (r *resolver) Subscription() schema.SubscriptionResolver         { return subscriptions{r} }
+func (r *resolver) User() schema.UserResolver                         { return users{r} }
+func (r *resolver) Me() schema.MeResolver                             { return mes{r} }
+func (r *resolver) HistoryEntry() schema.HistoryEntryResolver         { return historyEntries{r} }
+func (r *resolver) Received() schema.ReceivedResolver                 { return receipts{r} }
 func (r *resolver) Item() schema.ItemResolver                         { return items{r} }
+func (r *resolver) ThreadNode() schema.ThreadNodeResolver             { return threadNodes{r} }
 func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return itemCreateResults{r} }
 func (r *resolver) PollVoteResult() schema.PollVoteResultResolver     { return pollVoteResults{r} }
 func (r *resolver) ItemUpdateResult() schema.ItemUpdateResultResolver { return itemUpdateResults{r} }
@@ -128,6 +138,15 @@ func (r *resolver) show(pa *paidaction.PaidAction, err error) (schema.PaidAction
 		return nil, fmt.Errorf("action %d is of kind %s, which no mutation of the schema has", pa.ID, pa.Kind)
 	}
 	return as(pa)
+}
+
+// showOwn is an action of the viewer's own, or nil if it is none.
+func (r *resolver) showOwn(ctx context.Context, id int64) (schema.PaidAction, error) {
+	pa, err := loadersOf(ctx).payments.Load(ctx, id)
+	if pa == nil || err != nil {
+		return nil, err
+	}
+	return r.show(pa, nil)
 }
 
 // base is what all actions have in common.

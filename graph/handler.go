@@ -46,6 +46,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	RecheckKeys    time.Duration  // how long a connection lives on a key that was revoked; default 15 seconds
 	Keepalive      time.Duration  // how often an idle connection is pinged; default 20 seconds
+	GatherFor      time.Duration  // how long a field waits for others that ask the same of other rows; default 2 milliseconds
 	Limits         Limits
 	Rates          Rates              // the zero value bounds nothing
 	Prices         community.Settings // the same as the engine's actions have; default community.DefaultSettings
@@ -64,6 +65,9 @@ func (c *Config) defaults() error {
 	}
 	if c.Keepalive == 0 {
 		c.Keepalive = 20 * time.Second
+	}
+	if c.GatherFor == 0 {
+		c.GatherFor = 2 * time.Millisecond
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -84,15 +84,40 @@ func (items) CommentCount(_ context.Context, i *db.ItemsByIDRow) (int, error) {
 	return int(i.Comments), nil
 }
 
-func (r items) Comments(ctx context.Context, i *db.ItemsByIDRow, first int, after *int64) (*schema.ItemPage, error) {
+func (r items) Comments(ctx context.Context, i *db.ItemsByIDRow, first int, cursor *int64) (*schema.ItemPage, error) {
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	ids, err := loadersOf(ctx).comments.Load(ctx, commentsOf{parent: i.ID, commentPage: commentPage{after: orElse(after, 0), rows: first + 1}})
+	ids, err := loadersOf(ctx).comments.Load(ctx, pageOf[after]{i.ID, after{orElse(cursor, 0), int32(first) + 1}})
 	if err != nil {
 		return nil, err
 	}
 	return itemPage(ctx, ids, first)
+}
+
+func (r items) Thread(ctx context.Context, i *db.ItemsByIDRow, limit, depth int, cursor *int64) (*schema.ThreadPage, error) {
+	if err := r.Limits.checkThread(limit, depth); err != nil {
+		return nil, err
+	}
+	nodes, err := loadersOf(ctx).threads.Load(ctx, pageOf[threadPage]{i.ID, threadPage{after{orElse(cursor, 0), int32(limit) + 1}, int32(depth)}})
+	if err != nil {
+		return nil, err
+	}
+	page := &schema.ThreadPage{}
+	page.Nodes, page.Next = cut(nodes, limit, func(n *db.ItemsByIDRow) int64 { return n.ID })
+	return page, nil
+}
+
+// Item is the node itself: its row is an item's, with its place in the thread.
+func (threadNodes) Item(_ context.Context, n *db.ItemsByIDRow) (*db.ItemsByIDRow, error) {
+	if n.Deleted {
+		return nil, nil
+	}
+	return n, nil
+}
+
+func (r items) Payment(ctx context.Context, i *db.ItemsByIDRow) (schema.PaidAction, error) {
+	return r.showOwn(ctx, i.ActionID)
 }
 
 func (itemCreateResults) Item(ctx context.Context, r *community.ItemCreateResult) (*db.ItemsByIDRow, error) {

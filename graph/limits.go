@@ -21,6 +21,7 @@ type Limits struct {
 	Depth      int           // of nested fields; default 15
 	Complexity int           // fields, those in lists as often as the list is long; default 10,000
 	List       int           // length of a page; default 100
+	Thread     int           // length of a page of a thread; default 500
 	Mutations  int           // in one request; default 10
 	Operations int           // at once on one websocket; default 50
 	Time       time.Duration // of a query or a request's mutations; default 30 seconds
@@ -39,12 +40,13 @@ func (l *Limits) defaults() error {
 	set(&l.Depth, 15)
 	set(&l.Complexity, 10_000)
 	set(&l.List, 100)
+	set(&l.Thread, 500)
 	set(&l.Mutations, 10)
 	set(&l.Operations, 50)
 	if l.Time == 0 {
 		l.Time = 30 * time.Second
 	}
-	if min(l.Tokens, l.Depth, l.Complexity, l.List, l.Mutations, l.Operations) < 0 || l.Body < 0 || l.Time < 0 {
+	if min(l.Tokens, l.Depth, l.Complexity, l.List, l.Thread, l.Mutations, l.Operations) < 0 || l.Body < 0 || l.Time < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}
 	return nil
@@ -54,6 +56,17 @@ func (l *Limits) defaults() error {
 func (l Limits) checkList(first int) error {
 	if first < 1 || first > l.List {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Ask for 1 to %d at a time.", l.List)
+	}
+	return nil
+}
+
+// checkThread is checkList for threads, whose nodes are fewer than those of as many pages.
+func (l Limits) checkThread(limit, depth int) error {
+	if limit < 1 || limit > l.Thread {
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "Ask for 1 to %d at a time.", l.Thread)
+	}
+	if depth < 1 || depth > l.Thread {
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "A thread is read to a depth of 1 to %d.", l.Thread)
 	}
 	return nil
 }
@@ -73,6 +86,9 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Territory.Transfers = c.Query.PaidActions
 	c.Query.Invites = c.Query.PaidActions
 	c.RewardDay.Receivers = c.Query.PaidActions
+	c.Item.Thread = func(child, limit, _ int, _ *int64) int { return 1 + child*min(max(limit, 1), r.Limits.Thread) }
+	c.User.Items = c.Query.PaidActions
+	c.Me.History = func(child, first int, _ *string) int { return times(child, first) }
 	const many = 10 // wallets that somebody has at most, about; options of a poll
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets

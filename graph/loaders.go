@@ -3,47 +3,31 @@ package graph
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vikstrous/dataloadgen"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // loaders gather the rows that the fields of one response ask for, each on its own, into one query a kind. What does not
 // exist, or is not for this viewer, is nil.
 type loaders struct {
 	users       *dataloadgen.Loader[int64, *db.Usr]
+	named       *dataloadgen.Loader[string, *db.Usr]
 	items       *dataloadgen.Loader[int64, *db.ItemsByIDRow]
 	territories *dataloadgen.Loader[string, *db.Territory]
-	comments    *dataloadgen.Loader[commentsOf, []int64]
 	polls       *dataloadgen.Loader[int64, []*db.PollOptionsRow] // the options by the poll's item
 	edits       *dataloadgen.Loader[int64, *db.ItemEdit]
 	uploads     *dataloadgen.Loader[int64, []*db.UploadsOfItemsRow]
-	logs        *dataloadgen.Loader[logOf, []*db.LogsOfWalletsRow]
 	transfers   *dataloadgen.Loader[transfersOf, []*db.TerritoryTransfer]
-}
-
-// commentsOf names one page of an item's comments.
-type commentsOf struct {
-	parent int64
-	commentPage
-}
-type commentPage struct {
-	after int64
-	rows  int
-}
-
-// logOf names one page of a wallet's log.
-type logOf struct {
-	wallet int64
-	logPage
-}
-type logPage struct {
-	before int64
-	rows   int
+	payments    *dataloadgen.Loader[int64, *paidaction.PaidAction] // the viewer's own
+	comments    *dataloadgen.Loader[pageOf[after], []int64]
+	threads     *dataloadgen.Loader[pageOf[threadPage], []*db.ItemsByIDRow]
+	written     *dataloadgen.Loader[pageOf[before], []int64]
+	logs        *dataloadgen.Loader[pageOf[before], []*db.LogsOfWalletsRow]
 }
 
 // transfersOf names one page of a territory's transfers.
@@ -56,12 +40,9 @@ type transferPage struct {
 	rows   int
 }
 
-// gatherFor is how long a loader waits for others to ask too.
-const gatherFor = 2 * time.Millisecond
-
 func (r *resolver) newLoaders(viewer *int64) *loaders {
 	q := db.New(r.Pool)
-	wait := dataloadgen.WithWait(gatherFor)
+	wait := dataloadgen.WithWait(r.GatherFor)
 	return &loaders{
 		users: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.Usr, []error) {
 			rows, err := q.UsersByID(ctx, ids)
@@ -75,8 +56,9 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 			rows, err := q.TerritoriesByName(ctx, db.TerritoriesByNameParams{Names: names, Viewer: viewer})
 			return inOrder(names, rows, func(t *db.Territory) string { return t.Name }, err)
 		}, wait),
-		comments: dataloadgen.NewLoader(func(ctx context.Context, keys []commentsOf) ([][]int64, []error) {
-			return loadComments(ctx, q, viewer, keys)
+		named: dataloadgen.NewLoader(func(ctx context.Context, names []string) ([]*db.Usr, []error) {
+			rows, err := q.UsersByName(ctx, names)
+			return inOrder(names, rows, func(u *db.Usr) string { return u.Name }, err)
 		}, wait),
 		polls: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.PollOptionsRow, []error) {
 			return loadPolls(ctx, q, viewer, ids)
@@ -88,12 +70,45 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 		uploads: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.UploadsOfItemsRow, []error) {
 			return loadUploads(ctx, q, viewer, ids)
 		}, wait),
-		logs: dataloadgen.NewLoader(func(ctx context.Context, keys []logOf) ([][]*db.LogsOfWalletsRow, []error) {
-			return loadLogs(ctx, q, keys)
-		}, wait),
 		transfers: dataloadgen.NewLoader(func(ctx context.Context, keys []transfersOf) ([][]*db.TerritoryTransfer, []error) {
 			return loadTransfers(ctx, q, keys)
 		}, wait),
+		payments: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*paidaction.PaidAction, []error) {
+			var rows []paidaction.PaidAction
+			var err error
+			if viewer != nil {
+				rows, err = r.Engine.Own(ctx, *viewer, ids)
+			}
+			return inOrder(ids, rows, func(pa *paidaction.PaidAction) int64 { return pa.ID }, err)
+		}, wait),
+		comments: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []int64, p after, add func(int64, int64)) error {
+			rows, err := q.CommentsOfEach(ctx, db.CommentsOfEachParams{Parents: of, After: p.id, Viewer: viewer, Page: p.rows})
+			for _, row := range rows {
+				add(row.ParentID, row.ID)
+			}
+			return err
+		}), wait),
+		threads: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []int64, p threadPage, add func(int64, *db.ItemsByIDRow)) error {
+			rows, err := q.Threads(ctx, db.ThreadsParams{Tops: of, After: p.id, Depth: p.depth, Viewer: viewer, Page: p.rows})
+			for _, row := range rows {
+				add(row.TopID, (*db.ItemsByIDRow)(&row))
+			}
+			return err
+		}), wait),
+		written: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []int64, p before, add func(int64, int64)) error {
+			rows, err := q.ItemsOfEach(ctx, db.ItemsOfEachParams{Authors: of, Before: p.id, Viewer: viewer, Page: p.rows})
+			for _, row := range rows {
+				add(row.AuthorID, row.ID)
+			}
+			return err
+		}), wait),
+		logs: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []int64, p before, add func(int64, *db.LogsOfWalletsRow)) error {
+			rows, err := q.LogsOfWallets(ctx, db.LogsOfWalletsParams{Wallets: of, Before: p.id, Page: p.rows})
+			for _, row := range rows {
+				add(row.WalletID, &row)
+			}
+			return err
+		}), wait),
 	}
 }
 
@@ -113,29 +128,50 @@ func inOrder[K comparable, R any](keys []K, rows []R, key func(*R) K, err error)
 	return ordered, nil
 }
 
-// loadComments reads pages of comments: one query for all items of which the same page is asked for, as one field of a
-// query does.
-func loadComments(ctx context.Context, q *db.Queries, viewer *int64, keys []commentsOf) ([][]int64, []error) {
-	parents := map[commentPage][]int64{}
-	for _, k := range keys {
-		parents[k.commentPage] = append(parents[k.commentPage], k.parent)
+// pageOf names one page of what hangs on a row.
+type pageOf[P comparable] struct {
+	of   int64
+	page P
+}
+
+// The pages: so many rows after, or before, an id.
+type (
+	after struct {
+		id   int64
+		rows int32
 	}
-	found := map[commentsOf][]int64{}
-	for page, of := range parents {
-		rows, err := q.CommentsOfEach(ctx, db.CommentsOfEachParams{Parents: of, After: page.after, Viewer: viewer, Page: int32(page.rows)})
-		if err != nil {
-			return nil, []error{fmt.Errorf("load comments: %w", err)}
+	before struct {
+		id   int64
+		rows int32
+	}
+)
+
+// threadPage is a page of a thread that is read down to a depth.
+type threadPage struct {
+	after
+	depth int32
+}
+
+// byPage reads with one query the pages of all rows of which the same page is asked for, as one field of a query does.
+func byPage[P comparable, R any](read func(ctx context.Context, of []int64, p P, add func(of int64, row R)) error) func(context.Context, []pageOf[P]) ([][]R, []error) {
+	return func(ctx context.Context, keys []pageOf[P]) ([][]R, []error) {
+		of := map[P][]int64{}
+		for _, k := range keys {
+			of[k.page] = append(of[k.page], k.of)
 		}
-		for _, row := range rows {
-			k := commentsOf{row.ParentID, page}
-			found[k] = append(found[k], row.ID)
+		found := map[pageOf[P]][]R{}
+		for page, ids := range of {
+			err := read(ctx, ids, page, func(id int64, row R) { k := pageOf[P]{id, page}; found[k] = append(found[k], row) })
+			if err != nil {
+				return nil, []error{fmt.Errorf("load pages of %T: %w", *new(R), err)}
+			}
 		}
+		ordered := make([][]R, len(keys))
+		for i, k := range keys {
+			ordered[i] = found[k]
+		}
+		return ordered, nil
 	}
-	ordered := make([][]int64, len(keys))
-	for i, k := range keys {
-		ordered[i] = found[k]
-	}
-	return ordered, nil
 }
 
 // loadUploads reads what each of these items carries, in one query.

@@ -28,11 +28,15 @@ func (q queries) Me(ctx context.Context) (*schema.Me, error) {
 	if id == nil {
 		return nil, nil
 	}
+	return q.me(ctx, id)
+}
+
+func (r *resolver) me(ctx context.Context, id *int64) (*schema.Me, error) {
 	user, err := loadersOf(ctx).users.Load(ctx, *id)
 	if err != nil {
 		return nil, err
 	}
-	held, err := q.holdings(ctx, ledger.UserCredits(*id), ledger.UserSats(*id))
+	held, err := r.holdings(ctx, ledger.UserCredits(*id), ledger.UserSats(*id))
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +48,8 @@ func (q queries) RewardsMsat(ctx context.Context) (*schema.Assets, error) {
 }
 
 // holdings reads two accounts in one snapshot.
-func (q queries) holdings(ctx context.Context, credits, sats ledger.Account) (*schema.Assets, error) {
-	rows, err := db.New(q.Pool).Balances(ctx, []int64{int64(credits), int64(sats)})
+func (r *resolver) holdings(ctx context.Context, credits, sats ledger.Account) (*schema.Assets, error) {
+	rows, err := db.New(r.Pool).Balances(ctx, []int64{int64(credits), int64(sats)})
 	if err != nil {
 		return nil, fmt.Errorf("read balances: %w", err)
 	}
@@ -61,29 +65,20 @@ func (q queries) holdings(ctx context.Context, credits, sats ledger.Account) (*s
 	return held, nil
 }
 
-func (q queries) Notifications(ctx context.Context, first int, after *int64) (*schema.NotificationPage, error) {
-	if err := q.Limits.checkList(first); err != nil {
-		return nil, err
-	}
-	user := sessionOf(ctx).user
-	if user == nil {
-		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to see what is new for you.")
-	}
-	rows, err := db.New(q.Pool).NotificationsOf(ctx, db.NotificationsOfParams{UserID: *user, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
-	if err != nil {
-		return nil, fmt.Errorf("read notifications: %w", err)
-	}
-	page := &schema.NotificationPage{}
-	rows, page.Next = cut(rows, first, func(n db.Notification) int64 { return n.ID })
-	for _, row := range rows {
-		page.Nodes = append(page.Nodes, &row)
-	}
-	return page, nil
-}
-
-func (notifications) Item(ctx context.Context, n *db.Notification) (*db.ItemsByIDRow, error) {
-	if n.ItemID == nil {
+func (queries) User(ctx context.Context, name string) (*db.Usr, error) {
+	if !namePattern.MatchString(name) {
 		return nil, nil
 	}
-	return loadersOf(ctx).items.Load(ctx, *n.ItemID)
+	return loadersOf(ctx).named.Load(ctx, name)
+}
+
+func (r users) Items(ctx context.Context, u *db.Usr, first int, after *int64) (*schema.ItemPage, error) {
+	if err := r.Limits.checkList(first); err != nil {
+		return nil, err
+	}
+	ids, err := loadersOf(ctx).written.Load(ctx, pageOf[before]{u.ID, before{orElse(after, math.MaxInt64), int32(first) + 1}})
+	if err != nil {
+		return nil, err
+	}
+	return itemPage(ctx, ids, first)
 }

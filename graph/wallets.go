@@ -2,7 +2,6 @@ package graph
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
@@ -114,35 +113,11 @@ func (r wallets) Log(ctx context.Context, w *wallet.Wallet, first int, after *in
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	rows, err := loadersOf(ctx).logs.Load(ctx, logOf{wallet: w.ID, logPage: logPage{before: orElse(after, math.MaxInt64), rows: first + 1}})
+	rows, err := loadersOf(ctx).logs.Load(ctx, pageOf[before]{w.ID, before{orElse(after, math.MaxInt64), int32(first) + 1}})
 	if err != nil {
 		return nil, err
 	}
 	page := &schema.WalletLogPage{}
 	page.Nodes, page.Next = cut(rows, first, func(e *db.LogsOfWalletsRow) int64 { return e.ID })
 	return page, nil
-}
-
-// loadLogs reads pages of logs: one query for all wallets of which the same page is asked for.
-func loadLogs(ctx context.Context, q *db.Queries, keys []logOf) ([][]*db.LogsOfWalletsRow, []error) {
-	wallets := map[logPage][]int64{}
-	for _, k := range keys {
-		wallets[k.logPage] = append(wallets[k.logPage], k.wallet)
-	}
-	found := map[logOf][]*db.LogsOfWalletsRow{}
-	for page, of := range wallets {
-		rows, err := q.LogsOfWallets(ctx, db.LogsOfWalletsParams{Wallets: of, Before: page.before, Page: int32(page.rows)})
-		if err != nil {
-			return nil, []error{fmt.Errorf("load the logs of wallets: %w", err)}
-		}
-		for _, row := range rows {
-			k := logOf{row.WalletID, page}
-			found[k] = append(found[k], &row)
-		}
-	}
-	ordered := make([][]*db.LogsOfWalletsRow, len(keys))
-	for i, k := range keys {
-		ordered[i] = found[k]
-	}
-	return ordered, nil
 }

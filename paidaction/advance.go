@@ -309,7 +309,7 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 				return fmt.Errorf("store the follow-up job: %w", err)
 			}
 		}
-		if err := e.thenAgain(ctx, pg, row, step); err != nil {
+		if err := e.followFailure(ctx, pg, row, step); err != nil {
 			return err
 		}
 		moved = true
@@ -322,17 +322,20 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 	return moved && err == nil, err
 }
 
-// thenAgain stores the job that prepares the next attempt, with the step to FAILED.
-func (e *Engine) thenAgain(ctx context.Context, pg pgx.Tx, row db.PaidAction, step Step) error {
+// followFailure stores the job of a step to FAILED with it: the next attempt is prepared, or else its payer is told.
+func (e *Engine) followFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction, step Step) error {
 	if step.To != Failed {
 		return nil
 	}
 	row.State, row.ChangedAt = string(Failed), e.now()
-	if !e.WillRetry(view(db.GetActionRow{PaidAction: row})) {
-		return nil
+	job := Job{Kind: JobAfterFailed, Action: row.ID}
+	if e.WillRetry(view(db.GetActionRow{PaidAction: row})) {
+		job.Kind = JobAgain
+	} else if row.PayerID == nil || e.Config.AfterFailed == nil {
+		return nil // there is nobody to be told
 	}
-	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAgain, Action: row.ID}); err != nil {
-		return fmt.Errorf("store the job of the next attempt: %w", err)
+	if err := e.Jobs.Insert(ctx, pg, job); err != nil {
+		return fmt.Errorf("store the job that follows the failure: %w", err)
 	}
 	return nil
 }

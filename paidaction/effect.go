@@ -117,6 +117,27 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 // AfterPaid does what an action does once its payment is final: a job, repeatable, in a transaction of its own. ErrNoAction is
 // wrapped where there is no such action.
 func (e *Engine) AfterPaid(ctx context.Context, id int64) error {
+	return e.after(ctx, id, Paid, func(ctx context.Context, tx *Tx, row db.PaidAction) error {
+		def, ok := e.actions[row.Kind]
+		if !ok || !def.SideEffects() {
+			return nil
+		}
+		return def.afterPaid(ctx, tx, row.Args, row.Result)
+	})
+}
+
+// AfterFailed tells the payer of a failed action that it has failed, unless it was tried again meanwhile: a job, as AfterPaid.
+func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
+	return e.after(ctx, id, Failed, func(ctx context.Context, tx *Tx, _ db.PaidAction) error {
+		if e.Config.AfterFailed == nil {
+			return nil
+		}
+		return e.Config.AfterFailed(ctx, tx)
+	})
+}
+
+// after does what follows the end of an action, if it is still in that state.
+func (e *Engine) after(ctx context.Context, id int64, end State, do func(context.Context, *Tx, db.PaidAction) error) error {
 	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
 		got, err := q.GetAction(ctx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -126,11 +147,10 @@ func (e *Engine) AfterPaid(ctx context.Context, id int64) error {
 			return fmt.Errorf("read action %d: %w", id, err)
 		}
 		row := got.PaidAction
-		def, ok := e.actions[row.Kind]
-		if !ok || State(row.State) != Paid || !def.SideEffects() {
+		if State(row.State) != end {
 			return nil
 		}
 		tx := &Tx{DB: q, Action: id, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: e.now()}
-		return def.afterPaid(ctx, tx, row.Args, row.Result)
+		return do(ctx, tx, row)
 	})
 }

@@ -31,9 +31,10 @@ type JobKind string
 
 // The jobs.
 const (
-	JobAdvance   JobKind = "advance"    // Engine.Advance
-	JobAfterPaid JobKind = "after_paid" // Engine.AfterPaid
-	JobAgain     JobKind = "again"      // Engine.Again
+	JobAdvance     JobKind = "advance"      // Engine.Advance
+	JobAfterPaid   JobKind = "after_paid"   // Engine.AfterPaid
+	JobAfterFailed JobKind = "after_failed" // Engine.AfterFailed
+	JobAgain       JobKind = "again"        // Engine.Again
 )
 
 // Jobs stores jobs in the transaction that decides them, so that a crash loses neither or both (spec 05.26).
@@ -124,6 +125,10 @@ type Config struct {
 	Log      *slog.Logger     // default slog.Default()
 	Hooks    Hooks
 	Settings Settings
+
+	// AfterFailed, if there is one, tells the payer of an action of whatever kind that it has failed, and that no further attempt is
+	// prepared without being asked for. It runs as a job once that is committed, at least once, and so must be repeatable.
+	AfterFailed func(ctx context.Context, tx *Tx) error
 }
 
 // Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database.

@@ -23,7 +23,7 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, er
 	}
 	def, ok := e.actions[pa.Kind]
 	if !ok {
-		return nil, Errorf(CodeNotRetryable, "This kind of action no longer exists.")
+		return nil, e.refuseRetry(pa, e.now())
 	}
 	genesis := pa.Genesis
 	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: e.ClientHash(c.Client), number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
@@ -39,12 +39,15 @@ func (e *Engine) WillRetry(pa *PaidAction) bool {
 }
 
 // Again prepares the next attempt of an action whose receiver could not be paid: through their next wallet, or, where none is left,
-// by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices. It is a job,
-// and may be repeated; ErrNoAction is wrapped where there is no such action.
+// by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices; where there can be
+// none, its payer is told. It is a job, and may be repeated; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) Again(ctx context.Context, id int64) error {
 	pa, err := e.get(ctx, id)
-	if err != nil || !e.WillRetry(pa) {
+	if err != nil {
 		return err
+	}
+	if !e.WillRetry(pa) {
+		return e.AfterFailed(ctx, id)
 	}
 	inv, err := db.New(e.Pool).GetInvoice(ctx, id)
 	if err != nil {
@@ -55,7 +58,7 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	_, err = e.walk(ctx, a, "")
 	if refusal, ok := AsRefusal(err); ok {
 		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
-		return nil
+		return e.AfterFailed(ctx, id)
 	}
 	return err
 }
@@ -66,26 +69,42 @@ func (e *Engine) lockRetryable(ctx context.Context, q *db.Queries, id int64, now
 	if err != nil {
 		return row, fmt.Errorf("lock the failed attempt: %w", err)
 	}
+	return row, e.refuseRetry(view(db.GetActionRow{PaidAction: row}), now)
+}
+
+// refuseRetry is why an action may not be tried again, or nil if it may be.
+func (e *Engine) refuseRetry(pa *PaidAction, now time.Time) error {
+	_, known := e.actions[pa.Kind]
+	_, retryable := FindStep(pa.Flow, Failed, RetryRequested)
 	switch {
-	case State(row.State) == Retrying:
-		return row, Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.")
-	case State(row.State) != Failed:
-		return row, Errorf(CodeNotRetryable, "Only what has failed can be tried again.")
-	case now.Sub(row.ChangedAt) > e.Settings.RetryWindow:
-		return row, Errorf(CodeNotRetryable, "This failed too long ago. Start anew.")
-	case int(row.Attempt) >= e.Settings.MaxAttempts:
-		return row, Errorf(CodeNotRetryable, "This was tried %d times. Start anew.", row.Attempt)
+	case !known:
+		return Errorf(CodeNotRetryable, "This kind of action no longer exists.")
+	case pa.State == Retrying:
+		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.")
+	case pa.State != Failed:
+		return Errorf(CodeNotRetryable, "Only what has failed can be tried again.")
+	case !retryable:
+		return Errorf(CodeNotRetryable, "This cannot be tried again.")
+	case now.Sub(pa.ChangedAt) > e.Settings.RetryWindow:
+		return Errorf(CodeNotRetryable, "This failed too long ago. Start anew.")
+	case pa.Attempt >= e.Settings.MaxAttempts:
+		return Errorf(CodeNotRetryable, "This was tried %d times. Start anew.", pa.Attempt)
 	}
-	return row, nil
+	return nil
+}
+
+// RetryUntil is until when an action may be tried again by its payer; nil where it may not, or no more.
+func (e *Engine) RetryUntil(pa *PaidAction) *time.Time {
+	if e.refuseRetry(pa, e.now()) != nil {
+		return nil
+	}
+	return new(pa.ChangedAt.Add(e.Settings.RetryWindow))
 }
 
 // handOver links the failed attempt to its successor. The unique successor and the compare-and-set are each enough to let
 // one retry win; the row is locked besides.
 func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAction, successor int64, now time.Time) error {
-	step, ok := FindStep(Flow(previous.Flow), Failed, RetryRequested)
-	if !ok {
-		return Errorf(CodeNotRetryable, "This cannot be tried again.")
-	}
+	step, _ := FindStep(Flow(previous.Flow), Failed, RetryRequested)
 	n, err := q.MoveAction(ctx, db.MoveActionParams{ID: previous.ID, FromState: string(step.From), ToState: string(step.To), At: now,
 		SuccessorID: &successor})
 	if err != nil {

@@ -84,6 +84,19 @@ func (e *Engine) List(ctx context.Context, c Caller, before int64, page int32) (
 	return list, nil
 }
 
+// Own returns those of these actions that the user has paid for, in any order.
+func (e *Engine) Own(ctx context.Context, user int64, ids []int64) ([]PaidAction, error) {
+	rows, err := db.New(e.Pool).OwnActions(ctx, db.OwnActionsParams{Ids: ids, PayerID: &user})
+	if err != nil {
+		return nil, fmt.Errorf("read actions of a payer: %w", err)
+	}
+	list := make([]PaidAction, len(rows))
+	for i, row := range rows {
+		list[i] = *view(db.GetActionRow(row))
+	}
+	return list, nil
+}
+
 // view is an action as its row and its invoice's say.
 func view(row db.GetActionRow) *PaidAction {
 	a := row.PaidAction

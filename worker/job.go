@@ -51,6 +51,8 @@ func (w *Worker) try(ctx context.Context, job paidaction.Job) error {
 		return err
 	case paidaction.JobAfterPaid:
 		return w.Engine.AfterPaid(ctx, job.Action)
+	case paidaction.JobAfterFailed:
+		return w.Engine.AfterFailed(ctx, job.Action)
 	case paidaction.JobAgain:
 		return w.Engine.Again(ctx, job.Action)
 	}
@@ -86,6 +88,9 @@ func (w *Worker) workers() *river.Workers {
 	}))
 	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[afterPaidArgs]) error {
 		return w.work(ctx, job.JobRow, paidaction.JobAfterPaid, job.Args.jobArgs)
+	}))
+	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[afterFailedArgs]) error {
+		return w.work(ctx, job.JobRow, paidaction.JobAfterFailed, job.Args.jobArgs)
 	}))
 	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[againArgs]) error {
 		return w.work(ctx, job.JobRow, paidaction.JobAgain, job.Args.jobArgs)

@@ -45,6 +45,10 @@ type afterPaidArgs struct{ jobArgs }
 
 func (afterPaidArgs) Kind() string { return string(paidaction.JobAfterPaid) }
 
+type afterFailedArgs struct{ jobArgs }
+
+func (afterFailedArgs) Kind() string { return string(paidaction.JobAfterFailed) }
+
 type againArgs struct{ jobArgs }
 
 func (againArgs) Kind() string { return string(paidaction.JobAgain) }
@@ -87,6 +91,9 @@ func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) e
 		case paidaction.JobAfterPaid:
 			opts.Queue = effectQueue
 			effects = append(effects, river.InsertManyParams{Args: afterPaidArgs{args}, InsertOpts: opts})
+		case paidaction.JobAfterFailed:
+			opts.Queue = effectQueue
+			effects = append(effects, river.InsertManyParams{Args: afterFailedArgs{args}, InsertOpts: opts})
 		case paidaction.JobAgain: // it may have to wait for a receiver's wallet
 			opts.Queue = effectQueue
 			effects = append(effects, river.InsertManyParams{Args: againArgs{args}, InsertOpts: opts})

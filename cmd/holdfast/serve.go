@@ -100,7 +100,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	hooks.Changed = s.feed.Changed
 	s.engine, err = paidaction.New(paidaction.Config{
 		Pool: pool, Nodes: s.nodes, Relay: s.outgoing(), Jobs: jobs, Turns: s.turns(), Actions: community.Actions(e.config.Prices.Community()),
-		Secret: e.config.Key(), Log: e.log, Hooks: hooks,
+		AfterFailed: community.AfterFailed, Secret: e.config.Key(), Log: e.log, Hooks: hooks,
 		Settings: paidaction.Settings{
 			InvoiceExpiry: e.config.InvoiceExpiry, CLTVDelta: e.config.CLTVDelta, HoldExpiryDelta: e.config.HoldExpiryDelta,
 			SafetyBlocks: e.config.SafetyBlocks, MaxPending: e.config.MaxPending, MaxWalletPending: e.config.Relay.MaxPending,

@@ -130,6 +130,13 @@ ORDER BY id DESC LIMIT @page;
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
 WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at ORDER BY deadline, id LIMIT @page;
 
+-- name: OwnActions :many
+-- As GetAction, for those of these actions that one payer has paid for.
+SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+    invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
+FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.id = ANY(@ids::bigint[]) AND paid_action.payer_id = @payer_id;
+
 -- name: ActionsOfPayer :many
 SELECT id FROM paid_action WHERE payer_id = @payer_id AND id < @before ORDER BY id DESC LIMIT @page;
 

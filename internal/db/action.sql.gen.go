@@ -780,6 +780,86 @@ func (q *Queries) OverdueActions(ctx context.Context, arg OverdueActionsParams) 
 	return items, nil
 }
 
+const ownActions = `-- name: OwnActions :many
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+    invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
+FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.id = ANY($1::bigint[]) AND paid_action.payer_id = $2
+`
+
+type OwnActionsParams struct {
+	Ids     []int64
+	PayerID *int64
+}
+
+type OwnActionsRow struct {
+	PaidAction   PaidAction
+	Node         *string
+	PaymentHash  []byte
+	Preimage     []byte
+	Hold         *bool
+	AmountMsat   *int64
+	Memo         *string
+	CltvDelta    *int32
+	ExpiresAt    *time.Time
+	Bolt11       *string
+	ReceivedMsat *int64
+}
+
+// As GetAction, for those of these actions that one payer has paid for.
+func (q *Queries) OwnActions(ctx context.Context, arg OwnActionsParams) ([]OwnActionsRow, error) {
+	rows, err := q.db.Query(ctx, ownActions, arg.Ids, arg.PayerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OwnActionsRow
+	for rows.Next() {
+		var i OwnActionsRow
+		if err := rows.Scan(
+			&i.PaidAction.ID,
+			&i.PaidAction.Kind,
+			&i.PaidAction.Flow,
+			&i.PaidAction.Method,
+			&i.PaidAction.State,
+			&i.PaidAction.Attempt,
+			&i.PaidAction.PayerID,
+			&i.PaidAction.CostMsat,
+			&i.PaidAction.CreatedAt,
+			&i.PaidAction.ChangedAt,
+			&i.PaidAction.Deadline,
+			&i.PaidAction.DeadlineHeight,
+			&i.PaidAction.GenesisID,
+			&i.PaidAction.SuccessorID,
+			&i.PaidAction.SettlePermittedAt,
+			&i.PaidAction.Args,
+			&i.PaidAction.Result,
+			&i.PaidAction.IdempotencyKey,
+			&i.PaidAction.ArgsHash,
+			&i.PaidAction.FailureCode,
+			&i.PaidAction.FailureMessage,
+			&i.PaidAction.ProvedID,
+			&i.Node,
+			&i.PaymentHash,
+			&i.Preimage,
+			&i.Hold,
+			&i.AmountMsat,
+			&i.Memo,
+			&i.CltvDelta,
+			&i.ExpiresAt,
+			&i.Bolt11,
+			&i.ReceivedMsat,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const permitSettle = `-- name: PermitSettle :execrows
 UPDATE paid_action SET settle_permitted_at = $1 WHERE id = $2 AND state = 'HELD' AND settle_permitted_at IS NULL
 `

@@ -107,7 +107,7 @@ FROM sums WHERE item.id = sums.item_id;
 
 -- name: ItemsByID :many
 -- Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
--- A time of 'epoch' means never.
+-- A time of 'epoch' means never. The last four columns are a place in a thread, see Threads; here each item is alone.
 SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
     item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
@@ -118,7 +118,8 @@ SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.terr
     (item.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (item.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
     (item.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
     coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
-    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at
+    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
+    item.id AS top_id, 0::bigint AS depth, false AS more, false AS deleted
 FROM item LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
@@ -148,4 +149,5 @@ SELECT unnest(@users::bigint[]), @kind::text, @action_id::bigint, sqlc.narg(item
 ON CONFLICT DO NOTHING;
 
 -- name: NotificationsOf :many
-SELECT * FROM notification WHERE user_id = @user_id AND id < @before ORDER BY id DESC LIMIT @page;
+SELECT * FROM notification WHERE (user_id, id) < (@user_id::bigint, @before::bigint) AND user_id >= @user_id
+ORDER BY user_id DESC, id DESC LIMIT @page;

@@ -485,7 +485,8 @@ SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.terr
     (item.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (item.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
     (item.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
     coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
-    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at
+    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
+    item.id AS top_id, 0::bigint AS depth, false AS more, false AS deleted
 FROM item LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
@@ -533,10 +534,14 @@ type ItemsByIDRow struct {
 	BoostMsat       int64
 	LastZapAt       time.Time
 	LastCommentAt   time.Time
+	TopID           int64
+	Depth           int64
+	More            bool
+	Deleted         bool
 }
 
 // Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
-// A time of 'epoch' means never.
+// A time of 'epoch' means never. The last four columns are a place in a thread, see Threads; here each item is alone.
 func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsByIDRow, error) {
 	rows, err := q.db.Query(ctx, itemsByID, arg.Ids, arg.Viewer)
 	if err != nil {
@@ -577,6 +582,10 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 			&i.BoostMsat,
 			&i.LastZapAt,
 			&i.LastCommentAt,
+			&i.TopID,
+			&i.Depth,
+			&i.More,
+			&i.Deleted,
 		); err != nil {
 			return nil, err
 		}
@@ -722,7 +731,8 @@ func (q *Queries) Mentions(ctx context.Context, itemID int64) ([]int64, error) {
 }
 
 const notificationsOf = `-- name: NotificationsOf :many
-SELECT id, user_id, kind, action_id, item_id, created_at, territory, day FROM notification WHERE user_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, user_id, kind, action_id, item_id, created_at, territory, day FROM notification WHERE (user_id, id) < ($1::bigint, $2::bigint) AND user_id >= $1
+ORDER BY user_id DESC, id DESC LIMIT $3
 `
 
 type NotificationsOfParams struct {

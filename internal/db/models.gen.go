@@ -667,6 +667,11 @@ type Notification struct {
 	Day       *time.Time
 }
 
+type NotificationSeen struct {
+	UserID int64
+	UpTo   int64
+}
+
 type PaidAction struct {
 	ID                int64
 	Kind              string
@@ -902,6 +907,8 @@ type Usr struct {
 	Name        string
 	TrustMicros int64
 	CreatedAt   time.Time
+	Posts       int64
+	Comments    int64
 }
 
 type VoteEvent struct {

@@ -11,10 +11,14 @@ SELECT user_id FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL;
 UPDATE api_key SET revoked_at = @at WHERE key_hash = @key_hash AND revoked_at IS NULL;
 
 -- name: UsersByID :many
-SELECT id, name, trust_micros, created_at FROM usr WHERE id = ANY(@ids::bigint[]);
+SELECT * FROM usr WHERE id = ANY(@ids::bigint[]);
 
 -- name: UsersByName :many
-SELECT id, name FROM usr WHERE name = ANY(@names::text[]) ORDER BY id;
+SELECT * FROM usr WHERE name = ANY(@names::text[]) ORDER BY id;
+
+-- name: CountWritten :exec
+-- In the author's own row, which is locked before the item is.
+UPDATE usr SET posts = posts + @posts, comments = comments + @comments WHERE id = @id;
 
 -- name: LockUser :one
 -- One payer's actions whose price depends on what they did before wait for each other here.

@@ -10,6 +10,22 @@ import (
 	"time"
 )
 
+const countWritten = `-- name: CountWritten :exec
+UPDATE usr SET posts = posts + $1, comments = comments + $2 WHERE id = $3
+`
+
+type CountWrittenParams struct {
+	Posts    int64
+	Comments int64
+	ID       int64
+}
+
+// In the author's own row, which is locked before the item is.
+func (q *Queries) CountWritten(ctx context.Context, arg CountWrittenParams) error {
+	_, err := q.db.Exec(ctx, countWritten, arg.Posts, arg.Comments, arg.ID)
+	return err
+}
+
 const insertKey = `-- name: InsertKey :exec
 INSERT INTO api_key (user_id, key_hash, created_at) VALUES ($1, $2, $3)
 `
@@ -98,7 +114,7 @@ func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (int64, error) 
 }
 
 const usersByID = `-- name: UsersByID :many
-SELECT id, name, trust_micros, created_at FROM usr WHERE id = ANY($1::bigint[])
+SELECT id, name, trust_micros, created_at, posts, comments FROM usr WHERE id = ANY($1::bigint[])
 `
 
 func (q *Queries) UsersByID(ctx context.Context, ids []int64) ([]Usr, error) {
@@ -115,6 +131,8 @@ func (q *Queries) UsersByID(ctx context.Context, ids []int64) ([]Usr, error) {
 			&i.Name,
 			&i.TrustMicros,
 			&i.CreatedAt,
+			&i.Posts,
+			&i.Comments,
 		); err != nil {
 			return nil, err
 		}
@@ -127,24 +145,26 @@ func (q *Queries) UsersByID(ctx context.Context, ids []int64) ([]Usr, error) {
 }
 
 const usersByName = `-- name: UsersByName :many
-SELECT id, name FROM usr WHERE name = ANY($1::text[]) ORDER BY id
+SELECT id, name, trust_micros, created_at, posts, comments FROM usr WHERE name = ANY($1::text[]) ORDER BY id
 `
 
-type UsersByNameRow struct {
-	ID   int64
-	Name string
-}
-
-func (q *Queries) UsersByName(ctx context.Context, names []string) ([]UsersByNameRow, error) {
+func (q *Queries) UsersByName(ctx context.Context, names []string) ([]Usr, error) {
 	rows, err := q.db.Query(ctx, usersByName, names)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []UsersByNameRow
+	var items []Usr
 	for rows.Next() {
-		var i UsersByNameRow
-		if err := rows.Scan(&i.ID, &i.Name); err != nil {
+		var i Usr
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.TrustMicros,
+			&i.CreatedAt,
+			&i.Posts,
+			&i.Comments,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

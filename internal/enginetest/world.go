@@ -123,7 +123,7 @@ func (w *World) start(nodes paidaction.Nodes, random io.Reader, relay paidaction
 	}
 	w.Engine, err = paidaction.New(paidaction.Config{
 		Pool: w.Pool, Nodes: nodes, Relay: relay, Jobs: jobs{w.Clock}, Actions: append(community.Actions(community.DefaultSettings()), more...),
-		Secret: make([]byte, 32), Now: w.Clock.Now, Random: random, Log: quiet, Settings: settings,
+		AfterFailed: community.AfterFailed, Secret: make([]byte, 32), Now: w.Clock.Now, Random: random, Log: quiet, Settings: settings,
 		Hooks: paidaction.Hooks{
 			Changed:  func(int64) { w.signal.tell() },
 			Conflict: func(string) { w.Faults.mu.Lock(); w.Faults.Conflicts++; w.Faults.mu.Unlock() },
@@ -172,6 +172,8 @@ func (w *World) Work() (bool, error) {
 		_, err = w.Engine.Advance(w.Ctx, action)
 	case paidaction.JobAgain:
 		err = w.Engine.Again(w.Ctx, action)
+	case paidaction.JobAfterFailed:
+		err = w.Engine.AfterFailed(w.Ctx, action)
 	default:
 		err = w.Engine.AfterPaid(w.Ctx, action)
 	}

@@ -33,21 +33,26 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	BoostResult() BoostResultResolver
+	HistoryEntry() HistoryEntryResolver
 	InviteGiftResult() InviteGiftResultResolver
 	Item() ItemResolver
 	ItemCreateResult() ItemCreateResultResolver
 	ItemUpdateResult() ItemUpdateResultResolver
+	Me() MeResolver
 	Mutation() MutationResolver
 	Notification() NotificationResolver
 	PollVoteResult() PollVoteResultResolver
 	Query() QueryResolver
+	Received() ReceivedResolver
 	Reward() RewardResolver
 	RewardDay() RewardDayResolver
 	Subscription() SubscriptionResolver
 	Territory() TerritoryResolver
 	TerritoryResult() TerritoryResultResolver
 	TerritoryTransfer() TerritoryTransferResolver
+	ThreadNode() ThreadNodeResolver
 	Upload() UploadResolver
+	User() UserResolver
 	Wallet() WalletResolver
 	ZapResult() ZapResultResolver
 }
@@ -166,6 +171,17 @@ type ComplexityRoot struct {
 		Nodes func(childComplexity int) int
 	}
 
+	HistoryEntry struct {
+		Action   func(childComplexity int) int
+		At       func(childComplexity int) int
+		Received func(childComplexity int) int
+	}
+
+	HistoryPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
+	}
+
 	Invite struct {
 		Code      func(childComplexity int) int
 		CreatedAt func(childComplexity int) int
@@ -235,10 +251,12 @@ type ComplexityRoot struct {
 		Kind         func(childComplexity int) int
 		Msat         func(childComplexity int) int
 		Parent       func(childComplexity int) int
+		Payment      func(childComplexity int) int
 		PendingEdit  func(childComplexity int) int
 		Poll         func(childComplexity int) int
 		State        func(childComplexity int) int
 		Territory    func(childComplexity int) int
+		Thread       func(childComplexity int, limit int, depth int, after *int64) int
 		Title        func(childComplexity int) int
 		Uploads      func(childComplexity int) int
 		Upvotes      func(childComplexity int) int
@@ -308,9 +326,11 @@ type ComplexityRoot struct {
 	}
 
 	Me struct {
-		CreditsMsat func(childComplexity int) int
-		SatsMsat    func(childComplexity int) int
-		User        func(childComplexity int) int
+		CreditsMsat         func(childComplexity int) int
+		History             func(childComplexity int, first int, after *string) int
+		SatsMsat            func(childComplexity int) int
+		UnseenNotifications func(childComplexity int) int
+		User                func(childComplexity int) int
 	}
 
 	Mutation struct {
@@ -327,6 +347,7 @@ type ComplexityRoot struct {
 		CreatePost         func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Donate             func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		DownZap            func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		NotificationsSeen  func(childComplexity int, upTo int64) int
 		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		RedeemInvite       func(childComplexity int, code string) int
@@ -353,12 +374,14 @@ type ComplexityRoot struct {
 	}
 
 	Notification struct {
-		CreatedAt func(childComplexity int) int
-		Day       func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Item      func(childComplexity int) int
-		Kind      func(childComplexity int) int
-		Territory func(childComplexity int) int
+		Action     func(childComplexity int) int
+		CreatedAt  func(childComplexity int) int
+		Day        func(childComplexity int) int
+		ID         func(childComplexity int) int
+		Item       func(childComplexity int) int
+		Kind       func(childComplexity int) int
+		RetryUntil func(childComplexity int) int
+		Territory  func(childComplexity int) int
 	}
 
 	NotificationPage struct {
@@ -425,6 +448,7 @@ type ComplexityRoot struct {
 		RewardsMsat   func(childComplexity int) int
 		Territories   func(childComplexity int, first int, after *string) int
 		Territory     func(childComplexity int, name string) int
+		User          func(childComplexity int, name string) int
 		Wallets       func(childComplexity int) int
 	}
 
@@ -449,6 +473,15 @@ type ComplexityRoot struct {
 
 	ReceiveResult struct {
 		Msat func(childComplexity int) int
+	}
+
+	Received struct {
+		Asset  func(childComplexity int) int
+		Direct func(childComplexity int) int
+		Item   func(childComplexity int) int
+		Kind   func(childComplexity int) int
+		Msat   func(childComplexity int) int
+		Reason func(childComplexity int) int
 	}
 
 	Reward struct {
@@ -594,6 +627,17 @@ type ComplexityRoot struct {
 		SuccessorID   func(childComplexity int) int
 	}
 
+	ThreadNode struct {
+		Depth func(childComplexity int) int
+		Item  func(childComplexity int) int
+		More  func(childComplexity int) int
+	}
+
+	ThreadPage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
+	}
+
 	Upload struct {
 		Bytes       func(childComplexity int) int
 		ContentType func(childComplexity int) int
@@ -602,9 +646,12 @@ type ComplexityRoot struct {
 	}
 
 	User struct {
+		Comments  func(childComplexity int) int
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
+		Items     func(childComplexity int, first int, after *int64) int
 		Name      func(childComplexity int) int
+		Posts     func(childComplexity int) int
 	}
 
 	Wallet struct {
@@ -688,6 +735,10 @@ type ComplexityRoot struct {
 type BoostResultResolver interface {
 	Item(ctx context.Context, obj *community.BoostResult) (*db.ItemsByIDRow, error)
 }
+type HistoryEntryResolver interface {
+	Action(ctx context.Context, obj *db.HistoryOfRow) (PaidAction, error)
+	Received(ctx context.Context, obj *db.HistoryOfRow) (*db.HistoryOfRow, error)
+}
 type InviteGiftResultResolver interface {
 	User(ctx context.Context, obj *community.InviteGiftResult) (*db.Usr, error)
 }
@@ -705,12 +756,18 @@ type ItemResolver interface {
 
 	CommentCount(ctx context.Context, obj *db.ItemsByIDRow) (int, error)
 	Comments(ctx context.Context, obj *db.ItemsByIDRow, first int, after *int64) (*ItemPage, error)
+	Thread(ctx context.Context, obj *db.ItemsByIDRow, limit int, depth int, after *int64) (*ThreadPage, error)
+	Payment(ctx context.Context, obj *db.ItemsByIDRow) (PaidAction, error)
 }
 type ItemCreateResultResolver interface {
 	Item(ctx context.Context, obj *community.ItemCreateResult) (*db.ItemsByIDRow, error)
 }
 type ItemUpdateResultResolver interface {
 	Item(ctx context.Context, obj *community.ItemUpdateResult) (*db.ItemsByIDRow, error)
+}
+type MeResolver interface {
+	History(ctx context.Context, obj *Me, first int, after *string) (*HistoryPage, error)
+	UnseenNotifications(ctx context.Context, obj *Me) (int, error)
 }
 type MutationResolver interface {
 	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
@@ -743,11 +800,15 @@ type MutationResolver interface {
 	RevokeInvite(ctx context.Context, code string) (*db.Invite, error)
 	RedeemInvite(ctx context.Context, code string) (*InviteRedemption, error)
 	SetPreferences(ctx context.Context, dropInvoicesAfterDays *int) (*community.Preferences, error)
+	NotificationsSeen(ctx context.Context, upTo int64) (*Me, error)
 	SignUp(ctx context.Context, name string) (*SignUp, error)
 }
 type NotificationResolver interface {
 	Item(ctx context.Context, obj *db.Notification) (*db.ItemsByIDRow, error)
 	Territory(ctx context.Context, obj *db.Notification) (*db.Territory, error)
+
+	Action(ctx context.Context, obj *db.Notification) (PaidAction, error)
+	RetryUntil(ctx context.Context, obj *db.Notification) (*time.Time, error)
 }
 type PollVoteResultResolver interface {
 	Item(ctx context.Context, obj *community.PollVoteResult) (*db.ItemsByIDRow, error)
@@ -760,12 +821,20 @@ type QueryResolver interface {
 	Items(ctx context.Context, sort community.FeedSort, within community.FeedWindow, territory *string, first int, after *string) (*FeedPage, error)
 	Territory(ctx context.Context, name string) (*db.Territory, error)
 	Territories(ctx context.Context, first int, after *string) (*TerritoryPage, error)
+	User(ctx context.Context, name string) (*db.Usr, error)
 	RewardsMsat(ctx context.Context) (*Assets, error)
 	Rewards(ctx context.Context, day *time.Time) (*db.RewardDay, error)
 	Invites(ctx context.Context, first int, after *int64) (*InvitePage, error)
 	Preferences(ctx context.Context) (*community.Preferences, error)
 	Notifications(ctx context.Context, first int, after *int64) (*NotificationPage, error)
 	Wallets(ctx context.Context) ([]*wallet.Wallet, error)
+}
+type ReceivedResolver interface {
+	Asset(ctx context.Context, obj *db.HistoryOfRow) (Asset, error)
+	Direct(ctx context.Context, obj *db.HistoryOfRow) (bool, error)
+
+	Kind(ctx context.Context, obj *db.HistoryOfRow) (*string, error)
+	Item(ctx context.Context, obj *db.HistoryOfRow) (*db.ItemsByIDRow, error)
 }
 type RewardResolver interface {
 	User(ctx context.Context, obj *db.Reward) (*db.Usr, error)
@@ -792,8 +861,14 @@ type TerritoryTransferResolver interface {
 	From(ctx context.Context, obj *db.TerritoryTransfer) (*db.Usr, error)
 	To(ctx context.Context, obj *db.TerritoryTransfer) (*db.Usr, error)
 }
+type ThreadNodeResolver interface {
+	Item(ctx context.Context, obj *db.ItemsByIDRow) (*db.ItemsByIDRow, error)
+}
 type UploadResolver interface {
 	URL(ctx context.Context, obj *db.UploadsOfItemsRow) (string, error)
+}
+type UserResolver interface {
+	Items(ctx context.Context, obj *db.Usr, first int, after *int64) (*ItemPage, error)
 }
 type WalletResolver interface {
 	Log(ctx context.Context, obj *wallet.Wallet, first int, after *int64) (*WalletLogPage, error)
@@ -1293,6 +1368,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.FeedPage.Nodes(childComplexity), true
 
+	case "HistoryEntry.action":
+		if e.ComplexityRoot.HistoryEntry.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryEntry.Action(childComplexity), true
+	case "HistoryEntry.at":
+		if e.ComplexityRoot.HistoryEntry.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryEntry.At(childComplexity), true
+	case "HistoryEntry.received":
+		if e.ComplexityRoot.HistoryEntry.Received == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryEntry.Received(childComplexity), true
+
+	case "HistoryPage.next":
+		if e.ComplexityRoot.HistoryPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryPage.Next(childComplexity), true
+	case "HistoryPage.nodes":
+		if e.ComplexityRoot.HistoryPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HistoryPage.Nodes(childComplexity), true
+
 	case "Invite.code":
 		if e.ComplexityRoot.Invite.Code == nil {
 			break
@@ -1604,6 +1711,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Parent(childComplexity), true
+	case "Item.payment":
+		if e.ComplexityRoot.Item.Payment == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Payment(childComplexity), true
 	case "Item.pendingEdit":
 		if e.ComplexityRoot.Item.PendingEdit == nil {
 			break
@@ -1628,6 +1741,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.Territory(childComplexity), true
+	case "Item.thread":
+		if e.ComplexityRoot.Item.Thread == nil {
+			break
+		}
+
+		args, err := ec.field_Item_thread_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Item.Thread(childComplexity, args["limit"].(int), args["depth"].(int), args["after"].(*int64)), true
 	case "Item.title":
 		if e.ComplexityRoot.Item.Title == nil {
 			break
@@ -1912,12 +2036,29 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Me.CreditsMsat(childComplexity), true
+	case "Me.history":
+		if e.ComplexityRoot.Me.History == nil {
+			break
+		}
+
+		args, err := ec.field_Me_history_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Me.History(childComplexity, args["first"].(int), args["after"].(*string)), true
 	case "Me.satsMsat":
 		if e.ComplexityRoot.Me.SatsMsat == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Me.SatsMsat(childComplexity), true
+	case "Me.unseenNotifications":
+		if e.ComplexityRoot.Me.UnseenNotifications == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Me.UnseenNotifications(childComplexity), true
 	case "Me.user":
 		if e.ComplexityRoot.Me.User == nil {
 			break
@@ -2068,6 +2209,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DownZap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.notificationsSeen":
+		if e.ComplexityRoot.Mutation.NotificationsSeen == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_notificationsSeen_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NotificationsSeen(childComplexity, args["upTo"].(int64)), true
 	case "Mutation.pollVote":
 		if e.ComplexityRoot.Mutation.PollVote == nil {
 			break
@@ -2280,6 +2432,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.MyVote.State(childComplexity), true
 
+	case "Notification.action":
+		if e.ComplexityRoot.Notification.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notification.Action(childComplexity), true
 	case "Notification.createdAt":
 		if e.ComplexityRoot.Notification.CreatedAt == nil {
 			break
@@ -2310,6 +2468,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Notification.Kind(childComplexity), true
+	case "Notification.retryUntil":
+		if e.ComplexityRoot.Notification.RetryUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Notification.RetryUntil(childComplexity), true
 	case "Notification.territory":
 		if e.ComplexityRoot.Notification.Territory == nil {
 			break
@@ -2621,6 +2785,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Territory(childComplexity, args["name"].(string)), true
+	case "Query.user":
+		if e.ComplexityRoot.Query.User == nil {
+			break
+		}
+
+		args, err := ec.field_Query_user_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.User(childComplexity, args["name"].(string)), true
 	case "Query.wallets":
 		if e.ComplexityRoot.Query.Wallets == nil {
 			break
@@ -2731,6 +2906,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ReceiveResult.Msat(childComplexity), true
+
+	case "Received.asset":
+		if e.ComplexityRoot.Received.Asset == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Asset(childComplexity), true
+	case "Received.direct":
+		if e.ComplexityRoot.Received.Direct == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Direct(childComplexity), true
+	case "Received.item":
+		if e.ComplexityRoot.Received.Item == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Item(childComplexity), true
+	case "Received.kind":
+		if e.ComplexityRoot.Received.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Kind(childComplexity), true
+	case "Received.msat":
+		if e.ComplexityRoot.Received.Msat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Msat(childComplexity), true
+	case "Received.reason":
+		if e.ComplexityRoot.Received.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Reason(childComplexity), true
 
 	case "Reward.creditsMsat":
 		if e.ComplexityRoot.Reward.CreditsMsat == nil {
@@ -3367,6 +3579,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.TerritoryUpdateAction.SuccessorID(childComplexity), true
 
+	case "ThreadNode.depth":
+		if e.ComplexityRoot.ThreadNode.Depth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadNode.Depth(childComplexity), true
+	case "ThreadNode.item":
+		if e.ComplexityRoot.ThreadNode.Item == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadNode.Item(childComplexity), true
+	case "ThreadNode.more":
+		if e.ComplexityRoot.ThreadNode.More == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadNode.More(childComplexity), true
+
+	case "ThreadPage.next":
+		if e.ComplexityRoot.ThreadPage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadPage.Next(childComplexity), true
+	case "ThreadPage.nodes":
+		if e.ComplexityRoot.ThreadPage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ThreadPage.Nodes(childComplexity), true
+
 	case "Upload.bytes":
 		if e.ComplexityRoot.Upload.Bytes == nil {
 			break
@@ -3392,6 +3636,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Upload.URL(childComplexity), true
 
+	case "User.commentCount":
+		if e.ComplexityRoot.User.Comments == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Comments(childComplexity), true
 	case "User.createdAt":
 		if e.ComplexityRoot.User.CreatedAt == nil {
 			break
@@ -3404,12 +3654,29 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.ID(childComplexity), true
+	case "User.items":
+		if e.ComplexityRoot.User.Items == nil {
+			break
+		}
+
+		args, err := ec.field_User_items_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.User.Items(childComplexity, args["first"].(int), args["after"].(*int64)), true
 	case "User.name":
 		if e.ComplexityRoot.User.Name == nil {
 			break
 		}
 
 		return e.ComplexityRoot.User.Name(childComplexity), true
+	case "User.postCount":
+		if e.ComplexityRoot.User.Posts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Posts(childComplexity), true
 
 	case "Wallet.changedAt":
 		if e.ComplexityRoot.Wallet.ChangedAt == nil {
@@ -4393,6 +4660,8 @@ type Mutation {
   redeemInvite(code: String!): InviteRedemption!
   "Replaces one's preferences: what is left out is as it is for everybody."
   setPreferences(dropInvoicesAfterDays: Int): Preferences!
+  "Says that one has seen one's notifications up to this one."
+  notificationsSeen(upTo: ID!): Me!
 
   "In development only: a new user. The key is shown this once."
   signUp(name: String!): SignUp!
@@ -4458,6 +4727,7 @@ type Query {
   territory(name: String!): Territory
   "All territories by name, the stopped ones too. after is the name that next was."
   territories(first: Int! = 20, after: String): TerritoryPage!
+  user(name: String!): User
   "What is in the rewards pool."
   rewardsMsat: Assets!
   "What a day's pool was, and who got it; of the last day that was paid if none is given. Null for a day that is not paid."
@@ -4480,6 +4750,11 @@ type User {
   id: ID!
   name: String!
   createdAt: Time!
+  "How many posts of theirs were paid for."
+  postCount: Int!
+  commentCount: Int!
+  "Their posts and comments, newest first."
+  items(first: Int! = 20, after: ID): ItemPage!
 }
 
 "Two balances that are never added up: credits can be spent here alone, sats can be withdrawn."
@@ -4487,6 +4762,35 @@ type Me {
   user: User!
   creditsMsat: Msat!
   satsMsat: Msat!
+  "What one paid for and what one was paid, newest first."
+  history(first: Int! = 20, after: String): HistoryPage!
+  "How many notifications came since notificationsSeen; at most 100 are counted."
+  unseenNotifications: Int!
+}
+
+"Exactly one of the two."
+type HistoryEntry {
+  at: Time!
+  "What one paid for, each attempt by itself."
+  action: PaidAction
+  received: Received
+}
+"Money that came in."
+type Received {
+  msat: Msat!
+  asset: Asset!
+  "It came to one's own wallet, not to a balance."
+  direct: Boolean!
+  "What for, in a word or two."
+  reason: String!
+  "The kind of action it came from, if it came from one."
+  kind: String
+  "The item that action was about, if it was about one."
+  item: Item
+}
+enum Asset {
+  CREDITS
+  SATS
 }
 
 type Assets {
@@ -4577,6 +4881,21 @@ type Item {
   commentCount: Int!
   "Its direct comments, oldest first."
   comments(first: Int! = 20, after: ID): ItemPage!
+  """
+  All that is below it down to that depth, as one reads it from top to bottom: each comment, then what is below it; siblings oldest
+  first.
+  """
+  thread(limit: Int! = 200, depth: Int! = 6, after: ID): ThreadPage!
+  "The attempt that pays for it now; for its author alone."
+  payment: PaidAction
+}
+type ThreadNode {
+  "Null where it was deleted; what is below it stays."
+  item: Item
+  "1 for a direct comment."
+  depth: Int!
+  "What is below it is left out since it is too deep; its own thread has it."
+  more: Boolean!
 }
 
 enum ItemKind {
@@ -4699,13 +5018,17 @@ type TerritoryTransfer {
 type Notification {
   id: ID!
   """
-  MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED, WITHDRAWN, TERRITORY_DUE, TERRITORY_STOPPED, REWARD or INVITE_REDEEMED.
+  MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED, WITHDRAWN, PAYMENT_FAILED, TERRITORY_DUE, TERRITORY_STOPPED, REWARD or INVITE_REDEEMED.
   """
   kind: String!
   item: Item
   territory: Territory
   "Of which day's reward it tells."
   day: Date
+  "What it is about, if one has paid for it, or tried to."
+  action: PaidAction
+  "Until when that action may be tried again; null where it may not be, or was."
+  retryUntil: Time
   createdAt: Time!
 }
 
@@ -4767,6 +5090,14 @@ type ItemPage {
 }
 type FeedPage {
   nodes: [Item!]!
+  next: String
+}
+type ThreadPage {
+  nodes: [ThreadNode!]!
+  next: ID
+}
+type HistoryPage {
+  nodes: [HistoryEntry!]!
   next: String
 }
 type PaidActionPage {
@@ -5025,6 +5356,28 @@ func (ec *executionContext) childFields_FeedPage(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type FeedPage", field.Name)
 }
 
+func (ec *executionContext) childFields_HistoryEntry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_HistoryEntry_at(ctx, field)
+	case "action":
+		return ec.fieldContext_HistoryEntry_action(ctx, field)
+	case "received":
+		return ec.fieldContext_HistoryEntry_received(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HistoryEntry", field.Name)
+}
+
+func (ec *executionContext) childFields_HistoryPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_HistoryPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_HistoryPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HistoryPage", field.Name)
+}
+
 func (ec *executionContext) childFields_Invite(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "code":
@@ -5141,6 +5494,10 @@ func (ec *executionContext) childFields_Item(ctx context.Context, field graphql.
 		return ec.fieldContext_Item_commentCount(ctx, field)
 	case "comments":
 		return ec.fieldContext_Item_comments(ctx, field)
+	case "thread":
+		return ec.fieldContext_Item_thread(ctx, field)
+	case "payment":
+		return ec.fieldContext_Item_payment(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Item", field.Name)
 }
@@ -5277,6 +5634,10 @@ func (ec *executionContext) childFields_Me(ctx context.Context, field graphql.Co
 		return ec.fieldContext_Me_creditsMsat(ctx, field)
 	case "satsMsat":
 		return ec.fieldContext_Me_satsMsat(ctx, field)
+	case "history":
+		return ec.fieldContext_Me_history(ctx, field)
+	case "unseenNotifications":
+		return ec.fieldContext_Me_unseenNotifications(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Me", field.Name)
 }
@@ -5303,6 +5664,10 @@ func (ec *executionContext) childFields_Notification(ctx context.Context, field 
 		return ec.fieldContext_Notification_territory(ctx, field)
 	case "day":
 		return ec.fieldContext_Notification_day(ctx, field)
+	case "action":
+		return ec.fieldContext_Notification_action(ctx, field)
+	case "retryUntil":
+		return ec.fieldContext_Notification_retryUntil(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Notification_createdAt(ctx, field)
 	}
@@ -5455,6 +5820,24 @@ func (ec *executionContext) childFields_ReceiveResult(ctx context.Context, field
 		return ec.fieldContext_ReceiveResult_msat(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ReceiveResult", field.Name)
+}
+
+func (ec *executionContext) childFields_Received(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "msat":
+		return ec.fieldContext_Received_msat(ctx, field)
+	case "asset":
+		return ec.fieldContext_Received_asset(ctx, field)
+	case "direct":
+		return ec.fieldContext_Received_direct(ctx, field)
+	case "reason":
+		return ec.fieldContext_Received_reason(ctx, field)
+	case "kind":
+		return ec.fieldContext_Received_kind(ctx, field)
+	case "item":
+		return ec.fieldContext_Received_item(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Received", field.Name)
 }
 
 func (ec *executionContext) childFields_Reward(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5735,6 +6118,28 @@ func (ec *executionContext) childFields_TerritoryUpdateAction(ctx context.Contex
 	return nil, fmt.Errorf("no field named %q was found under type TerritoryUpdateAction", field.Name)
 }
 
+func (ec *executionContext) childFields_ThreadNode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "item":
+		return ec.fieldContext_ThreadNode_item(ctx, field)
+	case "depth":
+		return ec.fieldContext_ThreadNode_depth(ctx, field)
+	case "more":
+		return ec.fieldContext_ThreadNode_more(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ThreadNode", field.Name)
+}
+
+func (ec *executionContext) childFields_ThreadPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_ThreadPage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_ThreadPage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ThreadPage", field.Name)
+}
+
 func (ec *executionContext) childFields_Upload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -5757,6 +6162,12 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_name(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_User_createdAt(ctx, field)
+	case "postCount":
+		return ec.fieldContext_User_postCount(ctx, field)
+	case "commentCount":
+		return ec.fieldContext_User_commentCount(ctx, field)
+	case "items":
+		return ec.fieldContext_User_items(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
 }
@@ -6037,6 +6448,58 @@ func (ec *executionContext) field_Item_comments_args(ctx context.Context, rawArg
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*int64, error) {
 			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Item_thread_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "limit",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["limit"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "depth",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["depth"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Me_history_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -6712,6 +7175,20 @@ func (ec *executionContext) field_Mutation_downZap_args(ctx context.Context, raw
 		return nil, err
 	}
 	args["paymentMethod"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_notificationsSeen_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "upTo",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["upTo"] = arg0
 	return args, nil
 }
 
@@ -7547,6 +8024,20 @@ func (ec *executionContext) field_Query_territory_args(ctx context.Context, rawA
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_user_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_RewardDay_receivers_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7592,6 +8083,28 @@ func (ec *executionContext) field_Subscription_paidActionUpdated_args(ctx contex
 }
 
 func (ec *executionContext) field_Territory_transfers_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_User_items_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
@@ -9601,6 +10114,148 @@ func (ec *executionContext) fieldContext_FeedPage_next(_ context.Context, field 
 	return graphql.NewScalarFieldContext("FeedPage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _HistoryEntry_at(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryEntry_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryEntry_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HistoryEntry", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _HistoryEntry_action(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryEntry_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.HistoryEntry().Action(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryEntry_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HistoryEntry",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("FieldContext.Child cannot be called on type INTERFACE")
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HistoryEntry_received(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryEntry_received(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.HistoryEntry().Received(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.HistoryOfRow) graphql.Marshaler {
+			return ec.marshalOReceived2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryEntry_received(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HistoryEntry",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Received(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HistoryPage_nodes(ctx context.Context, field graphql.CollectedField, obj *HistoryPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.HistoryOfRow) graphql.Marshaler {
+			return ec.marshalNHistoryEntry2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HistoryPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HistoryEntry(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HistoryPage_next(ctx context.Context, field graphql.CollectedField, obj *HistoryPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HistoryPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HistoryPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HistoryPage", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Invite_code(ctx context.Context, field graphql.CollectedField, obj *db.Invite) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11073,6 +11728,82 @@ func (ec *executionContext) fieldContext_Item_comments(ctx context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Item_thread(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_thread(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Item().Thread(ctx, obj, fc.Args["limit"].(int), fc.Args["depth"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ThreadPage) graphql.Marshaler {
+			return ec.marshalNThreadPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐThreadPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Item_thread(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ThreadPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Item_thread_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Item_payment(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_payment(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Item().Payment(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Item_payment(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("FieldContext.Child cannot be called on type INTERFACE")
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ItemCreateAction_id(ctx context.Context, field graphql.CollectedField, obj *ItemCreateAction) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12173,6 +12904,73 @@ func (ec *executionContext) _Me_satsMsat(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Me_satsMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Me", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Me_history(ctx context.Context, field graphql.CollectedField, obj *Me) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Me_history(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Me().History(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *HistoryPage) graphql.Marshaler {
+			return ec.marshalNHistoryPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐHistoryPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Me_history(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Me",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HistoryPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Me_history_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Me_unseenNotifications(ctx context.Context, field graphql.CollectedField, obj *Me) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Me_unseenNotifications(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Me().UnseenNotifications(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Me_unseenNotifications(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Me", field, true, true, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Mutation_createPost(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -13495,6 +14293,50 @@ func (ec *executionContext) fieldContext_Mutation_setPreferences(ctx context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_notificationsSeen(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_notificationsSeen(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NotificationsSeen(ctx, fc.Args["upTo"].(int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Me) graphql.Marshaler {
+			return ec.marshalNMe2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐMe(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_notificationsSeen(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Me(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_notificationsSeen_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_signUp(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13725,6 +14567,61 @@ func (ec *executionContext) _Notification_day(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_Notification_day(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Notification", field, false, false, errors.New("field of type Date does not have child fields"))
+}
+
+func (ec *executionContext) _Notification_action(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notification_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Notification().Action(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notification_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Notification",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("FieldContext.Child cannot be called on type INTERFACE")
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Notification_retryUntil(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notification_retryUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Notification().RetryUntil(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notification_retryUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notification", field, true, true, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _Notification_createdAt(ctx context.Context, field graphql.CollectedField, obj *db.Notification) (ret graphql.Marshaler) {
@@ -14808,6 +15705,50 @@ func (ec *executionContext) fieldContext_Query_territories(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_user(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().User(ctx, fc.Args["name"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalOUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_user(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_user_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_rewardsMsat(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15528,6 +16469,153 @@ func (ec *executionContext) _ReceiveResult_msat(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_ReceiveResult_msat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ReceiveResult", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Received_msat(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_msat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Msat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMsat2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Received_msat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _Received_asset(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_asset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Asset(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v Asset) graphql.Marshaler {
+			return ec.marshalNAsset2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐAsset(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Received_asset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, true, true, errors.New("field of type Asset does not have child fields"))
+}
+
+func (ec *executionContext) _Received_direct(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_direct(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Direct(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Received_direct(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, true, true, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Received_reason(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Received_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Received_kind(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Kind(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Received_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Received_item(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Item(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Received_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Received",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Reward_rank(ctx context.Context, field graphql.CollectedField, obj *db.Reward) (ret graphql.Marshaler) {
@@ -18105,6 +19193,139 @@ func (ec *executionContext) fieldContext_TerritoryUpdateAction_result(_ context.
 	return fc, nil
 }
 
+func (ec *executionContext) _ThreadNode_item(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadNode_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ThreadNode().Item(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadNode_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ThreadNode",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ThreadNode_depth(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadNode_depth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Depth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadNode_depth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ThreadNode", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ThreadNode_more(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadNode_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadNode_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ThreadNode", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _ThreadPage_nodes(ctx context.Context, field graphql.CollectedField, obj *ThreadPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadPage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalNThreadNode2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadPage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ThreadPage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ThreadNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ThreadPage_next(ctx context.Context, field graphql.CollectedField, obj *ThreadPage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ThreadPage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ThreadPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ThreadPage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
 func (ec *executionContext) _Upload_id(ctx context.Context, field graphql.CollectedField, obj *db.UploadsOfItemsRow) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18264,6 +19485,96 @@ func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _User_postCount(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_postCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Posts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_postCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _User_commentCount(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_commentCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Comments, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_commentCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _User_items(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_items(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.User().Items(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ItemPage) graphql.Marshaler {
+			return ec.marshalNItemPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemPage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_items(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemPage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_User_items_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Wallet_id(ctx context.Context, field graphql.CollectedField, obj *wallet.Wallet) (ret graphql.Marshaler) {
@@ -21749,6 +23060,163 @@ func (ec *executionContext) _FeedPage(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var historyEntryImplementors = []string{"HistoryEntry"}
+
+func (ec *executionContext) _HistoryEntry(ctx context.Context, sel ast.SelectionSet, obj *db.HistoryOfRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, historyEntryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("HistoryEntry")
+		case "at":
+			out.Values[i] = ec._HistoryEntry_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "action":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._HistoryEntry_action(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "received":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._HistoryEntry_received(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var historyPageImplementors = []string{"HistoryPage"}
+
+func (ec *executionContext) _HistoryPage(ctx context.Context, sel ast.SelectionSet, obj *HistoryPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, historyPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("HistoryPage")
+		case "nodes":
+			out.Values[i] = ec._HistoryPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._HistoryPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var inviteImplementors = []string{"Invite"}
 
 func (ec *executionContext) _Invite(ctx context.Context, sel ast.SelectionSet, obj *db.Invite) graphql.Marshaler {
@@ -22612,6 +24080,82 @@ func (ec *executionContext) _Item(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "thread":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_thread(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "payment":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_payment(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -23150,18 +24694,94 @@ func (ec *executionContext) _Me(ctx context.Context, sel ast.SelectionSet, obj *
 		case "user":
 			out.Values[i] = ec._Me_user(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "creditsMsat":
 			out.Values[i] = ec._Me_creditsMsat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "satsMsat":
 			out.Values[i] = ec._Me_satsMsat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "history":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Me_history(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "unseenNotifications":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Me_unseenNotifications(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -23413,6 +25033,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "notificationsSeen":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_notificationsSeen(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "signUp":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_signUp(ctx, field)
@@ -23587,6 +25214,82 @@ func (ec *executionContext) _Notification(ctx context.Context, sel ast.Selection
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "action":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Notification_action(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "retryUntil":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Notification_retryUntil(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "createdAt":
 			out.Values[i] = ec._Notification_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -24201,6 +25904,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "user":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_user(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "rewardsMsat":
 			field := field
 
@@ -24498,6 +26223,201 @@ func (ec *executionContext) _ReceiveResult(ctx context.Context, sel ast.Selectio
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var receivedImplementors = []string{"Received"}
+
+func (ec *executionContext) _Received(ctx context.Context, sel ast.SelectionSet, obj *db.HistoryOfRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, receivedImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Received")
+		case "msat":
+			out.Values[i] = ec._Received_msat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "asset":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_asset(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "direct":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_direct(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "reason":
+			out.Values[i] = ec._Received_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "kind":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_kind(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "item":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_item(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -25831,6 +27751,130 @@ func (ec *executionContext) _TerritoryUpdateAction(ctx context.Context, sel ast.
 	return out
 }
 
+var threadNodeImplementors = []string{"ThreadNode"}
+
+func (ec *executionContext) _ThreadNode(ctx context.Context, sel ast.SelectionSet, obj *db.ItemsByIDRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, threadNodeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ThreadNode")
+		case "item":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._ThreadNode_item(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "depth":
+			out.Values[i] = ec._ThreadNode_depth(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "more":
+			out.Values[i] = ec._ThreadNode_more(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var threadPageImplementors = []string{"ThreadPage"}
+
+func (ec *executionContext) _ThreadPage(ctx context.Context, sel ast.SelectionSet, obj *ThreadPage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, threadPageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ThreadPage")
+		case "nodes":
+			out.Values[i] = ec._ThreadPage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._ThreadPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var uploadImplementors = []string{"Upload"}
 
 func (ec *executionContext) _Upload(ctx context.Context, sel ast.SelectionSet, obj *db.UploadsOfItemsRow) graphql.Marshaler {
@@ -25932,18 +27976,66 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 		case "id":
 			out.Values[i] = ec._User_id(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "name":
 			out.Values[i] = ec._User_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "createdAt":
 			out.Values[i] = ec._User_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "postCount":
+			out.Values[i] = ec._User_postCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "commentCount":
+			out.Values[i] = ec._User_commentCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "items":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._User_items(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -26930,6 +29022,16 @@ func (ec *executionContext) marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed7
 	return res
 }
 
+func (ec *executionContext) unmarshalNAsset2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐAsset(ctx context.Context, v any) (Asset, error) {
+	var res Asset
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAsset2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐAsset(ctx context.Context, sel ast.SelectionSet, v Asset) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNAssets2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐAssets(ctx context.Context, sel ast.SelectionSet, v *Assets) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -27059,6 +29161,42 @@ func (ec *executionContext) marshalNFeedWindow2githubᚗcomᚋaᚑseedᚑa7aed72
 func (ec *executionContext) unmarshalNForward2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForward(ctx context.Context, v any) (*community.Forward, error) {
 	res, err := ec.unmarshalInputForward(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNHistoryEntry2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.HistoryOfRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNHistoryEntry2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNHistoryEntry2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRow(ctx context.Context, sel ast.SelectionSet, v *db.HistoryOfRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._HistoryEntry(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNHistoryPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐHistoryPage(ctx context.Context, sel ast.SelectionSet, v *HistoryPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._HistoryPage(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNID2int64(ctx context.Context, v any) (int64, error) {
@@ -27270,6 +29408,16 @@ func (ec *executionContext) marshalNItemUpdateAction2ᚖgithubᚗcomᚋaᚑseed�
 		return graphql.Null
 	}
 	return ec._ItemUpdateAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNMe2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐMe(ctx context.Context, sel ast.SelectionSet, v *Me) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Me(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx context.Context, v any) (paidaction.Msat, error) {
@@ -27697,6 +29845,42 @@ func (ec *executionContext) marshalNTerritoryUpdateAction2ᚖgithubᚗcomᚋaᚑ
 		return graphql.Null
 	}
 	return ec._TerritoryUpdateAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNThreadNode2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.ItemsByIDRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNThreadNode2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNThreadNode2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx context.Context, sel ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ThreadNode(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNThreadPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐThreadPage(ctx context.Context, sel ast.SelectionSet, v *ThreadPage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ThreadPage(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
@@ -28270,6 +30454,13 @@ func (ec *executionContext) marshalOMyVote2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f
 	return ec._MyVote(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx context.Context, sel ast.SelectionSet, v PaidAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PaidAction(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx context.Context, v any) (*paidaction.Method, error) {
 	if v == nil {
 		return nil, nil
@@ -28307,6 +30498,13 @@ func (ec *executionContext) marshalOReceiveResult2ᚖgithubᚗcomᚋaᚑseedᚑa
 		return graphql.Null
 	}
 	return ec._ReceiveResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOReceived2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐHistoryOfRow(ctx context.Context, sel ast.SelectionSet, v *db.HistoryOfRow) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Received(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORewardDay2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐRewardDay(ctx context.Context, sel ast.SelectionSet, v *db.RewardDay) graphql.Marshaler {

@@ -3,6 +3,10 @@
 package schema
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -104,6 +108,11 @@ type FeedPage struct {
 	Next  *string            `json:"next,omitempty"`
 }
 
+type HistoryPage struct {
+	Nodes []*db.HistoryOfRow `json:"nodes"`
+	Next  *string            `json:"next,omitempty"`
+}
+
 // A gift to somebody who has redeemed an invite, as the inviter sees it, who pays.
 type InviteGiftAction struct {
 	BasePaidAction
@@ -193,6 +202,10 @@ type Me struct {
 	User        *db.Usr         `json:"user"`
 	CreditsMsat paidaction.Msat `json:"creditsMsat"`
 	SatsMsat    paidaction.Msat `json:"satsMsat"`
+	// What one paid for and what one was paid, newest first.
+	History *HistoryPage `json:"history"`
+	// How many notifications came since notificationsSeen; at most 100 are counted.
+	UnseenNotifications int `json:"unseenNotifications"`
 }
 
 // Everything here that costs money takes two more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
@@ -302,6 +315,11 @@ type TerritoryUpdateAction struct {
 
 func (TerritoryUpdateAction) IsPaidAction() {}
 
+type ThreadPage struct {
+	Nodes []*db.ItemsByIDRow `json:"nodes"`
+	Next  *int64             `json:"next,omitempty"`
+}
+
 type WalletLogPage struct {
 	Nodes []*db.LogsOfWalletsRow `json:"nodes"`
 	Next  *int64                 `json:"next,omitempty"`
@@ -333,3 +351,58 @@ type ZapAction struct {
 }
 
 func (ZapAction) IsPaidAction() {}
+
+type Asset string
+
+const (
+	AssetCredits Asset = "CREDITS"
+	AssetSats    Asset = "SATS"
+)
+
+var AllAsset = []Asset{
+	AssetCredits,
+	AssetSats,
+}
+
+func (e Asset) IsValid() bool {
+	switch e {
+	case AssetCredits, AssetSats:
+		return true
+	}
+	return false
+}
+
+func (e Asset) String() string {
+	return string(e)
+}
+
+func (e *Asset) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = Asset(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid Asset", str)
+	}
+	return nil
+}
+
+func (e Asset) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *Asset) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e Asset) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}

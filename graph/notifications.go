@@ -1,0 +1,89 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// reader is who asks for their own notifications.
+func reader(ctx context.Context) (*int64, error) {
+	user := sessionOf(ctx).user
+	if user == nil {
+		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to see what is new for you.")
+	}
+	return user, nil
+}
+
+func (q queries) Notifications(ctx context.Context, first int, after *int64) (*schema.NotificationPage, error) {
+	if err := q.Limits.checkList(first); err != nil {
+		return nil, err
+	}
+	user, err := reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.New(q.Pool).NotificationsOf(ctx, db.NotificationsOfParams{UserID: *user, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
+	if err != nil {
+		return nil, fmt.Errorf("read notifications: %w", err)
+	}
+	page := &schema.NotificationPage{}
+	rows, page.Next = cut(rows, first, func(n db.Notification) int64 { return n.ID })
+	for _, row := range rows {
+		page.Nodes = append(page.Nodes, &row)
+	}
+	return page, nil
+}
+
+func (notifications) Item(ctx context.Context, n *db.Notification) (*db.ItemsByIDRow, error) {
+	if n.ItemID == nil {
+		return nil, nil
+	}
+	return loadersOf(ctx).items.Load(ctx, *n.ItemID)
+}
+
+// Action is nil where somebody else has paid for what the notification is about, or nobody has.
+func (r notifications) Action(ctx context.Context, n *db.Notification) (schema.PaidAction, error) {
+	if n.ActionID == nil {
+		return nil, nil
+	}
+	return r.showOwn(ctx, *n.ActionID)
+}
+
+func (r notifications) RetryUntil(ctx context.Context, n *db.Notification) (*time.Time, error) {
+	if n.ActionID == nil {
+		return nil, nil
+	}
+	pa, err := loadersOf(ctx).payments.Load(ctx, *n.ActionID)
+	if pa == nil || err != nil {
+		return nil, err
+	}
+	return r.Engine.RetryUntil(pa), nil
+}
+
+func (m mutations) NotificationsSeen(ctx context.Context, upTo int64) (*schema.Me, error) {
+	user, err := reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.New(m.Pool).MarkNotificationsSeen(ctx, db.MarkNotificationsSeenParams{UserID: *user, UpTo: upTo}); err != nil {
+		return nil, fmt.Errorf("mark notifications as seen: %w", err)
+	}
+	return m.me(ctx, user)
+}
+
+// mostUnseen is how many notifications are counted.
+const mostUnseen = 100
+
+func (r mes) UnseenNotifications(ctx context.Context, me *schema.Me) (int, error) {
+	n, err := db.New(r.Pool).CountUnseenNotifications(ctx, db.CountUnseenNotificationsParams{UserID: me.User.ID, Most: mostUnseen})
+	if err != nil {
+		return 0, fmt.Errorf("count unseen notifications: %w", err)
+	}
+	return int(n), nil
+}

@@ -1,0 +1,183 @@
+package graph_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
+)
+
+// recorder keeps the queries of a pool.
+type recorder struct {
+	mu      sync.Mutex
+	queries []pgx.TraceQueryStartData
+}
+
+func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queries = append(r.queries, q)
+	return ctx
+}
+
+func (r *recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// take returns what was asked since the last time.
+func (r *recorder) take() []pgx.TraceQueryStartData {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.queries
+	r.queries = nil
+	return taken
+}
+
+// recorded has the API and its engine ask through a pool that keeps their queries.
+func recorded(t testing.TB, r *recorder) func(*graph.Config) {
+	return func(c *graph.Config) {
+		config := c.Pool.Config()
+		config.ConnConfig.Tracer = r
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		c.Pool, c.Engine.Pool = pool, pool
+	}
+}
+
+// work is how a query was executed.
+type work struct {
+	blocks int64    // that were looked at
+	scans  []string // tables that were read from end to end
+}
+
+// explain executes a query once more.
+func (a *api) explain(q pgx.TraceQueryStartData) work {
+	a.Helper()
+	var raw []byte
+	if err := a.Pool.QueryRow(a.Ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+q.SQL, q.Args...).Scan(&raw); err != nil {
+		a.Fatalf("%s: %v", q.SQL, err)
+	}
+	var plans []struct{ Plan node }
+	if err := json.Unmarshal(raw, &plans); err != nil {
+		a.Fatal(err)
+	}
+	top := plans[0].Plan
+	w := work{blocks: top.Hit + top.Read}
+	top.scans(&w.scans)
+	return w
+}
+
+// node is a part of a plan, with what is below it.
+type node struct {
+	Type  string `json:"Node Type"`
+	Table string `json:"Relation Name"`
+	Hit   int64  `json:"Shared Hit Blocks"`
+	Read  int64  `json:"Shared Read Blocks"`
+	Plans []node
+}
+
+func (n node) scans(found *[]string) {
+	if strings.HasSuffix(n.Type, "Seq Scan") {
+		*found = append(*found, n.Table)
+	}
+	for _, p := range n.Plans {
+		p.scans(found)
+	}
+}
+
+// grow writes n more of everything that hangs on one person and one post: comments beside each other, comments too deep to be shown and
+// comments that failed; payments made and received, notifications.
+func (a *api) grow(author person, post int64, n int) {
+	a.Helper()
+	for _, sql := range []string{
+		`WITH action AS (
+			INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result)
+			SELECT 'ZAP', 'BALANCE', 'FEE_CREDIT', 'PAID', $1, 1000, $3, $3, jsonb_build_object('item', $2::bigint, 'sats', 1), '{}' FROM generate_series(1, $4::int)
+			RETURNING id
+		), asked AS (
+			INSERT INTO invoice (action_id, node, payment_hash, hold, amount_msat, memo, cltv_delta, expires_at)
+			SELECT id, 'sim', sha256(id::text::bytea), true, 1000, '', 80, $3 FROM action
+		), came AS (
+			INSERT INTO posting (action_id, from_account, to_account, msat, reason, at)
+			SELECT id, side, $1 * 16 + side, 1000, 'zap', $3 FROM action, generate_series(0, 1) AS side
+		), direct AS (
+			INSERT INTO relay_payment (action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
+				preimage, fee_msat, created_at, changed_at)
+			SELECT id, 'completed', sha256(id::text::bytea), '', $1, 1, 1000, 0, 18, $3, sha256('x'), 0, $3, $3 FROM action
+		)
+		INSERT INTO notification (user_id, kind, action_id, item_id, created_at) SELECT $1, 'ZAP', id, $2, $3 FROM action`,
+		`WITH RECURSIVE chain AS (
+			SELECT 1 AS depth, ARRAY[$2::bigint] AS above, nextval('item_id_seq') AS id
+			UNION ALL SELECT depth + 1, above || id, nextval('item_id_seq') FROM chain WHERE depth < 9
+		), deep AS (
+			INSERT INTO item (id, author_id, action_id, state, parent_id, ancestors, body, created_at) OVERRIDING SYSTEM VALUE
+			SELECT id, $1, 1, 'PAID', above[depth], above, 'deep', $3 FROM chain
+		), shown AS (
+			INSERT INTO item (author_id, action_id, state, parent_id, ancestors, body, created_at)
+			SELECT $1, 1, 'PAID'::item_state, id, above || id, 'deeper', $3 FROM chain, generate_series(1, $4::int) WHERE depth = 9
+			UNION ALL SELECT $1, 1, 'PAID', $2, ARRAY[$2::bigint], 'beside', $3 FROM generate_series(1, $4::int)
+		)
+		INSERT INTO item (author_id, action_id, state, parent_id, ancestors, body, created_at)
+		SELECT $1, 1, 'FAILED', $2, ARRAY[$2::bigint], 'failed', $3 FROM generate_series(1, $4::int)`,
+	} {
+		if _, err := a.Pool.Exec(a.Ctx, sql, author.ID, post, a.Clock.Now(), n); err != nil {
+			a.Fatal(err)
+		}
+	}
+	for _, table := range []string{"item", "paid_action", "invoice", "posting", "relay_payment", "notification"} {
+		if _, err := a.Pool.Exec(a.Ctx, "VACUUM ANALYZE "+table); err != nil {
+			a.Fatal(err)
+		}
+	}
+}
+
+// What a page costs does not depend on how much there is behind it.
+func TestPagesCostTheSameHoweverMuchThereIs(t *testing.T) {
+	t.Parallel()
+	asked := &recorder{}
+	a := serve(t, recorded(t, asked))
+	author, reader := a.Person("author", 100, 0), a.Person("reader", 0, 0)
+	post := a.PostBy(author, "popular")
+	small := number(t, post)
+	pages := []struct {
+		as    person
+		query string
+	}{
+		{reader, `{ item(id: "` + post + `") { thread(limit: 100) { next nodes { depth more item { id } } } } }`},
+		{author, `{ item(id: "` + post + `") { thread(limit: 100) { next nodes { depth more item { id payment { id } } } } } }`},
+		{reader, `{ user(name: "author") { postCount commentCount items(first: 50) { next nodes { id } } } }`},
+		{author, `{ user(name: "author") { items(first: 50) { next nodes { id } } } }`},
+		{author, `{ me { unseenNotifications history(first: 50) { next nodes { at action { id } received { msat item { id } } } } } }`},
+		{author, `{ notifications(first: 50) { next nodes { kind action { id } } } }`},
+		{author, `mutation { notificationsSeen(upTo: "9000000000000000000") { unseenNotifications } }`},
+	}
+	before := make([]int64, len(pages))
+	for round, size := range []int{2_000, 20_000} {
+		a.grow(author, small, size)
+		for i, p := range pages {
+			asked.take()
+			a.Want(p.as, p.query, nil)
+			var total int64
+			for _, q := range asked.take() {
+				w := a.explain(q)
+				total += w.blocks
+				if len(w.scans) > 0 && round > 0 { // a small table is read as a whole
+					t.Errorf("%s reads all of %s:\n%s", p.query, w.scans, q.SQL)
+				}
+			}
+			t.Logf("%d of everything: %d blocks for %s", size, total, p.query)
+			if round == 0 {
+				before[i] = total
+			} else if total > before[i]*2+50 {
+				t.Errorf("%d blocks where %d sufficed for a tenth: %s", total, before[i], p.query)
+			}
+		}
+	}
+}

@@ -1,0 +1,38 @@
+-- The pages in here compare rows, (owner, id) with (owner, before), and sort by both: only the index that begins with the owner does that.
+-- Sorted by id alone, the index of all ids would do as well, and might be read for long until something of the owner's comes.
+
+-- name: ItemsOfEach :many
+-- One page of what each of these people wrote, newest first; what has not been paid for comes back for its author alone.
+SELECT author.id::bigint AS author_id, written.id FROM unnest(@authors::bigint[]) AS author (id) CROSS JOIN LATERAL (
+    (SELECT paid.id FROM item AS paid
+    WHERE (paid.author_id, paid.id) < (author.id, @before::bigint) AND paid.author_id >= author.id AND paid.state = 'PAID' AND paid.deleted_at IS NULL
+    ORDER BY paid.author_id DESC, paid.id DESC LIMIT @page)
+    UNION ALL
+    (SELECT own.id FROM item AS own
+    WHERE (own.author_id, own.id) < (author.id, @before::bigint) AND own.author_id >= author.id AND own.state <> 'PAID' AND own.deleted_at IS NULL
+        AND author.id = sqlc.narg(viewer)::bigint
+    ORDER BY own.author_id DESC, own.id DESC LIMIT @page)
+    ORDER BY id DESC LIMIT @page
+) AS written ORDER BY author.id, written.id DESC;
+
+-- name: HistoryOf :many
+-- One page of each stream of somebody's history, each newest first: the actions they paid for, what came to their credits and to their
+-- sats, and what they were paid directly. Of whoever paid them there is nothing in here.
+(SELECT 'OUT' AS stream, a.id, a.created_at AS at, a.kind AS kind, a.cost_msat AS msat, '' AS reason, NULL::bigint AS item_id
+FROM paid_action a WHERE (a.payer_id, a.id) < (@user_id::bigint, @out_before::bigint) AND a.payer_id >= @user_id
+ORDER BY a.payer_id DESC, a.id DESC LIMIT @page)
+UNION ALL
+(SELECT 'CREDITS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result)
+FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
+WHERE (p.to_account, p.id) < (@credits::bigint, @credits_before::bigint) AND p.to_account >= @credits
+ORDER BY p.to_account DESC, p.id DESC LIMIT @page)
+UNION ALL
+(SELECT 'SATS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result)
+FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
+WHERE (p.to_account, p.id) < (@sats::bigint, @sats_before::bigint) AND p.to_account >= @sats
+ORDER BY p.to_account DESC, p.id DESC LIMIT @page)
+UNION ALL
+(SELECT 'DIRECT', r.id, r.changed_at, a.kind, r.amount_msat, 'paid directly', action_item(a.args, a.result)
+FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
+WHERE (r.receiver_id, r.id) < (@user_id, @direct_before::bigint) AND r.receiver_id >= @user_id AND r.preimage IS NOT NULL
+ORDER BY r.receiver_id DESC, r.id DESC LIMIT @page);
