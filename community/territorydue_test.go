@@ -295,7 +295,7 @@ func TestBillingThatIsHeldWhenTheGraceEnds(t *testing.T) {
 	for _, settled := range []bool{true, false} {
 		w := enginetest.New(t, paidaction.Settings{})
 		founder := w.User("founder", 0, 0)
-		found(w, founder, "bitcoin", community.Monthly)
+		renewing(w, founder, "bitcoin")
 		w.Clock.Advance(31 * oneDay)
 		bill(w)
 		w.Clock.Advance(5*oneDay - time.Minute)
