@@ -23,6 +23,7 @@ type ItemUpdateArgs struct {
 	Item     int64     `json:"item"`
 	Title    *string   `json:"title,omitempty"` // of a post
 	Body     *string   `json:"body,omitempty"`
+	URL      *string   `json:"url,omitempty"`     // of a link
 	Forwards []Forward `json:"forwards,omitzero"` // in place of those there are; empty for none
 	Uploads  []int64   `json:"uploads,omitempty"` // beside those there are
 	Boost    int64     `json:"boost,omitempty"`   // beside what it is boosted with, in whole sats
@@ -50,7 +51,7 @@ func (ItemUpdate) Spec() paidaction.Spec {
 
 // Check refuses texts over their limits, and a change of nothing.
 func (ItemUpdate) Check(a ItemUpdateArgs) error {
-	if a.Title == nil && a.Body == nil && a.Forwards == nil && len(a.Uploads) == 0 && a.Boost == 0 {
+	if a.Title == nil && a.Body == nil && a.URL == nil && a.Forwards == nil && len(a.Uploads) == 0 && a.Boost == 0 {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Say what is to be changed.")
 	}
 	if a.Title != nil {
@@ -60,6 +61,11 @@ func (ItemUpdate) Check(a ItemUpdateArgs) error {
 	}
 	if a.Body != nil {
 		if err := checkText("text", *a.Body, 0, maxBody); err != nil {
+			return err
+		}
+	}
+	if a.URL != nil {
+		if err := checkURL(*a.URL); err != nil {
 			return err
 		}
 	}
@@ -133,22 +139,25 @@ func isAuthor(ctx context.Context, tx *paidaction.Tx, item db.Item) (bool, error
 	return tx.Proves(ctx, item.ActionID)
 }
 
-// changed is the item's text with what the arguments say of it.
-func (a ItemUpdateArgs) changed(item db.Item) (title *string, body string) {
-	title, body = item.Title, item.Body
+// changed is the item with what the arguments say of its text.
+func (a ItemUpdateArgs) changed(item db.Item) db.Item {
 	if a.Title != nil {
-		title = new(strings.TrimSpace(*a.Title))
+		item.Title = new(strings.TrimSpace(*a.Title))
 	}
 	if a.Body != nil {
-		body = *a.Body
+		item.Body = *a.Body
 	}
-	return title, body
+	if a.URL != nil {
+		item.Url = a.URL
+	}
+	return item
 }
 
 // changesText says whether others would read anything new.
 func (a ItemUpdateArgs) changesText(item db.Item) bool {
-	title, body := a.changed(item)
-	return body != item.Body || title != nil && item.Title != nil && *title != *item.Title
+	same := func(x, y *string) bool { return x == y || x != nil && y != nil && *x == *y }
+	to := a.changed(item)
+	return to.Body != item.Body || !same(to.Title, item.Title) || !same(to.Url, item.Url)
 }
 
 // checkChange refuses what does not fit the item, and changes of the text or of who shares in its zaps that come too late. Uploads and
@@ -156,6 +165,9 @@ func (a ItemUpdateArgs) changesText(item db.Item) bool {
 func (iu ItemUpdate) checkChange(ctx context.Context, tx *paidaction.Tx, item db.Item, a ItemUpdateArgs) error {
 	if item.Title == nil && a.Title != nil {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Only posts have a title.")
+	}
+	if item.Kind != itemLink && a.URL != nil {
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "Only a link has an address.")
 	}
 	if item.Title == nil && a.Body != nil {
 		if err := checkText("text", strings.TrimSpace(*a.Body), 1, maxBody); err != nil {
@@ -186,9 +198,9 @@ func (ItemUpdate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemUpdateAr
 	}
 	if a.changesText(item) {
 		// Whole: what is taken over later must not be mixed with what somebody else's change has left.
-		edit := db.InsertEditParams{ActionID: tx.Action, ItemID: item.ID, At: tx.Now}
-		edit.Title, edit.Body = a.changed(item)
-		if err := tx.DB.InsertEdit(ctx, edit); err != nil {
+		to := a.changed(item)
+		err := tx.DB.InsertEdit(ctx, db.InsertEditParams{ActionID: tx.Action, ItemID: item.ID, Title: to.Title, Body: to.Body, Url: to.Url, At: tx.Now})
+		if err != nil {
 			return ItemUpdateResult{}, fmt.Errorf("insert the edit: %w", err)
 		}
 	}

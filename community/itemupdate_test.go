@@ -422,3 +422,76 @@ func TestForwardsAreReplaced(t *testing.T) {
 	update(w, author, community.ItemUpdateArgs{Item: post, Forwards: []community.Forward{}})
 	want()
 }
+
+// What a kind has beyond a text is changed with it; bios and jobs at any time.
+func TestKindsAreChanged(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 10_000*sat, 0)
+	post := w.Post(author, "post")
+	link := w.Item(create(w, author, community.ItemCreateArgs{Title: "link", URL: new("https://example.org/a")}))
+	job := w.Item(create(w, author, community.ItemCreateArgs{Title: "job", JobArgs: &community.JobArgs{Company: "ours"}}))
+	bio := w.Item(create(w, author, community.ItemCreateArgs{Bio: new("I")}))
+	for name, bad := range map[string]community.ItemUpdateArgs{
+		"an address of a post":      {Item: post, URL: new("https://example.org")},
+		"an address that runs":      {Item: link, URL: new("javascript:alert(1)")},
+		"an address with a secret":  {Item: link, URL: new("https://me:secret@example.org")},
+		"a title of a bio":          {Item: bio, Title: new("x")},
+		"a bio that says nothing":   {Item: bio, Body: new(" ")},
+		"a boost of a bio":          {Item: bio, Boost: 1},
+		"a boost of less than none": {Item: post, Boost: -1},
+	} {
+		if pa, err := w.Try(author, community.KindItemUpdate, bad, "", ""); err == nil {
+			t.Errorf("%s was accepted as %s", name, pa.State)
+		} else if refusal, ok := paidaction.AsRefusal(err); !ok || refusal.Code != paidaction.CodeInvalidInput && refusal.Code != paidaction.CodeInvalidAmount {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	update(w, author, community.ItemUpdateArgs{Item: link, URL: new("https://example.org/b")})
+	if i := item(w, link); *i.Url != "https://example.org/b" || *i.Title != "link" || i.EditedAt == nil {
+		t.Errorf("%s leads to %s", *i.Title, *i.Url)
+	}
+	w.Clock.Advance(365 * 24 * time.Hour)
+	_, err := w.Try(author, community.KindItemUpdate, community.ItemUpdateArgs{Item: link, URL: new("https://example.org/c")}, "", "")
+	w.WantRefusal(err, community.CodeEditWindowOver)
+	update(w, author, community.ItemUpdateArgs{Item: bio, Body: new("I, older")})
+	update(w, author, community.ItemUpdateArgs{Item: job, Title: new("still open"), Body: new("really")})
+	if text(w, bio) != "I, older" || text(w, job) != "still open: really" || *item(w, link).Url != "https://example.org/b" {
+		t.Errorf("a year later: %q, %q, %s", text(w, bio), text(w, job), *item(w, link).Url)
+	}
+}
+
+// A boost is added at any time, and counts once it is paid.
+func TestChangeThatBoosts(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 101*sat, 0)
+	post := w.Post(author, "post")
+	w.Clock.Advance(time.Hour)
+	if pa := update(w, author, community.ItemUpdateArgs{Item: post, Boost: 100}); pa.Cost != 100*sat || pa.Method != paidaction.FeeCredit {
+		t.Errorf("costs %d by %s", pa.Cost, pa.Method)
+	}
+	boosted := func(want int64) {
+		t.Helper()
+		if got := item(w, post).BoostMsat; got != want {
+			t.Errorf("boosted with %d, want %d", got, want)
+		}
+	}
+	boosted(100 * sat)
+	pa := update(w, author, community.ItemUpdateArgs{Item: post, Boost: 50})
+	payHeld(w, pa)
+	boosted(100 * sat)
+	w.Node.Mine(200) // the node gives back what was held for too long
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Failed)
+	boosted(100 * sat)
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(author), pa.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payHeld(w, again)
+	w.Drain()
+	w.WantState(again.ID, paidaction.Paid)
+	boosted(150 * sat)
+	w.WantConserved()
+}

@@ -44,7 +44,7 @@ func (m mutations) CreateJob(ctx context.Context, title string, company string, 
 }
 
 // CreateBio asks for the action ITEM_CREATE.
-func (m mutations) CreateBio(ctx context.Context, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
+func (m mutations) CreateBio(ctx context.Context, bio string, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemCreateAction, error) {
 	return pay[schema.ItemCreateAction](ctx, m.resolver, "ITEM_CREATE")
 }
 
@@ -54,7 +54,7 @@ func (m mutations) PollVote(ctx context.Context, option int64, idempotencyKey *s
 }
 
 // UpdateItem asks for the action ITEM_UPDATE.
-func (m mutations) UpdateItem(ctx context.Context, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemUpdateAction, error) {
+func (m mutations) UpdateItem(ctx context.Context, item int64, title *string, body *string, url *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*schema.ItemUpdateAction, error) {
 	return pay[schema.ItemUpdateAction](ctx, m.resolver, "ITEM_UPDATE")
 }
 

@@ -38,6 +38,7 @@ CREATE TABLE item_edit (
     item_id    bigint NOT NULL REFERENCES item (id),
     title      text CHECK (char_length(title) <= 140),
     body       text NOT NULL CHECK (char_length(body) <= 40000),
+    url        text CHECK (char_length(url) <= 2048),
     created_at timestamptz NOT NULL
 );
 CREATE INDEX item_edit_item ON item_edit (item_id);

@@ -3,11 +3,12 @@
 SELECT paid_action.changed_at FROM item JOIN paid_action ON paid_action.id = item.action_id WHERE item.id = $1;
 
 -- name: InsertEdit :exec
-INSERT INTO item_edit (action_id, item_id, title, body, created_at) VALUES (@action_id, @item_id, sqlc.narg(title), @body, @at);
+INSERT INTO item_edit (action_id, item_id, title, body, url, created_at)
+VALUES (@action_id, @item_id, sqlc.narg(title), @body, sqlc.narg(url), @at);
 
 -- name: ApplyEdit :exec
 -- The item is locked by the caller: of two edits the later one stands, whole.
-UPDATE item SET title = item_edit.title, body = item_edit.body, edited_at = @at FROM item_edit
+UPDATE item SET title = item_edit.title, body = item_edit.body, url = item_edit.url, edited_at = @at FROM item_edit
 WHERE item_edit.action_id = @action_id AND item.id = item_edit.item_id;
 
 -- name: DeleteEdit :exec

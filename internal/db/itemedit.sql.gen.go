@@ -11,7 +11,7 @@ import (
 )
 
 const applyEdit = `-- name: ApplyEdit :exec
-UPDATE item SET title = item_edit.title, body = item_edit.body, edited_at = $1 FROM item_edit
+UPDATE item SET title = item_edit.title, body = item_edit.body, url = item_edit.url, edited_at = $1 FROM item_edit
 WHERE item_edit.action_id = $2 AND item.id = item_edit.item_id
 `
 
@@ -45,7 +45,8 @@ func (q *Queries) DeleteForwards(ctx context.Context, itemID int64) error {
 }
 
 const insertEdit = `-- name: InsertEdit :exec
-INSERT INTO item_edit (action_id, item_id, title, body, created_at) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO item_edit (action_id, item_id, title, body, url, created_at)
+VALUES ($1, $2, $3, $4, $5, $6)
 `
 
 type InsertEditParams struct {
@@ -53,6 +54,7 @@ type InsertEditParams struct {
 	ItemID   int64
 	Title    *string
 	Body     string
+	Url      *string
 	At       time.Time
 }
 
@@ -62,6 +64,7 @@ func (q *Queries) InsertEdit(ctx context.Context, arg InsertEditParams) error {
 		arg.ItemID,
 		arg.Title,
 		arg.Body,
+		arg.Url,
 		arg.At,
 	)
 	return err
@@ -80,7 +83,7 @@ func (q *Queries) ItemPaidAt(ctx context.Context, id int64) (time.Time, error) {
 }
 
 const pendingEditsOf = `-- name: PendingEditsOf :many
-SELECT DISTINCT ON (item_edit.item_id) item_edit.action_id, item_edit.item_id, item_edit.title, item_edit.body, item_edit.created_at FROM item_edit JOIN item ON item.id = item_edit.item_id
+SELECT DISTINCT ON (item_edit.item_id) item_edit.action_id, item_edit.item_id, item_edit.title, item_edit.body, item_edit.url, item_edit.created_at FROM item_edit JOIN item ON item.id = item_edit.item_id
 WHERE item_edit.item_id = ANY($1::bigint[]) AND item.author_id = $2 ORDER BY item_edit.item_id, item_edit.action_id DESC
 `
 
@@ -104,6 +107,7 @@ func (q *Queries) PendingEditsOf(ctx context.Context, arg PendingEditsOfParams) 
 			&i.ItemID,
 			&i.Title,
 			&i.Body,
+			&i.Url,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err

@@ -585,6 +585,7 @@ type ItemEdit struct {
 	ItemID    int64
 	Title     *string
 	Body      string
+	Url       *string
 	CreatedAt time.Time
 }
 

@@ -290,6 +290,7 @@ type ComplexityRoot struct {
 		Body      func(childComplexity int) int
 		CreatedAt func(childComplexity int) int
 		Title     func(childComplexity int) int
+		Url       func(childComplexity int) int
 	}
 
 	ItemPage struct {
@@ -337,7 +338,7 @@ type ComplexityRoot struct {
 		Boost              func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		BuyCredits         func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CancelInvoice      func(childComplexity int, id int64, secret *string) int
-		CreateBio          func(childComplexity int, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateBio          func(childComplexity int, bio string, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateBounty       func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateComment      func(childComplexity int, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		CreateInvite       func(childComplexity int, giftCredits int64, limit int) int
@@ -359,7 +360,7 @@ type ComplexityRoot struct {
 		TerritoryCreate    func(childComplexity int, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		TerritoryUnarchive func(childComplexity int, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		TerritoryUpdate    func(childComplexity int, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		UpdateItem         func(childComplexity int, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		UpdateItem         func(childComplexity int, item int64, title *string, body *string, url *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		WalletEnable       func(childComplexity int, id int64, enabled bool) int
 		WalletRemove       func(childComplexity int, id int64) int
 		WalletSave         func(childComplexity int, id *int64, label string, settings WalletSettings) int
@@ -776,9 +777,9 @@ type MutationResolver interface {
 	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateBio(ctx context.Context, bio string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
+	CreateBio(ctx context.Context, bio string, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
 	PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*PollVoteAction, error)
-	UpdateItem(ctx context.Context, item int64, title *string, body *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemUpdateAction, error)
+	UpdateItem(ctx context.Context, item int64, title *string, body *string, url *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemUpdateAction, error)
 	Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ZapAction, error)
 	DownZap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DownZapAction, error)
 	Boost(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BoostAction, error)
@@ -1899,6 +1900,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ItemEdit.Title(childComplexity), true
+	case "ItemEdit.url":
+		if e.ComplexityRoot.ItemEdit.Url == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemEdit.Url(childComplexity), true
 
 	case "ItemPage.next":
 		if e.ComplexityRoot.ItemPage.Next == nil {
@@ -2109,7 +2116,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateBio(childComplexity, args["bio"].(string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateBio(childComplexity, args["bio"].(string), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.createBounty":
 		if e.ComplexityRoot.Mutation.CreateBounty == nil {
 			break
@@ -2351,7 +2358,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.UpdateItem(childComplexity, args["item"].(int64), args["title"].(*string), args["body"].(*string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["boost"].(*int64), args["secret"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.UpdateItem(childComplexity, args["item"].(int64), args["title"].(*string), args["body"].(*string), args["url"].(*string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["boost"].(*int64), args["secret"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
 	case "Mutation.walletEnable":
 		if e.ComplexityRoot.Mutation.WalletEnable == nil {
 			break
@@ -4589,16 +4596,16 @@ type Mutation {
   createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
     forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "What one says of oneself; everybody has one bio."
-  createBio(bio: String!, idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
   "Votes in a poll, once a person. Nobody else learns what for."
   pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod): PollVoteAction! @pays(kind: "POLL_VOTE")
   """
   Changes what oneself has written, for ten minutes after it was paid; what is left out stays. forwards are replaced, uploads are
-  added, and so is boost, in sats, both at any time; a bio and a job can always be changed. Only uploads and boosts cost something. Those who were not signed in send the secret that they got.
+  added, and so is boost, in sats, both at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
+  Those who were not signed in send the secret that they got.
   """
-  updateItem(item: ID!, title: String, body: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
-    secret: String,
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemUpdateAction! @pays(kind: "ITEM_UPDATE")
+  updateItem(item: ID!, title: String, body: String, url: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
+    secret: String, idempotencyKey: String, paymentMethod: PaymentMethod): ItemUpdateAction! @pays(kind: "ITEM_UPDATE")
   zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): ZapAction! @pays(kind: "ZAP")
   "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
   downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DownZapAction! @pays(kind: "DOWN_ZAP")
@@ -4947,6 +4954,8 @@ type Job {
 type ItemEdit {
   title: String
   body: String!
+  "Of a link."
+  url: String
   createdAt: Time!
 }
 
@@ -5554,6 +5563,8 @@ func (ec *executionContext) childFields_ItemEdit(ctx context.Context, field grap
 		return ec.fieldContext_ItemEdit_title(ctx, field)
 	case "body":
 		return ec.fieldContext_ItemEdit_body(ctx, field)
+	case "url":
+		return ec.fieldContext_ItemEdit_url(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_ItemEdit_createdAt(ctx, field)
 	}
@@ -6609,22 +6620,30 @@ func (ec *executionContext) field_Mutation_createBio_args(ctx context.Context, r
 		return nil, err
 	}
 	args["bio"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg1
-	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg2
+	args["paymentMethod"] = arg3
 	return args, nil
 }
 
@@ -7589,54 +7608,62 @@ func (ec *executionContext) field_Mutation_updateItem_args(ctx context.Context, 
 		return nil, err
 	}
 	args["body"] = arg2
-	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "url",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["url"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "forwards",
 		func(ctx context.Context, v any) ([]*community.Forward, error) {
 			return ec.unmarshalOForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐForwardᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["forwards"] = arg3
-	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+	args["forwards"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
 		func(ctx context.Context, v any) ([]int64, error) {
 			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["uploads"] = arg4
-	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
+	args["uploads"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
 		func(ctx context.Context, v any) (*int64, error) {
 			return ec.unmarshalOSats2ᚖint64(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["boost"] = arg5
-	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
+	args["boost"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["secret"] = arg6
-	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	args["secret"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg7
-	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg8
+	arg9, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg8
+	args["paymentMethod"] = arg9
 	return args, nil
 }
 
@@ -12277,6 +12304,29 @@ func (ec *executionContext) fieldContext_ItemEdit_body(_ context.Context, field 
 	return graphql.NewScalarFieldContext("ItemEdit", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _ItemEdit_url(ctx context.Context, field graphql.CollectedField, obj *db.ItemEdit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemEdit_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Url, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ItemEdit_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemEdit", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _ItemEdit_createdAt(ctx context.Context, field graphql.CollectedField, obj *db.ItemEdit) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13247,7 +13297,7 @@ func (ec *executionContext) _Mutation_createBio(ctx context.Context, field graph
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateBio(ctx, fc.Args["bio"].(string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateBio(ctx, fc.Args["bio"].(string), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -13335,7 +13385,7 @@ func (ec *executionContext) _Mutation_updateItem(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().UpdateItem(ctx, fc.Args["item"].(int64), fc.Args["title"].(*string), fc.Args["body"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["uploads"].([]int64), fc.Args["boost"].(*int64), fc.Args["secret"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().UpdateItem(ctx, fc.Args["item"].(int64), fc.Args["title"].(*string), fc.Args["body"].(*string), fc.Args["url"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["uploads"].([]int64), fc.Args["boost"].(*int64), fc.Args["secret"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemUpdateAction) graphql.Marshaler {
@@ -24381,6 +24431,11 @@ func (ec *executionContext) _ItemEdit(ctx context.Context, sel ast.SelectionSet,
 		case "body":
 			out.Values[i] = ec._ItemEdit_body(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "url":
+			out.Values[i] = ec._ItemEdit_url(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createdAt":
