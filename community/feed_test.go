@@ -130,7 +130,7 @@ func fill(w *enginetest.World, author int64, territory string, from, count, days
 		INSERT INTO item (author_id, action_id, state, territory, ancestors, title, body, created_at, vote_micros, boost_msat)
 		SELECT $1, (SELECT max(id) FROM paid_action), 'PAID', nullif($6, ''), '{}', 'post ' || i, '',
 			$2::timestamptz - interval '1 day' * $5 * (i * 7919 % 20011) / 20011, (i * 104729 % 1009 - 200) * 100000::bigint, (i % 17 / 16) * 1000000::bigint
-		FROM generate_series($3::int, $4::int) AS i`, author, w.Clock.Now(), from, from+count-1, days, territory)
+		FROM generate_series($3::bigint, $4::bigint) AS i`, author, w.Clock.Now(), from, from+count-1, days, territory)
 }
 
 // Every feed is what sorting all posts would give, and of posts that come while somebody reads, none repeats what was read or hides
@@ -296,9 +296,9 @@ func TestFeedsReadTheirPageAlone(t *testing.T) {
 			mustExec(w, `ANALYZE item`)
 			for _, f := range feeds("bitcoin") {
 				// Of the day in which the window begins some posts are too old.
-				bound := (page + 1) * max(1, min(windows[f.Within], days+1))
-				if f.Sort == community.SortTop {
-					bound += 60
+				bound := page + 1
+				if inWindow := windows[f.Within]; inWindow > 0 {
+					bound = inWindow + min(inWindow, page+1)*(page+1) + 2*60
 				}
 				err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
 					e, cursor, fetched := &explained{Tx: tx}, "", -fetchedIn(w, tx)

@@ -37,20 +37,36 @@ WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS N
 ORDER BY territory DESC, vote_micros DESC, id DESC LIMIT @page;
 
 -- name: TopPostsSince :many
--- The best of the best of each day: what is read grows with the days and the page, not with the posts. Asking only the first day for
--- the moment also keeps the planner from the belief that hardly any post of a day is young enough.
-SELECT best.id, best.score FROM generate_series(@first_day::int, @last_day::int) AS window_day CROSS JOIN LATERAL (
+-- The best of the days with the best posts: on a page of ten there is nothing from an eleventh day. What is read grows with the days
+-- and the page, not with the posts. That the first day alone is asked for the moment also keeps the planner from the belief that
+-- hardly any post of a day is young enough.
+SELECT best.id, best.score FROM (
+    SELECT any_day AS number FROM generate_series(@first_day::int, @last_day::int) AS any_day CROSS JOIN LATERAL (
+        SELECT id, vote_micros FROM item
+        WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = any_day
+            AND (any_day > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
+        ORDER BY vote_micros DESC, id DESC LIMIT 1
+    ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT @page
+) AS best_day CROSS JOIN LATERAL (
     SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = window_day
-        AND (window_day > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
+    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = best_day.number
+        AND (best_day.number > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
     ORDER BY vote_micros DESC, id DESC LIMIT @page
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT @page;
 
 -- name: TopPostsSinceIn :many
-SELECT best.id, best.score FROM generate_series(@first_day::int, @last_day::int) AS window_day CROSS JOIN LATERAL (
+SELECT best.id, best.score FROM (
+    SELECT any_day AS number FROM generate_series(@first_day::int, @last_day::int) AS any_day CROSS JOIN LATERAL (
+        SELECT id, vote_micros FROM item
+        WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL
+            AND territory = @territory::text AND day = any_day
+            AND (any_day > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
+        ORDER BY vote_micros DESC, id DESC LIMIT 1
+    ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT @page
+) AS best_day CROSS JOIN LATERAL (
     SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND territory = @territory::text
-        AND day = window_day AND (window_day > @first_day OR created_at > @since::timestamptz)
-        AND (vote_micros, id) < (@score::bigint, @before::bigint)
+    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL
+        AND territory = @territory::text AND day = best_day.number
+        AND (best_day.number > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
     ORDER BY vote_micros DESC, id DESC LIMIT @page
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT @page;

@@ -252,10 +252,17 @@ func (q *Queries) TopPostsIn(ctx context.Context, arg TopPostsInParams) ([]TopPo
 }
 
 const topPostsSince = `-- name: TopPostsSince :many
-SELECT best.id, best.score FROM generate_series($1::int, $2::int) AS window_day CROSS JOIN LATERAL (
+SELECT best.id, best.score FROM (
+    SELECT any_day AS number FROM generate_series($1::int, $2::int) AS any_day CROSS JOIN LATERAL (
+        SELECT id, vote_micros FROM item
+        WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = any_day
+            AND (any_day > $1 OR created_at > $3::timestamptz) AND (vote_micros, id) < ($4::bigint, $5::bigint)
+        ORDER BY vote_micros DESC, id DESC LIMIT 1
+    ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT $6
+) AS best_day CROSS JOIN LATERAL (
     SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = window_day
-        AND (window_day > $1 OR created_at > $3::timestamptz) AND (vote_micros, id) < ($4::bigint, $5::bigint)
+    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = best_day.number
+        AND (best_day.number > $1 OR created_at > $3::timestamptz) AND (vote_micros, id) < ($4::bigint, $5::bigint)
     ORDER BY vote_micros DESC, id DESC LIMIT $6
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT $6
 `
@@ -274,8 +281,9 @@ type TopPostsSinceRow struct {
 	Score int64
 }
 
-// The best of the best of each day: what is read grows with the days and the page, not with the posts. Asking only the first day for
-// the moment also keeps the planner from the belief that hardly any post of a day is young enough.
+// The best of the days with the best posts: on a page of ten there is nothing from an eleventh day. What is read grows with the days
+// and the page, not with the posts. That the first day alone is asked for the moment also keeps the planner from the belief that
+// hardly any post of a day is young enough.
 func (q *Queries) TopPostsSince(ctx context.Context, arg TopPostsSinceParams) ([]TopPostsSinceRow, error) {
 	rows, err := q.db.Query(ctx, topPostsSince,
 		arg.FirstDay,
@@ -304,11 +312,19 @@ func (q *Queries) TopPostsSince(ctx context.Context, arg TopPostsSinceParams) ([
 }
 
 const topPostsSinceIn = `-- name: TopPostsSinceIn :many
-SELECT best.id, best.score FROM generate_series($1::int, $2::int) AS window_day CROSS JOIN LATERAL (
+SELECT best.id, best.score FROM (
+    SELECT any_day AS number FROM generate_series($1::int, $2::int) AS any_day CROSS JOIN LATERAL (
+        SELECT id, vote_micros FROM item
+        WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL
+            AND territory = $3::text AND day = any_day
+            AND (any_day > $1 OR created_at > $4::timestamptz) AND (vote_micros, id) < ($5::bigint, $6::bigint)
+        ORDER BY vote_micros DESC, id DESC LIMIT 1
+    ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT $7
+) AS best_day CROSS JOIN LATERAL (
     SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND territory = $3::text
-        AND day = window_day AND (window_day > $1 OR created_at > $4::timestamptz)
-        AND (vote_micros, id) < ($5::bigint, $6::bigint)
+    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL
+        AND territory = $3::text AND day = best_day.number
+        AND (best_day.number > $1 OR created_at > $4::timestamptz) AND (vote_micros, id) < ($5::bigint, $6::bigint)
     ORDER BY vote_micros DESC, id DESC LIMIT $7
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT $7
 `
