@@ -408,3 +408,27 @@ func TestRewardsOfAnyHistoryAreExact(t *testing.T) {
 	}
 	w.wantAudited()
 }
+
+// From the zap to the reward: what a day's zaps leave in the pool goes to those who were zapped, by their weight.
+func TestZapsOfADayBecomeItsRewards(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 0)
+	payer := w.User("payer", 2000*sat, 0)
+	var authors []int64
+	for i, sats := range []int64{1000, 10} { // log10 of them: 3 : 1
+		author := w.User(fmt.Sprintf("zapped%d", i), sat, 0)
+		authors = append(authors, author)
+		w.Pay(payer, community.KindZap, community.ZapArgs{Item: w.Post(author, "a post"), Sats: sats}, paidaction.FeeCredit)
+	}
+	pool := w.Balance(ledger.RewardCredits)
+	before := []int64{w.Balance(ledger.UserCredits(authors[0])), w.Balance(ledger.UserCredits(authors[1]))}
+	if pool != 2*sat+303*sat {
+		t.Fatalf("the pool holds %d msat", pool)
+	}
+	w.Clock.Advance(day)
+	w.wantPaid(1)
+	w.WantBalance(ledger.UserCredits(authors[0]), before[0]+pool*3/4)
+	w.WantBalance(ledger.UserCredits(authors[1]), before[1]+pool/4)
+	w.WantBalance(ledger.RewardCredits, 0)
+	w.wantAudited()
+}
