@@ -471,7 +471,7 @@ func (d *drive) notReached() {
 	d.send(pa)
 	d.Advance(pa.ID)
 	stop := d.Run(d.Relay)
-	d.Await(pa.ID, paidaction.FailedForward)
+	d.AwaitLeft(pa.ID, paidaction.Forwarding)
 	stop()
 	for d.Look(pa.ID).State != paidaction.Failed {
 		d.Advance(pa.ID)

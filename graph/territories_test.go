@@ -6,10 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/a-seed-a7aed72f/holdfast/community"
-	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
 const territoryFields = `name state description founder { name } baseCostMsat replyCostMsat billing autoRenew paidUntil graceUntil`
@@ -109,17 +106,8 @@ func TestPendingTerritoryIsItsFoundersAlone(t *testing.T) {
 // Pages of all territories by name, without a gap; with all that hangs on them they take a handful of queries.
 func TestTerritoriesInPages(t *testing.T) {
 	t.Parallel()
-	counted := &counter{}
-	a := serve(t, func(c *graph.Config) {
-		config := c.Pool.Config()
-		config.ConnConfig.Tracer = counted
-		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pool.Close)
-		c.Pool = pool
-	})
+	asked := &recorder{}
+	a := serve(t, recorded(t, asked))
 	reader := a.Person("reader", 1, 0)
 	a.Want(reader, `mutation { donate(sats: 1) { id } }`, nil)
 	for _, sql := range []string{
@@ -157,9 +145,9 @@ func TestTerritoriesInPages(t *testing.T) {
 	if len(names) != 100 {
 		t.Errorf("%d names", len(names))
 	}
-	before := counted.queries.Load()
+	asked.take()
 	r := a.Want(reader, `{ territories(first: 100) { nodes { name founder { name } transfers(first: 2) { next nodes { from { name } to { name } } } } } }`, nil)
-	if n := counted.queries.Load() - before; n > 10 {
+	if n := len(asked.take()); n > 10 {
 		t.Errorf("%d queries", n)
 	}
 	if strings.Count(r.Raw, `"from"`) != 200 || strings.Contains(r.Raw, `"next":null`) {

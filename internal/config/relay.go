@@ -14,6 +14,8 @@ type Relay struct {
 	SendTimeout   time.Duration `help:"How long a node looks for a way for a withdrawal; whole seconds." default:"30s"`
 	AskTimeout    time.Duration `help:"How long a node may take to say how a payment stands." default:"10s"`
 	Audit         time.Duration `help:"Time between two comparisons of what is in work with the nodes." default:"5s"`
+	ProbeTimeout  time.Duration `help:"How long a node may try a route to a receiver." default:"5s"`
+	MaxProbes     int64         `help:"Such tries to one receiver at once at most, those that hang among them." default:"3"`
 	MinFee        int64         `help:"Least fee limit of a withdrawal, in msat." default:"0"`
 	WithdrawLimit int64         `help:"Largest withdrawal, in msat." default:"1000000000"`
 
@@ -25,6 +27,7 @@ type Relay struct {
 // Settings are the relay's.
 func (r Relay) Settings() relay.Settings {
 	return relay.Settings{MaxAttempts: r.MaxAttempts, SendWindow: r.SendWindow, SendTimeout: r.SendTimeout, AskTimeout: r.AskTimeout, Audit: r.Audit,
+		ProbeTimeout: r.ProbeTimeout, MaxProbes: r.MaxProbes,
 		MinFee: paidaction.Msat(r.MinFee), WithdrawLimit: paidaction.Msat(r.WithdrawLimit)}
 }
 
@@ -35,6 +38,8 @@ func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0, "HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds above zero.")
 	refuse(r.AskTimeout <= 0, "No node could answer: set HOLDFAST_RELAY_ASK_TIMEOUT above zero.")
 	refuse(r.Audit <= 0, "Nodes would be asked without a pause: set HOLDFAST_RELAY_AUDIT above zero.")
+	refuse(r.ProbeTimeout <= 0 || r.MaxProbes < 1,
+		"No route could be tried: set HOLDFAST_RELAY_PROBE_TIMEOUT and HOLDFAST_RELAY_MAX_PROBES above zero.")
 	refuse(r.MinFee < 0 || r.WithdrawLimit < 1000, "A fee limit cannot be negative, and a withdrawal is a sat at least: look at HOLDFAST_RELAY_MIN_FEE and HOLDFAST_RELAY_WITHDRAW_LIMIT.")
 	refuse(r.MaxForwards < 1 || r.MaxForwarded < 1000 || r.MaxPending < 1,
 		"Nobody could be paid directly: set HOLDFAST_RELAY_MAX_FORWARDS, HOLDFAST_RELAY_MAX_FORWARDED and HOLDFAST_RELAY_MAX_PENDING above zero.")

@@ -219,6 +219,24 @@ func (w *World) Await(id int64, want paidaction.State) *paidaction.PaidAction {
 	}
 }
 
+// AwaitLeft waits until the action has left a state, whatever it has become since.
+func (w *World) AwaitLeft(id int64, left paidaction.State) {
+	w.Helper()
+	limit := time.NewTimer(20 * time.Second)
+	defer limit.Stop()
+	for {
+		changed := w.signal.wait()
+		if w.Look(id).State != left {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			w.Fatalf("action %d is still %s", id, left)
+		}
+	}
+}
+
 // AwaitStage waits until an action's outgoing payment is in a stage. Stages that change without the action are looked at again and
 // again.
 func (w *World) AwaitStage(id int64, want string) db.RelayPayment {
