@@ -45,7 +45,12 @@ type action struct {
 	} `json:"failure"`
 	Result *struct {
 		Item *struct {
-			ID string `json:"id"`
+			ID   string `json:"id"`
+			Poll *struct {
+				Options []struct {
+					ID string `json:"id"`
+				} `json:"options"`
+			} `json:"poll"`
 		} `json:"item"`
 	} `json:"result"`
 }

@@ -59,6 +59,7 @@ type Demo struct {
 	late   client // has no balance, and pays too late
 	author client
 	post   string // the author's, zapped by everybody
+	option string // of a poll
 
 	byAddress, byNode writer    // have wallets: a lightning address, and a node of their own
 	savers            [2]client // have sats to withdraw

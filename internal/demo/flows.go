@@ -21,6 +21,17 @@ var flows = []flow{
 	{"performing fails while the payment is held: it comes back", "FAILED, payment back", performFails},
 	{"cancelled by the payer", "FAILED CANCELED", cancelled},
 	{"the same idempotency key twice: one action", "same action", idempotent},
+	{"territory founded, a year of it, and the next", "PAID, PAID, PAID", territoryPaid},
+	{"a link, a poll, a bounty, a job and a bio, optimistic", "PAID, PAID, PAID, PAID, PAID", kindsOfItems},
+	{"a vote in the poll, optimistic", "PENDING, PAID", pollVote},
+	{"anonymous comment with an image, by hold invoice", "PENDING_HELD, PAID", commentWithFile},
+	{"a post changed and boosted, by hold invoice", "PENDING_HELD, PAID", updateWithBoost},
+	{"down-zap, optimistic", "PENDING, PAID", simple("downZap", "OPTIMISTIC", "item: POST, sats: 5")},
+	{"boost, optimistic", "PENDING, PAID", simple("boost", "OPTIMISTIC", "item: POST, sats: 7")},
+	{"donation, by hold invoice", "PENDING_HELD, PAID", simple("donate", "PESSIMISTIC", "sats: 21")},
+	{"sent to somebody without a wallet, anonymous", "PENDING_HELD, PAID", receive},
+	{"an invite redeemed: a gift from the inviter's credits", "10000 msat", redeemInvite},
+
 	{"service killed (SIGKILL) while a payment is held", "PAID", serviceKilled},
 	{"LND restarted while an invoice is open", "PAID", lndRestarted},
 	{"our first LND stopped: the second issues", "PAID by holdfast2", nodeStopped},
@@ -44,6 +55,8 @@ var flows = []flow{
 	{"killed (SIGKILL) between the preimage and the settling", "FORWARDED, PAID", killedBeforeSettle},
 
 	{"the receiver lets a payment hang: others go on, then money back", "FORWARDING, RETRYING", receiverHangs},
+
+	{"a territory that nobody paid for is stopped, and taken over", "PENDING_HELD, PAID", takeOver},
 }
 
 // expired runs beside the others, since it waits.

@@ -1,0 +1,201 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/png"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The actions of the community that no other flow shows: each is paid once.
+
+// person signs somebody up. What somebody writes makes the next thing they write dearer, so most writers here are new.
+func (d *Demo) person(ctx context.Context, name string) (client, error) {
+	key, err := SignUp(ctx, d.stack.URL(), name)
+	return client{url: d.stack.URL(), key: key}, err
+}
+
+// buy asks for an action by the name of its mutation and with its arguments, pays the invoice if there is one, and says which states
+// were seen. more are fields of the result.
+func (d *Demo) buy(ctx context.Context, c client, mutation, method, more, args string) (a action, got string, err error) {
+	if method != "" {
+		args += ", paymentMethod: " + method
+	}
+	result := ""
+	if more != "" {
+		result = " result { " + more + " }"
+	}
+	query := "mutation { " + mutation + "(" + args + ")" + strings.TrimSuffix(fields, "}") + result + " } }"
+	a, err = c.act(ctx, query, nil)
+	if err != nil || a.Invoice == nil {
+		return a, a.State, err
+	}
+	last, err := d.payAndAwait(ctx, c, a, "PAID")
+	return a, a.State + ", " + last.State, err
+}
+
+// kindsOfItems writes one post of each kind, each by somebody else.
+func kindsOfItems(ctx context.Context, d *Demo) (string, error) {
+	var all []string
+	for _, item := range []struct{ by, mutation, args string }{
+		{"linker", "createLink", `title: "A link", url: "https://example.org/"`},
+		{"pollster", "createPoll", `title: "A poll", options: ["yes", "no"], price: 2`},
+		{"patron", "createBounty", `title: "A bounty", bounty: 100`},
+		{"employer", "createJob", `title: "A job", company: "Example"`},
+		{"modest", "createBio", `bio: "Nobody in particular"`},
+	} {
+		c, err := d.person(ctx, item.by)
+		if err != nil {
+			return "", err
+		}
+		a, got, err := d.buy(ctx, c, item.mutation, "OPTIMISTIC", "item { id poll { options { id } } }", item.args)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", item.mutation, err)
+		}
+		if item.mutation == "createPoll" {
+			d.option = a.Result.Item.Poll.Options[0].ID
+		}
+		all = append(all, strings.TrimPrefix(got, "PENDING, "))
+	}
+	return strings.Join(all, ", "), nil
+}
+
+func pollVote(ctx context.Context, d *Demo) (string, error) {
+	_, got, err := d.buy(ctx, d.late, "pollVote", "OPTIMISTIC", "", `option: "`+d.option+`"`)
+	return got, err
+}
+
+// commentWithFile uploads an image and writes a comment that carries it; the anonymous pay for the file.
+func commentWithFile(ctx context.Context, d *Demo) (string, error) {
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.stack.URL()+"/uploads", &file)
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "image/png")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var upload struct{ ID, URL string }
+	if err := json.NewDecoder(answer.Body).Decode(&upload); err != nil || upload.ID == "" {
+		return "", fmt.Errorf("upload: %s: %w", answer.Status, err)
+	}
+	anonymous := client{url: d.stack.URL()}
+	a, got, err := d.buy(ctx, anonymous, "createComment", "PESSIMISTIC", "", `parent: "`+d.post+`", body: "Look at this", uploads: ["`+upload.ID+`"]`)
+	if err != nil {
+		return got, err
+	}
+	shown, err := http.Get(d.stack.URL() + upload.URL)
+	if err != nil {
+		return got, err
+	}
+	defer shown.Body.Close()
+	if shown.StatusCode != http.StatusOK {
+		return got, fmt.Errorf("the file of action %s is paid, and not shown: %s", a.ID, shown.Status)
+	}
+	return got, nil
+}
+
+// updateWithBoost changes a post in its first minutes, and boosts it more.
+func updateWithBoost(ctx context.Context, d *Demo) (string, error) {
+	_, got, err := d.buy(ctx, d.author, "updateItem", "PESSIMISTIC", "", `item: "`+d.post+`", body: "Changed and boosted", boost: 10`)
+	return got, err
+}
+
+func simple(mutation, method, args string) func(ctx context.Context, d *Demo) (string, error) {
+	return func(ctx context.Context, d *Demo) (string, error) {
+		_, got, err := d.buy(ctx, d.late, mutation, method, "", strings.ReplaceAll(args, "POST", `"`+d.post+`"`))
+		return got, err
+	}
+}
+
+// receive pays somebody who has no wallet, without signing in.
+func receive(ctx context.Context, d *Demo) (string, error) {
+	var me struct{ User struct{ ID string } }
+	if err := d.author.do(ctx, &me, `{ me { user { id } } }`, nil); err != nil {
+		return "", err
+	}
+	_, got, err := d.buy(ctx, client{url: d.stack.URL()}, "receive", "PESSIMISTIC", "", `user: "`+me.User.ID+`", msat: "21000"`)
+	return got, err
+}
+
+// redeemInvite has a newcomer get credits from the payer's balance.
+func redeemInvite(ctx context.Context, d *Demo) (string, error) {
+	var invite struct{ Code string }
+	if err := d.payer.do(ctx, &invite, `mutation { createInvite(giftCredits: 10, limit: 1) { code } }`, nil); err != nil {
+		return "", err
+	}
+	newcomer, err := d.person(ctx, "newcomer")
+	if err != nil {
+		return "", err
+	}
+	var redeemed json.RawMessage
+	if err := newcomer.do(ctx, &redeemed, `mutation($code: String!) { redeemInvite(code: $code) { __typename } }`, map[string]any{"code": invite.Code}); err != nil {
+		return "", err
+	}
+	var me struct{ CreditsMsat string }
+	err = newcomer.do(ctx, &me, `{ me { creditsMsat } }`, nil)
+	return me.CreditsMsat + " msat", err
+}
+
+// territoryPaid founds a territory for a month, makes a year of it, and pays the year after that.
+func territoryPaid(ctx context.Context, d *Demo) (string, error) {
+	var all []string
+	for _, step := range []struct{ mutation, args string }{
+		{"territoryCreate", `name: "commons", baseCostSats: 2, replyCostSats: 1, billing: MONTHLY`},
+		{"territoryUpdate", `name: "commons", billing: YEARLY`},
+		{"territoryBilling", `name: "commons"`},
+	} {
+		_, got, err := d.buy(ctx, d.author, step.mutation, "PESSIMISTIC", "", step.args)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", step.mutation, err)
+		}
+		all = append(all, strings.TrimPrefix(got, "PENDING_HELD, "))
+	}
+	if _, got, err := d.buy(ctx, d.author, "territoryCreate", "PESSIMISTIC", "", `name: "fallow", baseCostSats: 2, replyCostSats: 1, billing: MONTHLY`); err != nil {
+		return got, err
+	}
+	// Its grace ends at once. The service finds out within a minute, while the other flows go on.
+	conn, err := pgx.Connect(ctx, d.stack.DSN())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	past := time.Now().UTC().Add(-time.Minute)
+	_, err = conn.Exec(ctx, `UPDATE territory SET state = 'GRACE', paid_until = $1, grace_until = $1, bill_at = $1 WHERE name = 'fallow'`, past)
+	return strings.Join(all, ", "), err
+}
+
+// takeOver waits until the territory that nobody paid for is stopped, and takes it over.
+func takeOver(ctx context.Context, d *Demo) (string, error) {
+	again := time.NewTicker(250 * time.Millisecond)
+	defer again.Stop()
+	for {
+		var territory struct{ State string }
+		if err := d.late.do(ctx, &territory, `{ territory(name: "fallow") { state } }`, nil); err != nil {
+			return "", err
+		}
+		if territory.State == "STOPPED" {
+			break
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return territory.State, ctx.Err()
+		}
+	}
+	_, got, err := d.buy(ctx, d.late, "territoryUnarchive", "PESSIMISTIC", "", `name: "fallow", billing: MONTHLY`)
+	return got, err
+}
