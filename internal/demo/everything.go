@@ -174,7 +174,8 @@ func territoryPaid(ctx context.Context, d *Demo) (string, error) {
 	}
 	defer conn.Close(ctx)
 	past := time.Now().UTC().Add(-time.Minute)
-	_, err = conn.Exec(ctx, `UPDATE territory SET state = 'GRACE', paid_until = $1, grace_until = $1, bill_at = $1 WHERE name = 'fallow'`, past)
+	_, err = conn.Exec(ctx, `UPDATE territory SET state = 'GRACE', period_start = $2, paid_until = $1, grace_until = $1, bill_at = $1 WHERE name = 'fallow'`,
+		past, past.AddDate(0, -1, 0))
 	return strings.Join(all, ", "), err
 }
 
