@@ -323,9 +323,9 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreate
 	return payFee(ctx, tx, item.Territory, tx.Cost, ic.Settings)
 }
 
-// countWritten counts an item in its author's profile.
+// countWritten counts an item in its author's profile. A bio is among neither the posts nor the comments.
 func countWritten(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
-	if item.AuthorID == nil {
+	if item.AuthorID == nil || item.Kind == itemBio {
 		return nil
 	}
 	count := db.CountWrittenParams{ID: *item.AuthorID, Posts: 1}

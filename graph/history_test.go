@@ -156,7 +156,8 @@ func TestProfile(t *testing.T) {
 	comment := item(author, `mutation($p: ID!) { createComment(parent: $p, body: "paid") { result { item { id } } } }`)
 	item(other, `mutation($p: ID!) { createComment(parent: $p, body: "of another") { result { item { id } } } }`)
 	pending := item(author, `mutation { createPost(title: "pending", paymentMethod: OPTIMISTIC) { result { item { id } } } }`)
-	const profile = `query($n: String!, $first: Int!, $after: ID) { user(name: $n) { id name postCount commentCount items(first: $first, after: $after) { nodes { id } next } } }`
+	bio := item(author, `mutation { createBio(bio: "I write.") { result { item { id } } } }`)
+	const profile = `query($n: String!, $first: Int!, $after: ID) { user(name: $n) { id name bio { id body } postCount commentCount items(first: $first, after: $after) { nodes { id } next } } }`
 	for _, c := range []struct {
 		as   person
 		want []string
@@ -166,7 +167,7 @@ func TestProfile(t *testing.T) {
 			v := vars{"n": "author", "first": size}
 			for more := true; more; more = v["after"] != nil {
 				r := a.Want(c.as, profile, v)
-				if r.at("user", "postCount") != 2.0 || r.at("user", "commentCount") != 1.0 {
+				if r.text("user", "bio", "id") != bio || r.text("user", "bio", "body") != "I write." || r.at("user", "postCount") != 2.0 || r.at("user", "commentCount") != 1.0 {
 					t.Errorf("%s", r.Raw)
 				}
 				for _, n := range r.at("user", "items", "nodes").([]any) {

@@ -88,7 +88,7 @@ func (r items) Comments(ctx context.Context, i *db.ItemsByIDRow, first int, curs
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	ids, err := loadersOf(ctx).comments.Load(ctx, pageOf[after]{i.ID, after{orElse(cursor, 0), int32(first) + 1}})
+	ids, err := loadersOf(ctx).comments.Load(ctx, pageOf[int64, after]{i.ID, after{orElse(cursor, 0), int32(first) + 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (r items) Thread(ctx context.Context, i *db.ItemsByIDRow, limit, depth int,
 	if err := r.Limits.checkThread(limit, depth); err != nil {
 		return nil, err
 	}
-	nodes, err := loadersOf(ctx).threads.Load(ctx, pageOf[threadPage]{i.ID, threadPage{after{orElse(cursor, 0), int32(limit) + 1}, int32(depth)}})
+	nodes, err := loadersOf(ctx).threads.Load(ctx, pageOf[int64, threadPage]{i.ID, threadPage{after{orElse(cursor, 0), int32(limit) + 1}, int32(depth)}})
 	if err != nil {
 		return nil, err
 	}

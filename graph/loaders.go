@@ -19,25 +19,16 @@ type loaders struct {
 	named       *dataloadgen.Loader[string, *db.Usr]
 	items       *dataloadgen.Loader[int64, *db.ItemsByIDRow]
 	territories *dataloadgen.Loader[string, *db.Territory]
+	payments    *dataloadgen.Loader[int64, *paidaction.PaidAction] // the viewer's own
+	comments    *dataloadgen.Loader[pageOf[int64, after], []int64]
+	threads     *dataloadgen.Loader[pageOf[int64, threadPage], []*db.ItemsByIDRow]
+	bios        *dataloadgen.Loader[int64, *db.BiosOfRow] // by their authors
+	written     *dataloadgen.Loader[pageOf[int64, before], []int64]
 	polls       *dataloadgen.Loader[int64, []*db.PollOptionsRow] // the options by the poll's item
 	edits       *dataloadgen.Loader[int64, *db.ItemEdit]
 	uploads     *dataloadgen.Loader[int64, []*db.UploadsOfItemsRow]
-	transfers   *dataloadgen.Loader[transfersOf, []*db.TerritoryTransfer]
-	payments    *dataloadgen.Loader[int64, *paidaction.PaidAction] // the viewer's own
-	comments    *dataloadgen.Loader[pageOf[after], []int64]
-	threads     *dataloadgen.Loader[pageOf[threadPage], []*db.ItemsByIDRow]
-	written     *dataloadgen.Loader[pageOf[before], []int64]
-	logs        *dataloadgen.Loader[pageOf[before], []*db.LogsOfWalletsRow]
-}
-
-// transfersOf names one page of a territory's transfers.
-type transfersOf struct {
-	territory string
-	transferPage
-}
-type transferPage struct {
-	before int64
-	rows   int
+	logs        *dataloadgen.Loader[pageOf[int64, before], []*db.LogsOfWalletsRow]
+	transfers   *dataloadgen.Loader[pageOf[string, before], []*db.TerritoryTransfer]
 }
 
 func (r *resolver) newLoaders(viewer *int64) *loaders {
@@ -59,19 +50,6 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 		named: dataloadgen.NewLoader(func(ctx context.Context, names []string) ([]*db.Usr, []error) {
 			rows, err := q.UsersByName(ctx, names)
 			return inOrder(names, rows, func(u *db.Usr) string { return u.Name }, err)
-		}, wait),
-		polls: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.PollOptionsRow, []error) {
-			return loadPolls(ctx, q, viewer, ids)
-		}, wait),
-		edits: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.ItemEdit, []error) {
-			rows, err := q.PendingEditsOf(ctx, db.PendingEditsOfParams{ItemIds: ids, AuthorID: viewer})
-			return inOrder(ids, rows, func(e *db.ItemEdit) int64 { return e.ItemID }, err)
-		}, wait),
-		uploads: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.UploadsOfItemsRow, []error) {
-			return loadUploads(ctx, q, viewer, ids)
-		}, wait),
-		transfers: dataloadgen.NewLoader(func(ctx context.Context, keys []transfersOf) ([][]*db.TerritoryTransfer, []error) {
-			return loadTransfers(ctx, q, keys)
 		}, wait),
 		payments: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*paidaction.PaidAction, []error) {
 			var rows []paidaction.PaidAction
@@ -95,6 +73,10 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 			}
 			return err
 		}), wait),
+		bios: dataloadgen.NewLoader(func(ctx context.Context, authors []int64) ([]*db.BiosOfRow, []error) {
+			rows, err := q.BiosOf(ctx, authors)
+			return inOrder(authors, rows, func(b *db.BiosOfRow) int64 { return *b.AuthorID }, err)
+		}, wait),
 		written: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []int64, p before, add func(int64, int64)) error {
 			rows, err := q.ItemsOfEach(ctx, db.ItemsOfEachParams{Authors: of, Before: p.id, Viewer: viewer, Page: p.rows})
 			for _, row := range rows {
@@ -106,6 +88,23 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 			rows, err := q.LogsOfWallets(ctx, db.LogsOfWalletsParams{Wallets: of, Before: p.id, Page: p.rows})
 			for _, row := range rows {
 				add(row.WalletID, &row)
+			}
+			return err
+		}), wait),
+		polls: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.PollOptionsRow, []error) {
+			return loadPolls(ctx, q, viewer, ids)
+		}, wait),
+		edits: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.ItemEdit, []error) {
+			rows, err := q.PendingEditsOf(ctx, db.PendingEditsOfParams{ItemIds: ids, AuthorID: viewer})
+			return inOrder(ids, rows, func(e *db.ItemEdit) int64 { return e.ItemID }, err)
+		}, wait),
+		uploads: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.UploadsOfItemsRow, []error) {
+			return loadUploads(ctx, q, viewer, ids)
+		}, wait),
+		transfers: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []string, p before, add func(string, *db.TerritoryTransfer)) error {
+			rows, err := q.TransfersOfTerritories(ctx, db.TransfersOfTerritoriesParams{Territories: of, Before: p.id, Page: p.rows})
+			for _, row := range rows {
+				add(row.TerritoryTransfer.Territory, &row.TerritoryTransfer)
 			}
 			return err
 		}), wait),
@@ -128,9 +127,9 @@ func inOrder[K comparable, R any](keys []K, rows []R, key func(*R) K, err error)
 	return ordered, nil
 }
 
-// pageOf names one page of what hangs on a row.
-type pageOf[P comparable] struct {
-	of   int64
+// pageOf names one page of what hangs on something with such a key.
+type pageOf[K, P comparable] struct {
+	of   K
 	page P
 }
 
@@ -153,15 +152,15 @@ type threadPage struct {
 }
 
 // byPage reads with one query the pages of all rows of which the same page is asked for, as one field of a query does.
-func byPage[P comparable, R any](read func(ctx context.Context, of []int64, p P, add func(of int64, row R)) error) func(context.Context, []pageOf[P]) ([][]R, []error) {
-	return func(ctx context.Context, keys []pageOf[P]) ([][]R, []error) {
-		of := map[P][]int64{}
+func byPage[K, P comparable, R any](read func(ctx context.Context, of []K, p P, add func(of K, row R)) error) func(context.Context, []pageOf[K, P]) ([][]R, []error) {
+	return func(ctx context.Context, keys []pageOf[K, P]) ([][]R, []error) {
+		of := map[P][]K{}
 		for _, k := range keys {
 			of[k.page] = append(of[k.page], k.of)
 		}
-		found := map[pageOf[P]][]R{}
+		found := map[pageOf[K, P]][]R{}
 		for page, ids := range of {
-			err := read(ctx, ids, page, func(id int64, row R) { k := pageOf[P]{id, page}; found[k] = append(found[k], row) })
+			err := read(ctx, ids, page, func(id K, row R) { k := pageOf[K, P]{id, page}; found[k] = append(found[k], row) })
 			if err != nil {
 				return nil, []error{fmt.Errorf("load pages of %T: %w", *new(R), err)}
 			}

@@ -72,11 +72,19 @@ func (queries) User(ctx context.Context, name string) (*db.Usr, error) {
 	return loadersOf(ctx).named.Load(ctx, name)
 }
 
+func (users) Bio(ctx context.Context, u *db.Usr) (*db.ItemsByIDRow, error) {
+	bio, err := loadersOf(ctx).bios.Load(ctx, u.ID)
+	if bio == nil || err != nil {
+		return nil, err
+	}
+	return loadersOf(ctx).items.Load(ctx, bio.ID)
+}
+
 func (r users) Items(ctx context.Context, u *db.Usr, first int, after *int64) (*schema.ItemPage, error) {
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	ids, err := loadersOf(ctx).written.Load(ctx, pageOf[before]{u.ID, before{orElse(after, math.MaxInt64), int32(first) + 1}})
+	ids, err := loadersOf(ctx).written.Load(ctx, pageOf[int64, before]{u.ID, before{orElse(after, math.MaxInt64), int32(first) + 1}})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,7 +55,7 @@ func recorded(t testing.TB, r *recorder) func(*graph.Config) {
 // work is how a query was executed.
 type work struct {
 	blocks int64    // that were looked at
-	scans  []string // tables that were read from end to end
+	scans  []string // of the grown tables: those that were read from end to end
 }
 
 // explain executes a query once more.
@@ -84,13 +85,16 @@ type node struct {
 }
 
 func (n node) scans(found *[]string) {
-	if strings.HasSuffix(n.Type, "Seq Scan") {
+	if strings.HasSuffix(n.Type, "Seq Scan") && slices.Contains(grown, n.Table) {
 		*found = append(*found, n.Table)
 	}
 	for _, p := range n.Plans {
 		p.scans(found)
 	}
 }
+
+// grown are the tables that grow writes to.
+var grown = []string{"item", "paid_action", "invoice", "posting", "relay_payment", "notification"}
 
 // grow writes n more of everything that hangs on one person and one post: comments beside each other, comments too deep to be shown and
 // comments that failed; payments made and received, notifications.
@@ -117,21 +121,21 @@ func (a *api) grow(author person, post int64, n int) {
 			SELECT 1 AS depth, ARRAY[$2::bigint] AS above, nextval('item_id_seq') AS id
 			UNION ALL SELECT depth + 1, above || id, nextval('item_id_seq') FROM chain WHERE depth < 9
 		), deep AS (
-			INSERT INTO item (id, author_id, action_id, state, parent_id, ancestors, body, created_at) OVERRIDING SYSTEM VALUE
-			SELECT id, $1, 1, 'PAID', above[depth], above, 'deep', $3 FROM chain
+			INSERT INTO item (kind, id, author_id, action_id, state, parent_id, ancestors, body, created_at) OVERRIDING SYSTEM VALUE
+			SELECT 'COMMENT', id, $1, 1, 'PAID', above[depth], above, 'deep', $3 FROM chain
 		), shown AS (
-			INSERT INTO item (author_id, action_id, state, parent_id, ancestors, body, created_at)
-			SELECT $1, 1, 'PAID'::item_state, id, above || id, 'deeper', $3 FROM chain, generate_series(1, $4::int) WHERE depth = 9
-			UNION ALL SELECT $1, 1, 'PAID', $2, ARRAY[$2::bigint], 'beside', $3 FROM generate_series(1, $4::int)
+			INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, body, created_at)
+			SELECT 'COMMENT'::item_kind, $1, 1, 'PAID'::item_state, id, above || id, 'deeper', $3 FROM chain, generate_series(1, $4::int) WHERE depth = 9
+			UNION ALL SELECT 'COMMENT', $1, 1, 'PAID', $2, ARRAY[$2::bigint], 'beside', $3 FROM generate_series(1, $4::int)
 		)
-		INSERT INTO item (author_id, action_id, state, parent_id, ancestors, body, created_at)
-		SELECT $1, 1, 'FAILED', $2, ARRAY[$2::bigint], 'failed', $3 FROM generate_series(1, $4::int)`,
+		INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, body, created_at)
+		SELECT 'COMMENT', $1, 1, 'FAILED', $2, ARRAY[$2::bigint], 'failed', $3 FROM generate_series(1, $4::int)`,
 	} {
 		if _, err := a.Pool.Exec(a.Ctx, sql, author.ID, post, a.Clock.Now(), n); err != nil {
 			a.Fatal(err)
 		}
 	}
-	for _, table := range []string{"item", "paid_action", "invoice", "posting", "relay_payment", "notification"} {
+	for _, table := range grown {
 		if _, err := a.Pool.Exec(a.Ctx, "VACUUM ANALYZE "+table); err != nil {
 			a.Fatal(err)
 		}

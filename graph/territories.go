@@ -79,37 +79,13 @@ func (r territories) Transfers(ctx context.Context, t *db.Territory, first int, 
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	rows, err := loadersOf(ctx).transfers.Load(ctx, transfersOf{t.Name, transferPage{before: orElse(after, math.MaxInt64), rows: first + 1}})
+	rows, err := loadersOf(ctx).transfers.Load(ctx, pageOf[string, before]{t.Name, before{orElse(after, math.MaxInt64), int32(first) + 1}})
 	if err != nil {
 		return nil, err
 	}
 	page := &schema.TerritoryTransferPage{}
 	page.Nodes, page.Next = cut(rows, first, func(t *db.TerritoryTransfer) int64 { return t.ID })
 	return page, nil
-}
-
-// loadTransfers reads pages of transfers: one query for all territories of which the same page is asked for.
-func loadTransfers(ctx context.Context, q *db.Queries, keys []transfersOf) ([][]*db.TerritoryTransfer, []error) {
-	names := map[transferPage][]string{}
-	for _, k := range keys {
-		names[k.transferPage] = append(names[k.transferPage], k.territory)
-	}
-	found := map[transfersOf][]*db.TerritoryTransfer{}
-	for page, of := range names {
-		rows, err := q.TransfersOfTerritories(ctx, db.TransfersOfTerritoriesParams{Territories: of, Before: page.before, Page: int32(page.rows)})
-		if err != nil {
-			return nil, []error{fmt.Errorf("load the transfers of territories: %w", err)}
-		}
-		for _, row := range rows {
-			k := transfersOf{row.TerritoryTransfer.Territory, page}
-			found[k] = append(found[k], &row.TerritoryTransfer)
-		}
-	}
-	ordered := make([][]*db.TerritoryTransfer, len(keys))
-	for i, k := range keys {
-		ordered[i] = found[k]
-	}
-	return ordered, nil
 }
 
 func (territoryTransfers) From(ctx context.Context, t *db.TerritoryTransfer) (*db.Usr, error) {

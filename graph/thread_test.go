@@ -54,8 +54,8 @@ func TestThreadReadsAsATree(t *testing.T) {
 		if len(above) > 0 {
 			parent, title = &above[len(above)-1], nil
 		}
-		err := a.Pool.QueryRow(a.Ctx, `INSERT INTO item (author_id, action_id, state, parent_id, ancestors, title, body, created_at, deleted_at)
-			VALUES (nullif($1, 0), $2, $3, $4, $5, $6, 'text', $7::timestamptz, CASE WHEN $8 THEN $7::timestamptz END) RETURNING id`,
+		err := a.Pool.QueryRow(a.Ctx, `INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, title, body, created_at, deleted_at)
+			VALUES (CASE WHEN $4::bigint IS NULL THEN 'POST' ELSE 'COMMENT' END::item_kind, nullif($1, 0), $2, $3, $4, $5, $6, 'text', $7::timestamptz, CASE WHEN $8 THEN $7::timestamptz END) RETURNING id`,
 			author, action, state, parent, append([]int64{}, above...), title, a.Clock.Now(), deleted).Scan(&l.id)
 		if err != nil {
 			t.Fatal(err)

@@ -113,7 +113,7 @@ func (r wallets) Log(ctx context.Context, w *wallet.Wallet, first int, after *in
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	rows, err := loadersOf(ctx).logs.Load(ctx, pageOf[before]{w.ID, before{orElse(after, math.MaxInt64), int32(first) + 1}})
+	rows, err := loadersOf(ctx).logs.Load(ctx, pageOf[int64, before]{w.ID, before{orElse(after, math.MaxInt64), int32(first) + 1}})
 	if err != nil {
 		return nil, err
 	}

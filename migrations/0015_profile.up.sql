@@ -9,7 +9,7 @@ CREATE INDEX item_unpaid_of_author ON item (author_id, id) WHERE state <> 'PAID'
 -- How much somebody has written that was paid for. Nobody else moves these, so they need no deltas.
 ALTER TABLE usr ADD COLUMN posts bigint NOT NULL DEFAULT 0, ADD COLUMN comments bigint NOT NULL DEFAULT 0;
 UPDATE usr SET posts = written.posts, comments = written.comments FROM (
-    SELECT author_id, count(*) FILTER (WHERE parent_id IS NULL) AS posts, count(*) FILTER (WHERE parent_id IS NOT NULL) AS comments
+    SELECT author_id, count(*) FILTER (WHERE parent_id IS NULL AND kind <> 'BIO') AS posts, count(*) FILTER (WHERE parent_id IS NOT NULL) AS comments
     FROM item WHERE state = 'PAID' GROUP BY author_id) AS written
 WHERE usr.id = written.author_id;
 

@@ -6,14 +6,19 @@
 SELECT author.id::bigint AS author_id, written.id FROM unnest(@authors::bigint[]) AS author (id) CROSS JOIN LATERAL (
     (SELECT paid.id FROM item AS paid
     WHERE (paid.author_id, paid.id) < (author.id, @before::bigint) AND paid.author_id >= author.id AND paid.state = 'PAID' AND paid.deleted_at IS NULL
+        AND paid.kind <> 'BIO'
     ORDER BY paid.author_id DESC, paid.id DESC LIMIT @page)
     UNION ALL
     (SELECT own.id FROM item AS own
     WHERE (own.author_id, own.id) < (author.id, @before::bigint) AND own.author_id >= author.id AND own.state <> 'PAID' AND own.deleted_at IS NULL
-        AND author.id = sqlc.narg(viewer)::bigint
+        AND own.kind <> 'BIO' AND author.id = sqlc.narg(viewer)::bigint
     ORDER BY own.author_id DESC, own.id DESC LIMIT @page)
     ORDER BY id DESC LIMIT @page
 ) AS written ORDER BY author.id, written.id DESC;
+
+-- name: BiosOf :many
+-- Each has one at most.
+SELECT id, author_id FROM item WHERE author_id = ANY(@authors::bigint[]) AND kind = 'BIO' AND state <> 'FAILED' AND deleted_at IS NULL;
 
 -- name: HistoryOf :many
 -- One page of each stream of somebody's history, each newest first: the actions they paid for, what came to their credits and to their

@@ -10,6 +10,36 @@ import (
 	"time"
 )
 
+const biosOf = `-- name: BiosOf :many
+SELECT id, author_id FROM item WHERE author_id = ANY($1::bigint[]) AND kind = 'BIO' AND state <> 'FAILED' AND deleted_at IS NULL
+`
+
+type BiosOfRow struct {
+	ID       int64
+	AuthorID *int64
+}
+
+// Each has one at most.
+func (q *Queries) BiosOf(ctx context.Context, authors []int64) ([]BiosOfRow, error) {
+	rows, err := q.db.Query(ctx, biosOf, authors)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BiosOfRow
+	for rows.Next() {
+		var i BiosOfRow
+		if err := rows.Scan(&i.ID, &i.AuthorID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const historyOf = `-- name: HistoryOf :many
 (SELECT 'OUT' AS stream, a.id, a.created_at AS at, a.kind AS kind, a.cost_msat AS msat, '' AS reason, NULL::bigint AS item_id
 FROM paid_action a WHERE (a.payer_id, a.id) < ($1::bigint, $2::bigint) AND a.payer_id >= $1
@@ -96,11 +126,12 @@ const itemsOfEach = `-- name: ItemsOfEach :many
 SELECT author.id::bigint AS author_id, written.id FROM unnest($1::bigint[]) AS author (id) CROSS JOIN LATERAL (
     (SELECT paid.id FROM item AS paid
     WHERE (paid.author_id, paid.id) < (author.id, $3::bigint) AND paid.author_id >= author.id AND paid.state = 'PAID' AND paid.deleted_at IS NULL
+        AND paid.kind <> 'BIO'
     ORDER BY paid.author_id DESC, paid.id DESC LIMIT $2)
     UNION ALL
     (SELECT own.id FROM item AS own
     WHERE (own.author_id, own.id) < (author.id, $3::bigint) AND own.author_id >= author.id AND own.state <> 'PAID' AND own.deleted_at IS NULL
-        AND author.id = $4::bigint
+        AND own.kind <> 'BIO' AND author.id = $4::bigint
     ORDER BY own.author_id DESC, own.id DESC LIMIT $2)
     ORDER BY id DESC LIMIT $2
 ) AS written ORDER BY author.id, written.id DESC

@@ -647,6 +647,7 @@ type ComplexityRoot struct {
 	}
 
 	User struct {
+		Bio       func(childComplexity int) int
 		Comments  func(childComplexity int) int
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
@@ -869,6 +870,8 @@ type UploadResolver interface {
 	URL(ctx context.Context, obj *db.UploadsOfItemsRow) (string, error)
 }
 type UserResolver interface {
+	Bio(ctx context.Context, obj *db.Usr) (*db.ItemsByIDRow, error)
+
 	Items(ctx context.Context, obj *db.Usr, first int, after *int64) (*ItemPage, error)
 }
 type WalletResolver interface {
@@ -3643,6 +3646,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Upload.URL(childComplexity), true
 
+	case "User.bio":
+		if e.ComplexityRoot.User.Bio == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Bio(childComplexity), true
 	case "User.commentCount":
 		if e.ComplexityRoot.User.Comments == nil {
 			break
@@ -4757,6 +4766,8 @@ type User {
   id: ID!
   name: String!
   createdAt: Time!
+  "What they say of themselves."
+  bio: Item
   "How many posts of theirs were paid for."
   postCount: Int!
   commentCount: Int!
@@ -6173,6 +6184,8 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_name(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_User_createdAt(ctx, field)
+	case "bio":
+		return ec.fieldContext_User_bio(ctx, field)
 	case "postCount":
 		return ec.fieldContext_User_postCount(ctx, field)
 	case "commentCount":
@@ -19537,6 +19550,38 @@ func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _User_bio(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_bio(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.User().Bio(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.ItemsByIDRow) graphql.Marshaler {
+			return ec.marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRow(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_bio(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Item(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _User_postCount(ctx context.Context, field graphql.CollectedField, obj *db.Usr) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -28043,6 +28088,44 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "bio":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._User_bio(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "postCount":
 			out.Values[i] = ec._User_postCount(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
