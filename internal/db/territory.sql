@@ -45,3 +45,7 @@ SELECT * FROM territory WHERE name > @after AND (state <> 'PENDING' OR founder_i
 SELECT sqlc.embed(territory_transfer) FROM unnest(@territories::text[]) AS wanted (name) CROSS JOIN LATERAL (
     SELECT t.* FROM territory_transfer t WHERE t.territory = wanted.name AND t.id < @before::bigint ORDER BY t.id DESC LIMIT @page
 ) AS territory_transfer ORDER BY territory_transfer.territory, territory_transfer.id DESC;
+
+-- name: AgeTerritory :exec
+-- For the demo, which cannot wait a month: as if the period and the grace after it had just ended.
+UPDATE territory SET state = 'GRACE', period_start = @begun, paid_until = @ended, grace_until = @ended, bill_at = @ended WHERE name = @name;

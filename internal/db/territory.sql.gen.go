@@ -10,6 +10,22 @@ import (
 	"time"
 )
 
+const ageTerritory = `-- name: AgeTerritory :exec
+UPDATE territory SET state = 'GRACE', period_start = $1, paid_until = $2, grace_until = $2, bill_at = $2 WHERE name = $3
+`
+
+type AgeTerritoryParams struct {
+	Begun *time.Time
+	Ended *time.Time
+	Name  string
+}
+
+// For the demo, which cannot wait a month: as if the period and the grace after it had just ended.
+func (q *Queries) AgeTerritory(ctx context.Context, arg AgeTerritoryParams) error {
+	_, err := q.db.Exec(ctx, ageTerritory, arg.Begun, arg.Ended, arg.Name)
+	return err
+}
+
 const dropTerritory = `-- name: DropTerritory :execrows
 DELETE FROM territory WHERE name = $1 AND state = 'PENDING' AND pending_action = $2::bigint
 `

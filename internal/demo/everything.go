@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
 // The actions of the community that no other flow shows: each is paid once.
@@ -174,8 +176,8 @@ func territoryPaid(ctx context.Context, d *Demo) (string, error) {
 	}
 	defer conn.Close(ctx)
 	past := time.Now().UTC().Add(-time.Minute)
-	_, err = conn.Exec(ctx, `UPDATE territory SET state = 'GRACE', period_start = $2, paid_until = $1, grace_until = $1, bill_at = $1 WHERE name = 'fallow'`,
-		past, past.AddDate(0, -1, 0))
+	begun := past.AddDate(0, -1, 0)
+	err = db.New(conn).AgeTerritory(ctx, db.AgeTerritoryParams{Name: "fallow", Begun: &begun, Ended: &past})
 	return strings.Join(all, ", "), err
 }
 
