@@ -61,7 +61,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		}
 		for _, span := range code.FindAllString(text, -1) {
 			for _, file := range filePath.FindAllString(span, -1) {
-				if !exists(file) {
+				if !exists(file) && !strings.Contains(text, " file="+file+"\n") { // what the page has its reader write
 					t.Errorf("%s names %s, which does not exist", name, file)
 				}
 			}
