@@ -135,8 +135,8 @@ func zapShares(m *model, a *attempt) []share {
 	return append(all, share{it.founder, same, fee * 70 / 100})
 }
 
-// itemPrice: one sat, ten times as much for the anonymous, and ten times as much for each own post within ten minutes, or, for a
-// comment, for each own answer at the same place.
+// itemPrice: one sat, ten times as much for the anonymous, and at most ten times as much for each other item of the author's. That it is
+// not too little is checked over all items of an author (see spam).
 func itemPrice(m *model, a *attempt) (least, most int64) {
 	base := int64(1000)
 	if parent := number(a.args["parent"]); parent != 0 && m.item(parent).founder != 0 {
@@ -145,15 +145,18 @@ func itemPrice(m *model, a *attempt) (least, most int64) {
 	if a.payer == nil {
 		return base * 10, base * 10
 	}
-	least, most = base, base
-	for _, other := range m.attempts {
-		if other.kind != a.kind || other.payer == nil || *other.payer != *a.payer || other.id == a.id || other.genesis == a.genesis {
-			continue
+	most = base
+	for _, it := range m.items {
+		if it.author == *a.payer {
+			most *= 10
 		}
-		most *= 10
-		_ = other
 	}
-	return least, min(most, 1_000_000_000_000_000)
+	for _, other := range m.attempts {
+		if other.kind == a.kind && other.payer != nil && *other.payer == *a.payer && other.genesis != a.genesis && most < 1e15 {
+			most *= 10
+		}
+	}
+	return base, most
 }
 
 // itemShares: seven tenths of the fee are the founder's, where there is one.

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -177,6 +176,7 @@ func (m *model) check() {
 		m.checkAttempt(a)
 	}
 	m.checkNodes()
+	m.spam()
 	found, err := w.balances()
 	if err != nil {
 		w.violate("model", "%v", err)
@@ -453,4 +453,32 @@ func (m *model) checkNodes() {
 	}
 }
 
-var _ = fmt.Sprint
+// spam: of the posts of one author within ten minutes each is ten times as dear as the one before, also of those at the same moment.
+func (m *model) spam() {
+	rows, err := m.world.database.control.Query(m.world.ctx, `SELECT item.author_id, item.created_at, cost_msat FROM item JOIN paid_action ON paid_action.id = item.action_id
+		WHERE item.parent_id IS NULL AND item.author_id IS NOT NULL AND item.state = 'PAID' ORDER BY 1, 2`)
+	if err != nil {
+		m.world.violate("model", "%v", err)
+		return
+	}
+	type made struct {
+		Author int64
+		At     time.Time
+		Cost   int64
+	}
+	posts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[made])
+	if err != nil {
+		m.world.violate("model", "%v", err)
+	}
+	for i, last := range posts {
+		least, dearest := int64(100), int64(0)
+		for _, p := range posts[:i+1] {
+			if p.Author == last.Author && last.At.Sub(p.At) < 10*time.Minute {
+				least, dearest = least*10, max(dearest, p.Cost)
+			}
+		}
+		if dearest < least {
+			m.world.violate("price", "the posts of user %d until %s cost at most %d msat, and one of them should cost %d", last.Author, last.At, dearest, least)
+		}
+	}
+}

@@ -15,9 +15,9 @@ func TestTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.close(t.Context())
-	for seed := range uint64(5) {
+	for seed := range uint64(12) {
 		r := try(t.Context(), d, seed, less{})
-		t.Logf("%s", r.Story)
+		
 		t.Logf("%d actions, %d faults, %v", r.Actions, r.Faults, r.Violations)
 		if err := d.renew(t.Context()); err != nil {
 			t.Fatal(err)
