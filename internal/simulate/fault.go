@@ -79,9 +79,12 @@ var possible = map[place][]struct {
 // rate is how much more often than elsewhere something goes wrong at a place.
 var rate = map[place]float64{inside: 0.05, beforeCommit: 1, afterCommit: 0.4, beforeCall: 0.8, afterCall: 0.8, following: 1}
 
+// mostFaults is after how many a seed is left in peace: where everything fails nothing happens.
+const mostFaults = 80
+
 // chooseFault decides whether, and what, goes wrong at a yield point.
 func (w *world) chooseFault(f *fiber, at place, what string) Fault {
-	if w.calm || rate[at] == 0 || !w.chance.happens(w.plan.trouble*rate[at], f.name+" fault", f.seen) {
+	if w.calm || w.faults >= mostFaults || !w.chance.happens(w.plan.trouble*rate[at], f.name+" fault", f.seen) {
 		return ""
 	}
 	total := 0

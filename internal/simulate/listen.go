@@ -224,7 +224,7 @@ func (w *world) height(l *listener) {
 	}
 	height := l.node.Height()
 	l.turns++
-	name := fmt.Sprintf("%s sees block %d of %s", l.process, height, l.node.Name())
+	name := fmt.Sprintf("%s sees block %d of %s %d", l.process, height, l.node.Name(), l.turns)
 	w.spawn(l.process, name, "", 0, 0, func(ctx context.Context) {
 		if err := l.OnHeight(ctx, height); err != nil && !l.process.dead {
 			w.queue.add(w.tick+time.Second, func() { w.height(l) })
