@@ -21,7 +21,7 @@ type Options struct {
 	Seeds    int
 	Start    uint64 // the first one
 	Parallel int    // side by side
-	Stop     bool   // at the first seed that fails
+	Stop     bool   // at the first seed that fails, and leave it as it is
 	Out      io.Writer
 	Show     bool // print every story, and not only those of the seeds that fail
 }
@@ -75,7 +75,9 @@ func (l *Lab) run(ctx context.Context, o Options) (*Summary, error) {
 					return err
 				}
 				var told string
-				if len(r.Violations) > 0 {
+				if len(r.Violations) > 0 && o.Stop {
+					told = fmt.Sprintf("Seed %d fails: %s\n", r.Seed, strings.Join(r.Violations, "\n"))
+				} else if len(r.Violations) > 0 {
 					if told, err = l.shrink(ctx, &d, r); err != nil {
 						return err
 					}

@@ -68,6 +68,74 @@ func TestASeedRepeatsItself(t *testing.T) {
 	used.close(t.Context())
 }
 
+// What shrinking leaves of a failing seed still fails, and its story says with what.
+func TestAFailingSeedIsFoundAndShrunk(t *testing.T) {
+	t.Parallel()
+	lab := openLab(t)
+	for seed := uint64(1); seed < 40; seed++ {
+		d := withoutUniqueKey(t, lab)
+		r, err := lab.fresh(t.Context(), &d, seed, less{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Violations) == 0 {
+			d.close(t.Context())
+			continue
+		}
+		if !strings.Contains(r.Violations[0], "asked with one key") || !strings.Contains(r.Story, "VIOLATION model") {
+			t.Errorf("seed %d: %v", seed, r.Violations)
+		}
+		// The same seed with nothing but the act that failed.
+		var label int
+		fmt.Sscanf(r.Violations[0], "model: act %d", &label)
+		alone := less{acts: map[int]bool{}, faults: map[string]bool{}}
+		for _, a := range r.acts {
+			alone.acts[a] = a != label
+		}
+		d = withoutUniqueKey(t, lab)
+		again, err := lab.fresh(t.Context(), &d, seed, alone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(again.Violations) == 0 || len(again.acts) != 1 || len(again.Story) >= len(r.Story) {
+			t.Errorf("alone: %v, acts %v", again.Violations, again.acts)
+		}
+		return
+	}
+	t.Error("40 seeds do not find that the unique index over idempotency keys is missing")
+}
+
+// withoutUniqueKey is a database with a seeded bug.
+func withoutUniqueKey(t *testing.T, lab *Lab) *database {
+	t.Helper()
+	d, err := lab.open(t.Context())
+	if err == nil {
+		_, err = d.control.Exec(t.Context(), "DROP INDEX paid_action_key")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Every seeded bug is a patch of the source as it is now.
+func TestSeededBugsApply(t *testing.T) {
+	t.Parallel()
+	names := Bugs()
+	if len(names) < 20 {
+		t.Errorf("%d seeded bugs", len(names))
+	}
+	for _, name := range names {
+		patch, err := patches.ReadFile("bugs/" + name + ".patch")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := apply(patch, func(file string) ([]byte, error) { return os.ReadFile("../../" + file) }); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func story(t *testing.T, lab *Lab, d **database, seed uint64) string {
 	t.Helper()
 	r, err := lab.fresh(t.Context(), d, seed, less{})
