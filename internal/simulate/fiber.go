@@ -28,7 +28,9 @@ type fiber struct {
 	stalled bool
 	over    bool // its time is up: its context has ended
 	ended   bool
+	asking  atomic.Int32 // the backend that is at work for it; 0: none
 	aside   atomic.Bool
+	blocked int32 // the backend that makes it wait, while it is aside
 
 	wire   *wire
 	pg     *pgconn.PgConn
@@ -74,18 +76,18 @@ func (w *world) spawn(p *process, name, label string, action int64, limit time.D
 	f := &fiber{name: name, label: label, world: w, process: p, action: action, wake: make(chan struct{}), cancel: cancel}
 	f.ctx = context.WithValue(ctx, fiberKey{}, f)
 	w.fibers = append(w.fibers, f)
-	go func() {
+	w.group.Go(func() {
 		<-f.wake
 		defer func() {
-			if v := recover(); v != nil {
+			if v := recover(); v != nil && !f.dead() {
 				w.violate("panic", "%s: %v\n%s", f.name, v, debug.Stack())
 			}
 			cancel()
 			f.tidy()
-			w.news <- news{fiber: f, kind: finished}
+			f.send(news{fiber: f, kind: finished})
 		}()
 		do(f.ctx)
-	}()
+	})
 	if limit > 0 {
 		w.queue.add(w.tick+limit, func() { w.timeIsUp(f) })
 	}
@@ -140,15 +142,16 @@ func (w *world) await(f *fiber) {
 			}
 		case <-timer.C:
 			wait = min(2*wait, 100*time.Millisecond)
-			if f.pg == nil {
+			pid := f.asking.Load()
+			if pid == 0 {
 				continue
 			}
-			pid := int32(f.pg.PID())
 			waiting, err := w.database.waiting(w.ctx, []int32{pid})
 			if err != nil {
 				panic(fmt.Errorf("look for locks: %w", err))
 			}
 			if waiting[pid] && f.aside.CompareAndSwap(false, true) {
+				f.blocked = pid
 				w.asides = append(w.asides, f)
 				w.tell(f, "waits for a lock")
 				return
@@ -196,7 +199,7 @@ func (w *world) settle() {
 	for begun := time.Now(); len(w.asides) > 0; {
 		pids := make([]int32, len(w.asides))
 		for i, f := range w.asides {
-			pids[i] = int32(f.pg.PID())
+			pids[i] = f.blocked
 		}
 		waiting, err := w.database.waiting(w.ctx, pids)
 		if err != nil {
@@ -212,7 +215,7 @@ func (w *world) settle() {
 			w.note(n)
 		case <-time.After(300 * time.Microsecond):
 			if time.Since(begun) > 30*time.Second {
-				panic("fibers that wait for locks never go on")
+				panic(fmt.Sprintf("%d fibers wait for locks and never go on", len(w.asides)))
 			}
 		}
 	}
@@ -225,7 +228,7 @@ func (w *world) onlyTheAsides() bool { return len(w.asides) == len(w.fibers) && 
 func (f *fiber) yield(at place, what string) Fault {
 	w := f.world
 	f.tidy()
-	if f.process.dead {
+	if f.dead() {
 		return died
 	}
 	f.seen++
@@ -239,7 +242,7 @@ func (f *fiber) yield(at place, what string) Fault {
 	f.stalled = fault == stalls
 	f.park(w.tick+delay, nil)
 	f.stalled = false
-	if f.process.dead {
+	if f.dead() {
 		return died
 	}
 	return fault
@@ -248,15 +251,33 @@ func (f *fiber) yield(at place, what string) Fault {
 // park gives up the turn until a moment, or while something is still so.
 func (f *fiber) park(until time.Duration, still func() bool) {
 	f.still = still
-	f.world.news <- news{fiber: f, kind: parked, at: until}
-	<-f.wake
+	f.send(news{fiber: f, kind: parked, at: until})
+	f.sleep()
 }
+
+// send tells the scheduler what became of the fiber, and sleep waits for its turn; neither after the end of the world.
+func (f *fiber) send(n news) {
+	select {
+	case f.world.news <- n:
+	case <-f.world.ctx.Done():
+	}
+}
+
+func (f *fiber) sleep() {
+	select {
+	case <-f.wake:
+	case <-f.world.ctx.Done():
+	}
+}
+
+// dead says whether the process is, or the whole world.
+func (f *fiber) dead() bool { return f.world.ctx.Err() != nil || f.process.dead }
 
 // arrive is called when a fiber that was set aside has got its answer.
 func (f *fiber) arrive() {
 	if f.aside.CompareAndSwap(true, false) {
-		f.world.news <- news{fiber: f, kind: arrived}
-		<-f.wake
+		f.send(news{fiber: f, kind: arrived})
+		f.sleep()
 	}
 }
 

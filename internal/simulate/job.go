@@ -17,6 +17,7 @@ type job struct {
 	action int64
 	at     time.Time
 	label  string
+	number int // among the jobs of its action
 	runs   int
 	void   int // counts its schedules: an earlier one counts no more
 }
@@ -32,6 +33,8 @@ func (q queueing) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job)
 		stored := &job{kind: j.Kind, action: j.Action, at: j.At}
 		if f != nil {
 			stored.label = w.nameFor(j.Action, f)
+			w.stored[j.Action]++
+			stored.number = w.stored[j.Action]
 		}
 		err := tx.QueryRow(ctx, `INSERT INTO river_job (kind, args, max_attempts) VALUES ($1, jsonb_build_object('action', $2::bigint), 1) RETURNING id`,
 			string(j.Kind), j.Action).Scan(&stored.id)
@@ -74,7 +77,7 @@ func (w *world) schedule(j *job, at time.Time) {
 	})
 }
 
-func (j *job) key() string { return fmt.Sprintf("%s %s", j.label, j.kind) }
+func (j *job) key() string { return fmt.Sprintf("%s %s %d", j.label, j.kind, j.number) }
 
 // jobLimit is the time limit of jobs, and rescueAfter when one whose process died is done again (spec 01 §1.3).
 const (
@@ -102,7 +105,7 @@ func (w *world) doIn(p *process, j *job, suffix string) {
 		w.schedule(j, w.Now().Add(5*time.Second))
 		return
 	}
-	name := fmt.Sprintf("%s %s %d%s", j.label, j.kind, j.runs, suffix)
+	name := fmt.Sprintf("%s.%d%s", j.key(), j.runs, suffix)
 	runs := j.runs
 	w.schedule(j, w.Now().Add(rescueAfter)) // unless it is done before
 	w.spawn(p, name, j.label, j.action, jobLimit, func(ctx context.Context) {

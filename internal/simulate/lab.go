@@ -88,7 +88,7 @@ func (l *Lab) open(ctx context.Context) (*database, error) {
 	settings.ConnConfig.DialFunc = dial
 	settings.ConnConfig.Tracer = statements{}
 	settings.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
-		if f := fiberOf(ctx); f != nil && f.process.dead {
+		if f := fiberOf(ctx); f != nil && f.dead() {
 			return true, errDead
 		}
 		return true, nil

@@ -271,7 +271,7 @@ func (n remote) follow(ctx context.Context, h paidaction.Hash, on func(paidactio
 			return ok && present(sent) == now && !n.world.away[n.name]
 		})
 		switch {
-		case f.process.dead:
+		case f.dead():
 			return errDead
 		case ctx.Err() != nil:
 			return ctx.Err()

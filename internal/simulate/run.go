@@ -85,12 +85,10 @@ func (l *Lab) run(ctx context.Context, o Options) (*Summary, error) {
 				mu.Lock()
 				summary.add(r)
 				covered.add(r.coverage)
-				switch {
-				case told != "":
-					fmt.Fprint(o.Out, told)
-				case o.Show:
+				if o.Show {
 					fmt.Fprintf(o.Out, "Seed %d\n%s", seed, r.Story)
 				}
+				fmt.Fprint(o.Out, told)
 				if summary.Seeds%100 == 0 {
 					fmt.Fprintf(o.Out, "%d seeds, %d violations\n", summary.Seeds, summary.Violations)
 				}

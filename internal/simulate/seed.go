@@ -35,16 +35,18 @@ type insideKey struct{}
 
 // try lives one seed through, on a database that nothing is in.
 func try(ctx context.Context, d *database, seed uint64, without less) (result Result) {
+	ctx, end := context.WithCancel(context.WithValue(ctx, insideKey{}, true))
 	w := &world{
-		ctx: context.WithValue(ctx, insideKey{}, true), chance: chance(mix(seed)), plan: newPlan(seed), without: without.faults, database: d,
+		ctx: ctx, end: end, chance: chance(mix(seed)), plan: newPlan(seed), without: without.faults, database: d,
 		news: make(chan news), away: map[string]bool{}, processes: make([]*process, processes), jobs: map[int64]*job{},
-		known: map[paidaction.Hash]paidaction.InvoiceState{}, coverage: coverage{}, labels: map[int64]string{}, attempts: map[string]int{},
+		known: map[paidaction.Hash]paidaction.InvoiceState{}, coverage: coverage{}, labels: map[int64]string{}, attempts: map[string]int{}, stored: map[int64]int{},
 		flows: map[int64]paidaction.Flow{}, touched: map[int64][]Fault{}, open: map[int64]bool{},
 	}
 	defer func() {
 		if v := recover(); v != nil {
 			w.violate("simulation", "%v", v)
 		}
+		w.abandon()
 		result = Result{Seed: seed, Faults: w.faults, Violations: w.violations, Story: w.story.String(), met: w.met, coverage: w.coverage}
 		for _, a := range w.plan.acts {
 			if !without.acts[a.id] {
@@ -84,21 +86,21 @@ func try(ctx context.Context, d *database, seed uint64, without less) (result Re
 	if len(w.violations) == 0 {
 		w.check()
 	}
-	w.abandon()
 	return result
 }
 
-// abandon ends what still runs, after something was found to be wrong.
+// abandon ends what still runs, as it may where something was found to be wrong.
 func (w *world) abandon() {
-	w.calm = true
-	for _, p := range w.processes {
-		if !p.dead && len(w.fibers) > 0 {
-			w.kill(p)
-		}
-	}
+	w.end()
 	for _, c := range w.late {
 		c.cut()
 	}
+	for _, f := range w.fibers {
+		if f.wire != nil && !f.aside.Load() {
+			f.wire.cut()
+		}
+	}
+	w.group.Wait()
 }
 
 // settleIn makes the people, their wallets, and what they have posted.

@@ -51,7 +51,7 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 	if f == nil {
 		return ctx
 	}
-	if f.process.dead {
+	if f.dead() {
 		return gone
 	}
 	f.pg = conn.PgConn()
@@ -91,6 +91,7 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 	case refusedSerialising:
 		f.wire.meet(conflict)
 	}
+	f.asking.Store(int32(f.pg.PID()))
 	return context.WithValue(ctx, statementKey{}, s)
 }
 
@@ -101,6 +102,7 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	if f == nil || s == nil {
 		return
 	}
+	f.asking.Store(0)
 	w := f.world
 	var pg *pgconn.PgError
 	if errors.As(data.Err, &pg) && pg.Code == "40P01" {

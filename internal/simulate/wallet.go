@@ -129,7 +129,7 @@ func (ws *wallets) Each(ctx context.Context, owner, genesis int64, amount paidac
 		if err == nil {
 			return nil
 		}
-		if f := fiberOf(ctx); f != nil && f.process.dead {
+		if f := fiberOf(ctx); f != nil && f.dead() {
 			return errDead
 		}
 	}
@@ -157,7 +157,7 @@ func (ws *wallets) ask(ctx context.Context, p *purse, amount paidaction.Msat) (s
 
 // Failed implements relay.Wallets.
 func (ws *wallets) Failed(ctx context.Context, wallet, genesis int64, _ string) error {
-	if f := fiberOf(ctx); f != nil && f.process.dead {
+	if f := fiberOf(ctx); f != nil && f.dead() {
 		return errDead
 	}
 	ws.failures[[2]int64{wallet, genesis}]++

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -22,7 +23,9 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // world is one seed: people, processes of the service, nodes, and what happens to all of them.
 type world struct {
-	ctx      context.Context
+	ctx      context.Context // ends with the world
+	end      context.CancelFunc
+	group    sync.WaitGroup // of the fibers
 	chance   chance
 	plan     *plan
 	without  map[string]bool // faults that are left out, while a failing seed is shrunk
@@ -62,6 +65,7 @@ type world struct {
 	coverage   coverage
 	labels     map[int64]string // of actions
 	attempts   map[string]int   // of the acts of the plan
+	stored     map[int64]int    // jobs, by action
 	flows      map[int64]paidaction.Flow
 	touched    map[int64][]Fault
 	open       map[int64]bool
@@ -142,7 +146,7 @@ func (w *world) kill(p *process) {
 			continue
 		}
 		if f.aside.Load() {
-			if err := w.database.terminate(w.ctx, int32(f.pg.PID())); err != nil {
+			if err := w.database.terminate(w.ctx, f.blocked); err != nil {
 				panic(err)
 			}
 			w.awaitArrival(f)
@@ -170,7 +174,7 @@ func (w *world) restartDatabase() {
 		switch {
 		case f.ended:
 		case f.aside.Load():
-			if err := w.database.terminate(w.ctx, int32(f.pg.PID())); err != nil {
+			if err := w.database.terminate(w.ctx, f.blocked); err != nil {
 				panic(err)
 			}
 			w.awaitArrival(f)
@@ -232,7 +236,7 @@ func (w *world) run(over func() bool) {
 
 // wait parks a fiber for as long as something is so.
 func (w *world) wait(ctx context.Context, f *fiber, still func() bool) {
-	for !f.process.dead && ctx.Err() == nil && still() {
+	for !f.dead() && ctx.Err() == nil && still() {
 		w.waits = append(w.waits, f)
 		f.park(0, still)
 		w.waits = slices.DeleteFunc(w.waits, func(other *fiber) bool { return other == f })
