@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -10,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"context"
 )
 
 // A seeded bug breaks one rule of the service, as a patch of its source. It is never part of any program but the copy that is built to

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -36,8 +37,8 @@ func (q queueing) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job)
 			w.stored[j.Action]++
 			stored.number = w.stored[j.Action]
 		}
-		err := tx.QueryRow(ctx, `INSERT INTO river_job (kind, args, max_attempts) VALUES ($1, jsonb_build_object('action', $2::bigint), 1) RETURNING id`,
-			string(j.Kind), j.Action).Scan(&stored.id)
+		var err error
+		stored.id, err = simdb.New(tx).StoreJob(ctx, simdb.StoreJobParams{Kind: string(j.Kind), Action: j.Action})
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,7 @@ func (w *world) doneWith(j *job) {
 		return
 	}
 	delete(w.jobs, j.id)
-	if _, err := w.database.control.Exec(w.ctx, "DELETE FROM river_job WHERE id = $1", j.id); err != nil {
+	if err := w.database.queries().CompleteJob(w.ctx, j.id); err != nil {
 		panic(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
+	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
@@ -61,6 +62,8 @@ type database struct {
 	vacuum  string
 	refill  []string
 }
+
+func (d *database) queries() *simdb.Queries { return simdb.New(d.control) }
 
 // open makes a fresh database.
 func (l *Lab) open(ctx context.Context) (*database, error) {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -75,18 +73,16 @@ func (m *model) begin() error {
 	if m.balances, err = m.world.balances(); err != nil {
 		return err
 	}
-	return m.world.database.control.QueryRow(m.world.ctx, "SELECT coalesce(max(id), 0) FROM paid_action").Scan(&m.last)
+	m.last, err = m.world.database.queries().LastAction(m.world.ctx)
+	return err
 }
 
 func (w *world) balances() (map[int64]int64, error) {
-	rows, err := w.database.control.Query(w.ctx,
-		`SELECT id, (balance + coalesce((SELECT sum(msat) FROM balance_delta WHERE account_id = account.id), 0))::bigint FROM account`)
-	if err != nil {
-		return nil, err
-	}
+	rows, err := w.database.queries().AllBalances(w.ctx)
 	found := map[int64]int64{}
-	var id, msat int64
-	_, err = pgx.ForEachRow(rows, []any{&id, &msat}, func() error { found[id] = msat; return nil })
+	for _, r := range rows {
+		found[r.ID] = r.Msat
+	}
 	return found, err
 }
 
@@ -101,16 +97,14 @@ type attempt struct {
 	cost                int64
 	successor           *int64
 	number              int
-	created             time.Time
 	hash                paidaction.Hash
 	node                string
-	bolt11              *string
 	direct              *direct // of a wrapped one
 	leaves              *leaving
 }
 
 // direct is what a wrapped action pays its receiver.
-type direct struct{ receiver, wallet, amount, budget int64 }
+type direct struct{ receiver, amount, budget int64 }
 
 // leaving is what a withdrawal pays.
 type leaving struct {
@@ -120,43 +114,35 @@ type leaving struct {
 
 // load reads which actions there are.
 func (m *model) load() error {
-	rows, err := m.world.database.control.Query(m.world.ctx, `SELECT a.id, coalesce(a.genesis_id, a.id), a.kind, a.args, a.payer_id, a.method::text, a.flow::text,
-			a.state::text, a.cost_msat, a.successor_id, a.attempt, a.created_at, i.payment_hash, coalesce(i.node, ''), i.bolt11,
-			n.receiver_id, n.wallet_id, n.amount_msat, n.budget_msat, r.payment_hash, r.amount_msat, r.inside_id
-		FROM paid_action a LEFT JOIN invoice i ON i.action_id = a.id LEFT JOIN inner_invoice n ON n.action_id = a.id
-		LEFT JOIN relay_payment r ON r.action_id = a.id WHERE a.id > $1 ORDER BY a.id`, m.last)
+	rows, err := m.world.database.queries().Attempts(m.world.ctx, m.last)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		a := &attempt{}
-		var kindName string
-		var args, hash, leaves []byte
-		var receiver, wallet, inner, budget, amount, inside *int64
-		if err := rows.Scan(&a.id, &a.genesis, &kindName, &args, &a.payer, &a.method, &a.flow, &a.state, &a.cost, &a.successor, &a.number, &a.created,
-			&hash, &a.node, &a.bolt11, &receiver, &wallet, &inner, &budget, &leaves, &amount, &inside); err != nil {
-			return err
+	for _, r := range rows {
+		a := &attempt{id: r.ID, genesis: r.Genesis, payer: r.PayerID, method: r.Method, flow: r.Flow, state: r.State, cost: r.CostMsat,
+			successor: r.SuccessorID, number: int(r.Attempt)}
+		copy(a.hash[:], r.PaymentHash)
+		if r.Node != nil {
+			a.node = *r.Node
 		}
-		copy(a.hash[:], hash)
-		if receiver != nil {
-			a.direct = &direct{*receiver, *wallet, *inner, *budget}
+		if r.ReceiverID != nil {
+			a.direct = &direct{*r.ReceiverID, *r.InnerMsat, *r.BudgetMsat}
 		}
-		if a.flow == "OUTGOING" {
-			a.leaves = &leaving{*amount, inside}
-			copy(a.hash[:], leaves)
+		if r.Flow == "OUTGOING" {
+			a.leaves = &leaving{*r.LeavingMsat, r.InsideID}
+			copy(a.hash[:], r.LeavingHash)
 		}
-		if err := json.Unmarshal(args, &a.args); err != nil {
+		if err := json.Unmarshal(r.Args, &a.args); err != nil {
 			return err
 		}
 		for _, k := range kinds {
-			if k.name == kindName {
+			if k.name == r.Kind {
 				a.kind = k
 			}
 		}
 		m.attempts = append(m.attempts, a)
 	}
-	return rows.Err()
+	return nil
 }
 
 // check holds the end against what must be true.
@@ -188,8 +174,7 @@ func (m *model) check() {
 		}
 	}
 	for _, it := range m.items {
-		var msat int64
-		if err := w.database.control.QueryRow(w.ctx, "SELECT msat FROM item WHERE id = $1", it.id).Scan(&msat); err != nil || msat != m.counters[it.id] {
+		if msat, err := w.database.queries().ZappedWith(w.ctx, it.id); err != nil || msat != m.counters[it.id] {
 			w.violate("counter", "item %d counts %d msat of zaps, and should count %d (%v)", it.id, msat, m.counters[it.id], err)
 		}
 	}
@@ -455,30 +440,19 @@ func (m *model) checkNodes() {
 
 // spam: of the posts of one author within ten minutes each is ten times as dear as the one before, also of those at the same moment.
 func (m *model) spam() {
-	rows, err := m.world.database.control.Query(m.world.ctx, `SELECT item.author_id, item.created_at, cost_msat FROM item JOIN paid_action ON paid_action.id = item.action_id
-		WHERE item.parent_id IS NULL AND item.author_id IS NOT NULL AND item.state = 'PAID' ORDER BY 1, 2`)
-	if err != nil {
-		m.world.violate("model", "%v", err)
-		return
-	}
-	type made struct {
-		Author int64
-		At     time.Time
-		Cost   int64
-	}
-	posts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[made])
+	posts, err := m.world.database.queries().PaidPosts(m.world.ctx)
 	if err != nil {
 		m.world.violate("model", "%v", err)
 	}
 	for i, last := range posts {
 		least, dearest := int64(100), int64(0)
 		for _, p := range posts[:i+1] {
-			if p.Author == last.Author && last.At.Sub(p.At) < 10*time.Minute {
-				least, dearest = least*10, max(dearest, p.Cost)
+			if *p.AuthorID == *last.AuthorID && last.CreatedAt.Sub(p.CreatedAt) < 10*time.Minute {
+				least, dearest = least*10, max(dearest, p.CostMsat)
 			}
 		}
 		if dearest < least {
-			m.world.violate("price", "the posts of user %d until %s cost at most %d msat, and one of them should cost %d", last.Author, last.At, dearest, least)
+			m.world.violate("price", "the posts of user %d until %s cost at most %d msat, and one of them should cost %d", *last.AuthorID, last.CreatedAt, dearest, least)
 		}
 	}
 }

@@ -195,9 +195,7 @@ const enough = 6 * time.Hour
 
 // seeWhetherItIsOver looks from time to time whether anything is open.
 func (w *world) seeWhetherItIsOver(n int) {
-	var open int
-	err := w.database.control.QueryRow(w.ctx, `SELECT (SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
-		+ (SELECT count(*) FROM relay_payment WHERE stage NOT IN ('completed', 'failed')) + (SELECT count(*) FROM balance_delta) + (SELECT count(*) FROM item_delta)`).Scan(&open)
+	open, err := w.database.queries().Unfinished(w.ctx)
 	if err != nil {
 		panic(err)
 	}
@@ -227,19 +225,13 @@ func (w *world) dueJobs() (due []*job) {
 
 // stuck tells what never came to an end.
 func (w *world) stuck() {
-	rows, err := w.database.control.Query(w.ctx, `SELECT 'action ' || id || ' is ' || state FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
-		UNION ALL SELECT 'the payment of action ' || action_id || ' is ' || stage FROM relay_payment WHERE stage NOT IN ('completed', 'failed')`)
+	open, err := w.database.queries().Stuck(w.ctx)
 	if err != nil {
 		panic(err)
 	}
-	var what string
-	for rows.Next() {
-		if err := rows.Scan(&what); err != nil {
-			panic(err)
-		}
+	for _, what := range open {
 		w.violate("stuck", "%s", what)
 	}
-	rows.Close()
 	for _, f := range w.fibers {
 		w.violate("stuck", "%s is still at work", f.name)
 	}

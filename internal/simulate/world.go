@@ -306,8 +306,8 @@ func (w *world) flowOf(action int64) paidaction.Flow {
 	if flow, ok := w.flows[action]; ok {
 		return flow
 	}
-	var flow string
-	if err := w.database.control.QueryRow(w.ctx, "SELECT flow FROM paid_action WHERE id = $1", action).Scan(&flow); err != nil {
+	flow, err := w.database.queries().FlowOf(w.ctx, action)
+	if err != nil {
 		panic(err)
 	}
 	w.flows[action] = paidaction.Flow(flow)
