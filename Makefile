@@ -9,7 +9,7 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-.PHONY: run demo build clean test test-fast bench fuzz lint generate check-generated
+.PHONY: run demo simulate build clean test test-fast bench fuzz lint generate check-generated
 
 ## run: PostgreSQL, a Lightning network of four LND and the service, until Ctrl-C
 run: build
@@ -18,6 +18,14 @@ run: build
 ## demo: every payment flow on a stack of its own, with real payments; ends by itself
 demo: build
 	@exec $(BIN)/holdfast-dev --follow-parent demo
+
+## simulate: SEEDS random schedules of faults, from SEED_START on; the last line is JSON
+SEEDS      ?= 200
+SEED_START ?= 1
+simulate:
+	@mkdir -p $(BIN)
+	go build -o $(BIN)/ ./cmd/holdfast-dev
+	@exec $(BIN)/holdfast-dev --follow-parent simulate --seeds $(SEEDS) --seed-start $(SEED_START)
 
 ## build: the service, its development companion, LND and btcd into .holdfast/bin
 build:

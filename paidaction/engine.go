@@ -63,6 +63,7 @@ type Settings struct {
 	MaxAttempts     int           // per genesis; default 5
 	MaxPrepared     int           // of these, prepared without being asked for; default 3
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
+	SweepWorkers    int           // actions that a sweep looks at side by side; default 8
 
 	MaxWalletPending int64 // open invoices around those of one receiver's wallet; default 25
 	MaxForwards      int64 // payments under way to one receiver; default 5
@@ -94,12 +95,13 @@ func (s *Settings) defaults() error {
 	if s.MaxPending == 0 {
 		s.MaxPending = 100
 	}
+	s.SweepWorkers = cmp.Or(s.SweepWorkers, 8)
 	s.MaxPrepared = cmp.Or(s.MaxPrepared, 3)
 	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
 	s.MaxForwards = cmp.Or(s.MaxForwards, 5)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
 	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.CallTimeout <= 0 || s.RetryWindow < 0 ||
-		s.MaxAttempts < 1 || s.MaxPending < 1 ||
+		s.MaxAttempts < 1 || s.MaxPending < 1 || s.SweepWorkers < 1 ||
 		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
 	}

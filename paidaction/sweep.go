@@ -10,11 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// sweepWorkers bounds how many actions a sweep looks at side by side; sweepPage how many it reads at a time.
-const (
-	sweepWorkers = 8
-	sweepPage    = 500
-)
+// sweepPage is how many actions a sweep reads at a time.
+const sweepPage = 500
 
 // due is an open action and its deadline: where a page of a sweep ends, the next begins.
 type due struct {
@@ -67,7 +64,7 @@ func (e *Engine) sweep(ctx context.Context, read func(q *db.Queries, after due) 
 // advanceAll advances each action until it does not move any more. One that fails is logged and holds up none of the others.
 func (e *Engine) advanceAll(ctx context.Context, actions []due) (int, error) {
 	var group errgroup.Group
-	group.SetLimit(sweepWorkers)
+	group.SetLimit(e.Settings.SweepWorkers)
 	moved := make([]int, len(actions))
 	for i, action := range actions {
 		group.Go(func() error {

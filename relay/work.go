@@ -52,6 +52,17 @@ func (r *Relay) work(ctx context.Context, node string, wake <-chan struct{}, adv
 	}
 }
 
+// Step is one turn of a node's worker, for whoever schedules turns one by one: the next payment is claimed, sent and followed to its
+// end, or until ctx ends. It returns false where there was none to claim.
+func (r *Relay) Step(ctx context.Context, node string, advance Advance) (bool, error) {
+	claimed, err := r.take(ctx, node)
+	if err != nil || claimed == nil {
+		return false, err
+	}
+	r.carry(ctx, claimed, advance)
+	return true, nil
+}
+
 // wait returns false when ctx is over, else after the time or when woken.
 func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)

@@ -1,0 +1,241 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// request is an act while it is carried out, and what its person was told.
+type request struct {
+	*act
+	label    string
+	args     any
+	raw      map[string]any // the arguments, as they are stored
+	key      string
+	payer    *int64
+	secret   string
+	ids      map[int64]bool // of the actions that the person was told of
+	unknown  int            // answers that never came, or said that nothing is known
+	refused  int
+	asked    int
+	retried  int
+	looked   int
+	payments map[int64]bool
+}
+
+// requestLimit is how long a person waits for an answer.
+const requestLimit = 30 * time.Second
+
+// begin carries an act out.
+func (w *world) begin(a *act) {
+	r := &request{act: a, label: fmt.Sprintf("act %d", a.id), ids: map[int64]bool{}, payments: map[int64]bool{}}
+	r.args = a.kind.args(w, a)
+	raw, err := json.Marshal(r.args)
+	if err == nil {
+		err = json.Unmarshal(raw, &r.raw)
+	}
+	if err != nil {
+		panic(err)
+	}
+	if a.keyed {
+		r.key = fmt.Sprintf("the key of act %d of seed %d", a.id, w.plan.seed)
+	}
+	if a.who != 0 {
+		r.payer = &w.people[a.who]
+	}
+	w.model.requests = append(w.model.requests, r)
+	w.tell(nil, "%s: person %d, %s %s %s, key %t", r.label, a.who, a.kind.name, raw, a.method, a.keyed)
+	if a.twice {
+		w.queue.add(w.tick+w.chance.between(0, 10*time.Millisecond, r.label+" twice", 0), func() { w.ask(r) })
+		w.faults++
+	}
+	w.ask(r)
+}
+
+func (r *request) caller() paidaction.Caller {
+	if r.payer != nil {
+		return paidaction.Caller{User: r.payer}
+	}
+	return paidaction.Caller{Client: fmt.Sprintf("192.0.2.%d", r.id%3), Secret: r.secret}
+}
+
+// people has a person do something at a process: whichever the balancer in front of them chooses.
+func (w *world) request(r *request, what string, do func(ctx context.Context, p *process)) bool {
+	name := r.label + " " + what
+	p := w.alive(name, 0)
+	if p == nil {
+		return false
+	}
+	w.spawn(p, name, r.label, 0, requestLimit, func(ctx context.Context) { do(ctx, p) })
+	return true
+}
+
+// ask sends the request.
+func (w *world) ask(r *request) {
+	r.asked++
+	what := fmt.Sprintf("asks %d", r.asked)
+	ok := w.request(r, what, func(ctx context.Context, p *process) {
+		if r.twice && r.asked > 1 {
+			fiberOf(ctx).faults = append(fiberOf(ctx).faults, askedTwice)
+		}
+		pa, err := p.engine.Pay(ctx, paidaction.Request{Kind: r.kind.name, Args: r.args, Method: r.method, Key: r.key, Caller: r.caller()})
+		w.answered(r, fiberOf(ctx), pa, err, what)
+	})
+	if !ok {
+		r.asked--
+		w.queue.add(w.tick+time.Second, func() { w.ask(r) })
+	}
+}
+
+// answered is what a person does with an answer to a request.
+func (w *world) answered(r *request, f *fiber, pa *paidaction.PaidAction, err error, what string) {
+	unknown := f.process.dead || errors.Is(err, paidaction.Refused(paidaction.CodeUnknownOutcome)) || f.over
+	if unknown {
+		r.unknown++
+		w.tell(nil, "%s %s: no answer, or nobody knows", r.label, what)
+	} else if err != nil {
+		r.refused++
+		w.tell(nil, "%s %s: refused, %s", r.label, what, said(err))
+	}
+	if unknown || err != nil {
+		if r.key != "" && r.asked < 6 && (unknown || errors.Is(err, paidaction.Refused(paidaction.CodeTryAgain)) || errors.Is(err, paidaction.Refused(paidaction.CodeLightningUnavailable))) {
+			w.queue.add(w.tick+w.chance.between(100*time.Millisecond, 20*time.Second, r.label+" again", r.asked), func() { w.ask(r) })
+		}
+		return
+	}
+	w.tell(nil, "%s %s: %s", r.label, what, w.brief(pa))
+	w.told(r, pa)
+}
+
+func (w *world) brief(pa *paidaction.PaidAction) string {
+	return fmt.Sprintf("action %d is %s by %s for %d msat", pa.ID, pa.State, pa.Method, pa.Cost)
+}
+
+// told is what a person does who learns of an action of theirs.
+func (w *world) told(r *request, pa *paidaction.PaidAction) {
+	if pa.Secret != "" {
+		r.secret = pa.Secret
+	}
+	if pa.Attempt == 1 {
+		r.ids[pa.ID] = true
+	}
+	if pa.State.Terminal() && pa.State != paidaction.Failed || r.payments[pa.ID] {
+		return
+	}
+	r.payments[pa.ID] = true
+	if pa.Invoice != nil && pa.Invoice.Bolt11 != "" {
+		w.model.hashes[pa.ID] = pa.Invoice.Hash
+		w.model.invoices = append(w.model.invoices, pa.Invoice.Bolt11)
+		w.payLater(r, pa)
+	}
+	if r.cancels > 0 && r.payments[pa.ID] {
+		w.queue.add(w.tick+r.cancels, func() { w.cancel(r, pa.ID) })
+	}
+	for i, after := range []time.Duration{time.Minute, 6 * time.Minute, 12 * time.Minute} {
+		w.queue.add(w.tick+after+w.chance.between(0, 20*time.Second, fmt.Sprintf("%s looks %d", r.label, pa.Attempt), i), func() { w.lookAgain(r, pa.ID) })
+	}
+}
+
+// payLater has the payer pay an invoice when they mean to.
+func (w *world) payLater(r *request, pa *paidaction.PaidAction) {
+	if r.pays.never && pa.Attempt == 1 {
+		return
+	}
+	at := w.tick + r.pays.after
+	if r.pays.atExpiry {
+		at = pa.Invoice.ExpiresAt.Sub(epoch) - w.jumped + w.chance.between(-time.Second, time.Second, r.label+" at the expiry", pa.Attempt)
+		w.touch(pa.ID, paidAtExpiry)
+	}
+	w.queue.add(max(at, w.tick), func() { w.pay(r, pa, 0) })
+}
+
+// pay sends a payment to the node that issued the invoice.
+func (w *world) pay(r *request, pa *paidaction.PaidAction, tries int) {
+	var node *simnode.Node
+	for _, n := range w.nodes {
+		if n.Name() == pa.Invoice.Node {
+			node = n
+		}
+	}
+	pays := simnode.Payment{Msat: pa.Invoice.Amount + paidaction.Msat(r.pays.over)}
+	inv, ok := node.Inspect(pa.Invoice.Hash)
+	if !ok {
+		return
+	}
+	if r.pays.soon {
+		pays.ExpiryHeight = node.Height() + inv.Request.CLTVDelta
+	}
+	if r.pays.parts > 1 {
+		pays.ExpiryHeights = []uint32{node.Height() + inv.Request.CLTVDelta + 3, node.Height() + inv.Request.CLTVDelta + 9}
+		w.touch(pa.ID, paidInParts)
+	}
+	if r.pays.over > 0 {
+		w.touch(pa.ID, overpaid)
+	}
+	err := node.PayHash(pa.Invoice.Hash, pays)
+	w.tell(nil, "%s: the payer sends %d msat for action %d: %s", r.label, pays.Msat, pa.ID, said(err))
+	w.look()
+	if err != nil && tries < 3 {
+		w.queue.add(w.tick+time.Minute, func() { w.pay(r, pa, tries+1) })
+	}
+}
+
+func (w *world) cancel(r *request, id int64) {
+	what := fmt.Sprintf("cancels %d", r.looked)
+	w.request(r, what, func(ctx context.Context, p *process) {
+		fiberOf(ctx).action = id
+		pa, err := p.engine.Cancel(ctx, r.caller(), id)
+		if err != nil || p.dead {
+			w.tell(nil, "%s %s: %s", r.label, what, said(err))
+			return
+		}
+		w.tell(nil, "%s %s: %s", r.label, what, w.brief(pa))
+	})
+}
+
+// lookAgain is a person who looks what became of their action: of the latest attempt, paying or trying again what needs it.
+func (w *world) lookAgain(r *request, id int64) {
+	r.looked++
+	what := fmt.Sprintf("looks %d", r.looked)
+	w.request(r, what, func(ctx context.Context, p *process) {
+		pa, err := p.engine.Get(ctx, r.caller(), id)
+		for err == nil && pa.Successor != nil {
+			pa, err = p.engine.Get(ctx, r.caller(), *pa.Successor)
+		}
+		if err != nil || p.dead {
+			return
+		}
+		w.told(r, pa)
+		if pa.State != paidaction.Failed || r.retried >= r.retries {
+			return
+		}
+		r.retried++
+		w.queue.add(w.tick, func() { w.retry(r, pa.ID) })
+		if r.together {
+			w.queue.add(w.tick+w.chance.between(0, 5*time.Millisecond, r.label+" together", r.retried), func() { w.retry(r, pa.ID) })
+		}
+	})
+}
+
+func (w *world) retry(r *request, id int64) {
+	r.looked++
+	what := fmt.Sprintf("tries again %d", r.looked)
+	w.request(r, what, func(ctx context.Context, p *process) {
+		if f := fiberOf(ctx); r.together {
+			f.faults = append(f.faults, retriedTwice)
+		}
+		pa, err := p.engine.Retry(ctx, r.caller(), id)
+		if err != nil || p.dead {
+			w.tell(nil, "%s %s: %s", r.label, what, said(err))
+			return
+		}
+		w.tell(nil, "%s %s: %s", r.label, what, w.brief(pa))
+		w.told(r, pa)
+	})
+}

@@ -1,0 +1,31 @@
+package simulate
+
+import (
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+)
+
+// check is held when everything is over: the model, and every invariant that an operator's reconcile knows.
+func (w *world) check() {
+	w.model.check()
+	report, err := reconcile.Run(w.ctx, reconcile.Config{Pool: w.database.pool, Nodes: w.nodes, Senders: w.nodes.Names(), Now: w.Now, Since: 1000 * enough})
+	if err != nil {
+		w.violate("reconcile", "%v", err)
+		return
+	}
+	for _, i := range report.Invariants {
+		for _, b := range i.Breaks {
+			w.violate("invariant", "%d (%s): %s", i.ID, i.Name, b)
+		}
+	}
+}
+
+// payAt pays an action's invoice at the node that issued it.
+func payAt(ns simnode.Nodes, pa *paidaction.PaidAction) error {
+	node, err := ns.Sender(pa.Invoice.Node)
+	if err != nil {
+		return err
+	}
+	return node.(*simnode.Node).PayBolt11(pa.Invoice.Bolt11, simnode.Payment{})
+}

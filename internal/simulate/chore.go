@@ -1,0 +1,141 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
+)
+
+// chore is what the service does by the clock. Which process does it is a matter of chance.
+type chore struct {
+	name  string
+	every time.Duration
+	do    func(ctx context.Context, p *process)
+}
+
+const foldPage = 50
+
+func (w *world) chores() []chore {
+	all := []chore{
+		{"sweeps the overdue", 30 * time.Second, func(ctx context.Context, p *process) { p.worker.SweepOverdue(ctx) }},
+		{"sweeps", 100 * time.Second, func(ctx context.Context, p *process) { p.worker.Sweep(ctx) }},
+		{"folds balances", 2 * time.Minute, func(ctx context.Context, p *process) {
+			p.worker.Fold(ctx, worker.Fold{Name: "balances", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, foldPage) }})
+		}},
+		{"folds items", 2 * time.Minute, func(ctx context.Context, p *process) {
+			p.worker.Fold(ctx, worker.Fold{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }})
+		}},
+	}
+	for _, node := range w.nodes.Names() {
+		all = append(all,
+			chore{"compares " + node, 45 * time.Second, func(ctx context.Context, p *process) { _ = p.relay.Audit(ctx, node, p.engine.Advance) }},
+			chore{"works for " + node, 50 * time.Second, func(ctx context.Context, p *process) { relayAll(ctx, p, node) }})
+	}
+	return all
+}
+
+// relayAll has a node take what it can pay, one payment after the other.
+func relayAll(ctx context.Context, p *process, node string) {
+	for ctx.Err() == nil && !p.dead {
+		if more, err := p.relay.Step(ctx, node, p.engine.Advance); err != nil || !more {
+			return
+		}
+	}
+}
+
+// keepDoing has a chore done now and then.
+func (w *world) keepDoing(c chore, n int) {
+	every := c.every
+	if w.calm {
+		every *= time.Duration(min(1+n/40, 8))
+	}
+	w.queue.add(w.tick+w.chance.between(every/2, every*3/2, c.name, n), func() {
+		if p := w.alive(c.name+" process", n); p != nil {
+			w.spawn(p, fmt.Sprintf("%s %d", c.name, n), "", 0, time.Minute, func(ctx context.Context) { c.do(ctx, p) })
+		}
+		w.keepDoing(c, n+1)
+	})
+}
+
+// relaySoon wakes the workers of the nodes: there is something to send.
+func (w *world) relaySoon(f *fiber) {
+	for i, node := range w.nodes.Names() {
+		w.woken++
+		n := w.woken
+		key := fmt.Sprintf("%s wakes %s", f.name, node)
+		for again, after := range []time.Duration{0, 2500 * time.Millisecond} {
+			w.queue.add(w.tick+after+w.chance.between(time.Millisecond, 200*time.Millisecond, key, n+again+i), func() {
+				if p := w.alive(key, n+again); p != nil {
+					w.spawn(p, fmt.Sprintf("worker %d.%d of %s", n, again, node), f.label, 0, 0, func(ctx context.Context) { relayAll(ctx, p, node) })
+				}
+			})
+		}
+	}
+}
+
+// strike does what befalls the world.
+func (w *world) strike(s stroke) {
+	key := fmt.Sprintf("stroke %d", s.id)
+	if w.calm || w.without[key] {
+		return
+	}
+	w.met = append(w.met, key)
+	w.faults++
+	node := w.nodes[s.node]
+	back := func(what string, do func()) {
+		w.queue.add(w.tick+s.takes, func() { w.tell(nil, "%s %s", node.Name(), what); do() })
+	}
+	switch s.fault {
+	case nodeAway:
+		w.tell(nil, "%s is away", node.Name())
+		w.touchAll(nodeAway)
+		node.SetAway(true)
+		w.away[node.Name()] = true
+		back("is back", func() { w.comeBack(s.node) })
+	case nodeBehind:
+		w.tell(nil, "%s falls behind the chain", node.Name())
+		w.touchAll(nodeBehind)
+		node.SetSynced(false)
+		back("is with the chain again", func() { node.SetSynced(true); w.look() })
+	case clockJumps:
+		w.touchAll(clockJumps)
+		w.jump(s.takes * 3)
+	case blockBurst:
+		w.touchAll(blockBurst)
+		w.mine(s.size)
+	case processDies:
+		w.kill(w.processes[s.who])
+	case databaseRestarts:
+		w.restartDatabase()
+	}
+}
+
+func (w *world) comeBack(n int) {
+	node := w.nodes[n]
+	node.SetAway(false)
+	delete(w.away, node.Name())
+	for _, p := range w.processes {
+		for _, l := range p.listeners {
+			if l.node == node && !p.dead {
+				w.connect(l, false)
+			}
+		}
+	}
+}
+
+// jump sets all clocks forward.
+func (w *world) jump(d time.Duration) {
+	d = d.Truncate(time.Second)
+	w.tell(nil, "the clocks jump by %s", d)
+	w.jumped += d
+	for _, id := range sortedKeys(w.jobs) {
+		w.schedule(w.jobs[id], w.jobs[id].at)
+	}
+	w.network.Tick()
+	w.look()
+}

@@ -1,0 +1,167 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+)
+
+// Fault is something that goes wrong.
+type Fault string
+
+// The faults at a yield point.
+const (
+	died               Fault = "died" // the process is dead already; never chosen
+	processDies        Fault = "process dies"
+	stalls             Fault = "process stands still"
+	lostBefore         Fault = "connection lost before the commit"
+	lostAfter          Fault = "connection lost after the commit"
+	lostInside         Fault = "connection lost in a transaction"
+	arrivesLate        Fault = "commit arrives late"
+	refusedSerialising Fault = "serialisation failure"
+	databaseRestarts   Fault = "database restarts"
+	callFails          Fault = "node call fails"
+	answerIsLost       Fault = "node's answer is lost"
+	slow               Fault = "node is slow"
+	saysUnknown        Fault = "node says unknown"
+	saysExists         Fault = "node says it exists"
+	streamEnds         Fault = "stream ends"
+)
+
+// The faults of the world around.
+const (
+	nodeAway      Fault = "node away"
+	nodeBehind    Fault = "node behind the chain"
+	clockJumps    Fault = "clock jumps"
+	blockBurst    Fault = "burst of blocks"
+	jobTwice      Fault = "job runs twice"
+	eventDropped  Fault = "event dropped"
+	eventRepeated Fault = "event repeated"
+	eventDelayed  Fault = "event delayed"
+	paidAtExpiry  Fault = "paid as it expires"
+	overpaid      Fault = "overpaid"
+	paidInParts   Fault = "paid in parts"
+	askedTwice    Fault = "asked twice at once"
+	retriedTwice  Fault = "retried twice at once"
+)
+
+// Faults are all of them.
+var Faults = []Fault{processDies, stalls, lostBefore, lostAfter, lostInside, arrivesLate, refusedSerialising, databaseRestarts,
+	callFails, answerIsLost, slow, saysUnknown, saysExists, streamEnds,
+	nodeAway, nodeBehind, clockJumps, blockBurst, jobTwice, eventDropped, eventRepeated, eventDelayed,
+	paidAtExpiry, overpaid, paidInParts, askedTwice, retriedTwice}
+
+// place is where a fiber yields.
+type place string
+
+const (
+	beforeBegin  place = "before begin"
+	inside       place = "in a transaction"
+	beforeCommit place = "before the commit"
+	afterCommit  place = "after the commit"
+	beforeCall   place = "before the call"
+	afterCall    place = "after the call"
+	following    place = "while following"
+)
+
+// possible are the faults at a place, and how often each is chosen where one is.
+var possible = map[place][]struct {
+	fault  Fault
+	weight int
+}{
+	inside:       {{processDies, 2}, {lostInside, 3}, {stalls, 1}},
+	beforeCommit: {{lostBefore, 4}, {lostAfter, 5}, {arrivesLate, 3}, {refusedSerialising, 3}, {processDies, 4}, {databaseRestarts, 1}, {stalls, 2}},
+	afterCommit:  {{processDies, 4}, {stalls, 2}},
+	beforeCall:   {{callFails, 5}, {processDies, 4}, {stalls, 4}, {slow, 4}, {saysUnknown, 3}, {saysExists, 2}},
+	afterCall:    {{answerIsLost, 6}, {processDies, 4}, {stalls, 2}, {slow, 4}},
+	following:    {{streamEnds, 5}, {processDies, 2}},
+}
+
+// rate is how much more often than elsewhere something goes wrong at a place.
+var rate = map[place]float64{inside: 0.05, beforeCommit: 1, afterCommit: 0.4, beforeCall: 0.8, afterCall: 0.8, following: 1}
+
+// mostFaults is after how many a seed is left in peace: where everything fails nothing happens.
+const mostFaults = 80
+
+// chooseFault decides whether, and what, goes wrong at a yield point.
+func (w *world) chooseFault(f *fiber, at place, what string) Fault {
+	if w.calm || w.faults >= mostFaults || !w.chance.happens(w.plan.trouble*rate[at], f.name+" fault", f.seen) {
+		return ""
+	}
+	total := 0
+	for _, p := range possible[at] {
+		total += p.weight
+	}
+	drawn := w.chance.below(total, f.name+" which fault", f.seen)
+	var chosen Fault
+	for _, p := range possible[at] {
+		if drawn -= p.weight; drawn < 0 {
+			chosen = p.fault
+			break
+		}
+	}
+	if !makesSense(chosen, what) {
+		return ""
+	}
+	key := fmt.Sprintf("%s %d", f.name, f.seen)
+	if w.without[key] {
+		return ""
+	}
+	w.met = append(w.met, key)
+	return chosen
+}
+
+// makesSense: a node can deny only what it can be asked for.
+func makesSense(fault Fault, what string) bool {
+	switch fault {
+	case saysUnknown:
+		return what == "LookupInvoice" || what == "TrackPayment" || what == "CancelInvoice"
+	case saysExists:
+		return what == "OpenInvoice" || what == "Pay"
+	}
+	return true
+}
+
+// delay is how long a fiber stays at a yield point.
+func (w *world) delay(f *fiber, at place, what string, fault Fault) time.Duration {
+	c, n := w.chance, f.seen
+	switch {
+	case fault == stalls:
+		if c.happens(0.3, f.name+" long stall", n) {
+			return c.between(5*time.Minute, 2*time.Hour, f.name+" stall", n)
+		}
+		return c.between(time.Second, 3*time.Minute, f.name+" stall", n)
+	case fault == slow:
+		return c.between(time.Second, 25*time.Second, f.name+" slow", n)
+	case at == beforeCall && what == "TrackPayment" && len(w.away) > 0:
+		return 2 * time.Second // who follows a payment asks a node that is away again and again
+	case at == beforeCall || at == afterCall:
+		return c.between(time.Millisecond, 20*time.Millisecond, f.name+" call", n)
+	case at == inside:
+		if c.happens(0.1, f.name+" inside", n) {
+			return c.between(0, 2*time.Millisecond, f.name+" wait", n)
+		}
+		return 20 * time.Microsecond
+	}
+	return c.between(100*time.Microsecond, 3*time.Millisecond, f.name+" commit", n)
+}
+
+// meet does what a fault does to others than the fiber itself, tells it, and counts it.
+func (w *world) meet(f *fiber, at place, what string, fault Fault) {
+	if fault == "" {
+		return
+	}
+	w.faults++
+	w.tell(f, "%s %s: %s", at, what, fault)
+	f.faults = append(f.faults, fault)
+	if f.tx != nil {
+		for _, s := range f.tx.steps {
+			w.cover(s, fault)
+		}
+	}
+	switch fault {
+	case processDies:
+		w.queue.add(w.tick, func() { w.kill(f.process) })
+	case databaseRestarts:
+		w.queue.add(w.tick, w.restartDatabase)
+	}
+}

@@ -1,0 +1,290 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// fiber is one piece of work of a process: a request, a job, a sweep. Of all fibers of a world exactly one runs at a time; the others are
+// parked at a yield point, or set aside while PostgreSQL makes them wait for a lock that a parked one holds.
+type fiber struct {
+	name    string // stays the same whatever else is in the schedule
+	world   *world
+	process *process
+	action  int64 // whose work it is; 0: nobody's in particular
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wake    chan struct{}
+
+	turn    int // counts its parks: a wake that was meant for an earlier one is void
+	seen    int // yield points so far
+	stalled bool
+	over    bool // its time is up: its context has ended
+	ended   bool
+	asking  atomic.Int32 // the backend that is at work for it; 0: none
+	aside   atomic.Bool
+	blocked int32 // the backend that makes it wait, while it is aside
+
+	wire   *wire
+	pg     *pgconn.PgConn
+	tx     *written // what the transaction that is open has written
+	faults []Fault  // that it met since its last step
+
+	label string           // of the plan's act it belongs to
+	still func() bool      // parked until this is false; nil: until its time
+	panic func(err string) // for tests of the scheduler
+}
+
+// what became of a fiber that ran.
+type news struct {
+	fiber *fiber
+	kind  newsKind
+	at    time.Duration // when it is to go on
+}
+
+type newsKind int
+
+const (
+	parked newsKind = iota
+	arrived
+	finished
+)
+
+type fiberKey struct{}
+
+func fiberOf(ctx context.Context) *fiber {
+	f, _ := ctx.Value(fiberKey{}).(*fiber)
+	return f
+}
+
+// What a fiber of a dead process, or one whose time is up, hears.
+var (
+	errDead = errors.New("the process is dead")
+	errOver = context.DeadlineExceeded
+)
+
+// spawn begins a piece of work. limit is how long it may take; 0: for ever.
+func (w *world) spawn(p *process, name, label string, action int64, limit time.Duration, do func(ctx context.Context)) *fiber {
+	ctx, cancel := context.WithCancel(w.ctx)
+	f := &fiber{name: name, label: label, world: w, process: p, action: action, wake: make(chan struct{}), cancel: cancel}
+	f.ctx = context.WithValue(ctx, fiberKey{}, f)
+	w.fibers = append(w.fibers, f)
+	w.group.Go(func() {
+		<-f.wake
+		defer func() {
+			if v := recover(); v != nil && !f.dead() {
+				w.violate("panic", "%s: %v\n%s", f.name, v, debug.Stack())
+			}
+			cancel()
+			f.tidy()
+			f.send(news{fiber: f, kind: finished})
+		}()
+		do(f.ctx)
+	})
+	if limit > 0 {
+		w.queue.add(w.tick+limit, func() { w.timeIsUp(f) })
+	}
+	w.resume(f)
+	return f
+}
+
+// timeIsUp ends a fiber's context. One that waits for a node goes on at once; one in the middle of a commit is let finish it.
+func (w *world) timeIsUp(f *fiber) {
+	if f.ended || f.over || f.aside.Load() {
+		return
+	}
+	f.over = true
+	if f.stalled {
+		return // it hears of it when it goes on
+	}
+	f.cancel()
+	if f.still != nil {
+		w.resume(f)
+	}
+}
+
+// resume lets a fiber run until it parks, ends, or waits for a lock.
+func (w *world) resume(f *fiber) {
+	if f.ended {
+		return
+	}
+	f.turn++
+	f.still = nil
+	if f.stalled && f.over {
+		f.cancel()
+	}
+	f.wake <- struct{}{}
+	w.await(f)
+}
+
+// patience is after how long PostgreSQL is asked whether a fiber that does not come back waits for a lock.
+const patience = 5 * time.Millisecond
+
+func (w *world) await(f *fiber) {
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
+	wait := patience
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case n := <-w.news:
+			timer.Stop()
+			w.note(n)
+			if n.fiber == f {
+				return
+			}
+		case <-timer.C:
+			wait = min(2*wait, 100*time.Millisecond)
+			pid := f.asking.Load()
+			if pid == 0 {
+				continue
+			}
+			waiting, err := w.database.waiting(w.ctx, []int32{pid})
+			if err != nil {
+				panic(fmt.Errorf("look for locks: %w", err))
+			}
+			if waiting[pid] && f.aside.CompareAndSwap(false, true) {
+				f.blocked = pid
+				w.asides = append(w.asides, f)
+				w.tell(f, "waits for a lock")
+				return
+			}
+		case <-limit.C:
+			panic(fmt.Sprintf("%s neither parks nor ends", f.name))
+		}
+	}
+}
+
+// note keeps what became of a fiber.
+func (w *world) note(n news) {
+	f := n.fiber
+	switch n.kind {
+	case parked:
+		turn := f.turn
+		if f.still == nil {
+			w.queue.add(n.at, func() {
+				if f.turn == turn {
+					w.resume(f)
+				}
+			})
+		}
+	case arrived:
+		w.asides = slices.DeleteFunc(w.asides, func(other *fiber) bool { return other == f })
+		turn := f.turn
+		w.queue.add(w.tick+time.Microsecond, func() {
+			if f.turn == turn {
+				w.resume(f)
+			}
+		})
+	case finished:
+		f.ended = true
+		w.asides = slices.DeleteFunc(w.asides, func(other *fiber) bool { return other == f })
+		w.fibers = slices.DeleteFunc(w.fibers, func(other *fiber) bool { return other == f })
+		if f.action != 0 {
+			w.touch(f.action, f.faults...)
+		}
+	}
+}
+
+// settle waits until each fiber that was set aside either still waits for its lock, or has got it and waits for its turn. It says
+// whether somebody may go on.
+func (w *world) settle() {
+	for begun := time.Now(); len(w.asides) > 0; {
+		pids := make([]int32, len(w.asides))
+		for i, f := range w.asides {
+			pids[i] = f.blocked
+		}
+		waiting, err := w.database.waiting(w.ctx, pids)
+		if err != nil {
+			panic(fmt.Errorf("look for locks: %w", err))
+		}
+		moving := slices.ContainsFunc(pids, func(pid int32) bool { return !waiting[pid] })
+		// Where nobody else can go on only PostgreSQL can: by breaking a deadlock.
+		if !moving && w.queue.Len() > 0 && !w.onlyTheAsides() {
+			return
+		}
+		select {
+		case n := <-w.news:
+			w.note(n)
+		case <-time.After(300 * time.Microsecond):
+			if time.Since(begun) > 30*time.Second {
+				panic(fmt.Sprintf("%d fibers wait for locks and never go on", len(w.asides)))
+			}
+		}
+	}
+}
+
+// onlyTheAsides says whether every fiber waits for a lock.
+func (w *world) onlyTheAsides() bool { return len(w.asides) == len(w.fibers) && len(w.late) == 0 }
+
+// yield is a point where others may run, and where something may go wrong. It returns what does; died if the process is dead.
+func (f *fiber) yield(at place, what string) Fault {
+	w := f.world
+	f.tidy()
+	if f.dead() {
+		return died
+	}
+	f.seen++
+	fault := w.chooseFault(f, at, what)
+	delay := w.delay(f, at, what, fault)
+	w.meet(f, at, what, fault)
+	if fault == "" && len(w.asides) == 0 && w.queue.free(w.tick+delay) {
+		w.moveTo(w.tick + delay)
+		return ""
+	}
+	f.stalled = fault == stalls
+	f.park(w.tick+delay, nil)
+	f.stalled = false
+	if f.dead() {
+		return died
+	}
+	return fault
+}
+
+// park gives up the turn until a moment, or while something is still so.
+func (f *fiber) park(until time.Duration, still func() bool) {
+	f.still = still
+	f.send(news{fiber: f, kind: parked, at: until})
+	f.sleep()
+}
+
+// send tells the scheduler what became of the fiber, and sleep waits for its turn; neither after the end of the world.
+func (f *fiber) send(n news) {
+	select {
+	case f.world.news <- n:
+	case <-f.world.ctx.Done():
+	}
+}
+
+func (f *fiber) sleep() {
+	select {
+	case <-f.wake:
+	case <-f.world.ctx.Done():
+	}
+}
+
+// dead says whether the process is, or the whole world.
+func (f *fiber) dead() bool { return f.world.ctx.Err() != nil || f.process.dead }
+
+// arrive is called when a fiber that was set aside has got its answer.
+func (f *fiber) arrive() {
+	if f.aside.CompareAndSwap(true, false) {
+		f.send(news{fiber: f, kind: arrived})
+		f.sleep()
+	}
+}
+
+// tidy sees to it that a connection that was given up is also gone for PostgreSQL, with its locks.
+func (f *fiber) tidy() {
+	if f.wire != nil && f.pg.IsClosed() {
+		_ = f.wire.Close()
+		f.wire, f.tx = nil, nil
+	}
+}

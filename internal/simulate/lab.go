@@ -1,0 +1,182 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
+	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
+	"github.com/a-seed-a7aed72f/holdfast/migrations"
+)
+
+// Lab is a PostgreSQL of its own, without durability, that the databases of seeds live on.
+type Lab struct {
+	server  *pgserver.Server
+	scratch *child.Scratch
+	made    atomic.Int64
+}
+
+const template = "pristine"
+
+// OpenLab starts the server. Nothing in it happens by itself: neither vacuum nor statistics change the order of rows.
+func OpenLab(ctx context.Context) (*Lab, error) {
+	scratch, err := child.NewScratch("holdfast-simulate")
+	if err != nil {
+		return nil, err
+	}
+	server, err := pgserver.Start(ctx, pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true, MaxConnections: 300,
+		Settings: map[string]string{"autovacuum": "off", "jit": "off", "deadlock_timeout": "200ms", "max_wal_size": "4GB",
+			"checkpoint_timeout": "1h", "log_lock_waits": "off", "log_min_messages": "fatal", "plan_cache_mode": "force_generic_plan", "wal_level": "minimal", "max_wal_senders": "0"}})
+	if err != nil {
+		return nil, errors.Join(err, scratch.Remove())
+	}
+	l := &Lab{server: server, scratch: scratch}
+	if err = server.EnsureDatabase(ctx, template); err == nil {
+		err = migrations.Up(ctx, server.DSN(template))
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Close stops the server and deletes all it had.
+func (l *Lab) Close() error { return errors.Join(l.server.Remove(), l.scratch.Remove()) }
+
+// database is where one seed after the other is tried. Its connections stay open from one to the next.
+type database struct {
+	name    string
+	pool    *pgxpool.Pool
+	control *pgx.Conn // sees what no process of the service sees
+	locks   *pgx.Conn // asks who waits, while others are at work
+	empty   string
+	vacuum  string
+	refill  []string
+}
+
+func (d *database) queries() *simdb.Queries { return simdb.New(d.control) }
+
+// open makes a fresh database.
+func (l *Lab) open(ctx context.Context) (*database, error) {
+	d := &database{name: fmt.Sprintf("simulated_%d", l.made.Add(1))}
+	admin, err := pgx.Connect(ctx, l.server.DSN("postgres"))
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close(context.WithoutCancel(ctx))
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+d.name+" TEMPLATE "+template); err != nil {
+		return nil, fmt.Errorf("copy the database: %w", err)
+	}
+	if d.control, err = pgx.Connect(ctx, l.server.DSN(d.name)); err != nil {
+		return nil, err
+	}
+	if d.locks, err = pgx.Connect(ctx, l.server.DSN(d.name)); err != nil {
+		return nil, err
+	}
+	settings, err := pgxpool.ParseConfig(l.server.DSN(d.name))
+	if err != nil {
+		return nil, err
+	}
+	settings.MaxConns = 60
+	settings.MaxConnIdleTime, settings.MaxConnLifetime = time.Hour, 24*time.Hour
+	settings.ConnConfig.DialFunc = dial
+	settings.ConnConfig.Tracer = statements{}
+	settings.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
+		if f := fiberOf(ctx); f != nil && f.dead() {
+			return true, errDead
+		}
+		return true, nil
+	}
+	if d.pool, err = pgxpool.NewWithConfig(ctx, settings); err != nil {
+		return nil, err
+	}
+	return d, d.prepareReset(ctx)
+}
+
+// prepareReset notes how the database becomes again what the migrations made. Emptied and vacuumed tables are as good as new ones, and
+// cost less than a copy of the database, new connections to it, and new plans in each of them.
+func (d *database) prepareReset(ctx context.Context) error {
+	rows, err := d.control.Query(ctx, `SELECT quote_ident(relname) FROM pg_class
+		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '%migration%' ORDER BY relname`)
+	if err != nil {
+		return err
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	var again []string
+	if _, err := d.control.Exec(ctx, "CREATE SCHEMA pristine; SET session_replication_role = replica"); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		again = append(again, "DELETE FROM "+table)
+		var some bool
+		if err := d.control.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+table+")").Scan(&some); err != nil {
+			return err
+		}
+		if some {
+			if _, err := d.control.Exec(ctx, "CREATE TABLE pristine."+table+" AS SELECT * FROM "+table); err != nil {
+				return err
+			}
+			d.refill = append(d.refill, "INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM pristine."+table)
+		}
+	}
+	rows, err = d.control.Query(ctx, `SELECT format('SELECT setval(%L, %s, %s)', schemaname || '.' || sequencename, coalesce(last_value, start_value), (last_value IS NOT NULL)::text)
+		FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1`)
+	if err != nil {
+		return err
+	}
+	sequences, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	d.empty = strings.Join(append(again, sequences...), "; ")
+	d.vacuum = "VACUUM " + strings.Join(tables, ", ")
+	return d.renew(ctx)
+}
+
+// renew makes the database as it was after the migrations.
+func (d *database) renew(ctx context.Context) error {
+	for _, sql := range []string{d.empty, d.vacuum, strings.Join(d.refill, "; ")} {
+		if _, err := d.control.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("empty the database: %w", err)
+		}
+	}
+	return nil
+}
+
+// waiting are those of these backends that wait for a lock.
+func (d *database) waiting(ctx context.Context, pids []int32) (map[int32]bool, error) {
+	rows, err := d.locks.Query(ctx, `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid = ANY($1)`, pids)
+	if err != nil {
+		return nil, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	waiting := map[int32]bool{}
+	for _, pid := range found {
+		waiting[pid] = true
+	}
+	return waiting, err
+}
+
+// terminate ends a backend that is at work.
+func (d *database) terminate(ctx context.Context, pid int32) error {
+	_, err := d.control.Exec(ctx, `SELECT pg_terminate_backend($1, 10000)`, pid)
+	return err
+}
+
+func (d *database) close(ctx context.Context) {
+	d.pool.Close()
+	_ = d.control.Close(ctx)
+	_ = d.locks.Close(ctx)
+}

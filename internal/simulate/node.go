@@ -1,0 +1,291 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// remote is a node as one process reaches it: every call parks on its way there and on its way back.
+type remote struct {
+	world *world
+	name  string
+	node  *simnode.Node
+}
+
+var _ paidaction.SendingNode = remote{}
+
+// nodes are all of them; nobody parks while one is looked for.
+type nodes struct{ world *world }
+
+// Node implements paidaction.Nodes.
+func (ns nodes) Node(name string) (paidaction.Node, error) { return ns.Sender(name) }
+
+// Names implements relay.Nodes.
+func (ns nodes) Names() []string { return ns.world.nodes.Names() }
+
+// Sender implements relay.Nodes.
+func (ns nodes) Sender(name string) (paidaction.SendingNode, error) {
+	if _, err := ns.world.nodes.Sender(name); err != nil {
+		return nil, err
+	}
+	for _, n := range ns.world.nodes {
+		if n.Name() == name {
+			return remote{ns.world, name, n}, nil
+		}
+	}
+	return nil, errors.New("no such node")
+}
+
+// Issuer implements paidaction.Nodes: one node or the other, of those that are there.
+func (ns nodes) Issuer(ctx context.Context) (string, error) {
+	w := ns.world
+	first, err := w.nodes.Issuer(ctx)
+	if f := fiberOf(ctx); err == nil && f != nil && w.chance.happens(0.5, f.name+" issuer", f.seen) {
+		reversed := simnode.Nodes{}
+		for i := len(w.nodes) - 1; i >= 0; i-- {
+			reversed = append(reversed, w.nodes[i])
+		}
+		return reversed.Issuer(ctx)
+	}
+	return first, err
+}
+
+// until is when a context ends, by the simulated clock. Contexts count real time, which hardly passes here: what is left of one tells
+// how long it was made for.
+func (n remote) until(ctx context.Context) (time.Time, bool) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return time.Time{}, false
+	}
+	left := time.Until(end)
+	if rest := left % time.Second; rest > 0 {
+		left += time.Second - rest
+	}
+	return n.world.Now().Add(left), true
+}
+
+// call makes one call. denied is what the node says where it lies.
+func (n remote) call(ctx context.Context, method string, denied error, do func(ctx context.Context) error) error {
+	f := fiberOf(ctx)
+	if f == nil {
+		return do(ctx)
+	}
+	if f.pg != nil && f.tx != nil {
+		n.world.violate("call inside a transaction", "%s calls %s", f.name, method)
+	}
+	until, bounded := n.until(ctx)
+	fault := f.yield(beforeCall, method)
+	switch fault {
+	case died:
+		return errDead
+	case callFails:
+		return simnode.ErrUnavailable
+	case saysUnknown, saysExists:
+		if denied != nil && n.world.mayLie() {
+			return denied
+		}
+	}
+	// A request that was on its way while its process stood still arrives all the same.
+	arrives := fault == stalls && n.world.chance.happens(0.5, f.name+" arrives", f.seen)
+	if err := ctx.Err(); err != nil && !arrives {
+		return err
+	}
+	if bounded && n.world.Now().After(until) {
+		return errOver
+	}
+	err := do(context.WithoutCancel(ctx))
+	n.world.look()
+	if n.world.talkative(method) {
+		n.world.tell(f, "%s at %s: %s", method, n.name, said(err))
+	}
+	switch f.yield(afterCall, method) {
+	case died:
+		return errDead
+	case answerIsLost:
+		return simnode.ErrAnswerLost
+	}
+	if ctxErr := ctx.Err(); ctxErr != nil {
+		return ctxErr
+	}
+	return err
+}
+
+// OpenInvoice implements paidaction.Node.
+func (n remote) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (bolt11 string, err error) {
+	err = n.call(ctx, "OpenInvoice", simnode.ErrDuplicate, func(ctx context.Context) (err error) {
+		bolt11, err = n.node.OpenInvoice(ctx, r)
+		return err
+	})
+	return bolt11, err
+}
+
+// LookupInvoice implements paidaction.Node.
+func (n remote) LookupInvoice(ctx context.Context, h paidaction.Hash) (inv paidaction.NodeInvoice, err error) {
+	err = n.call(ctx, "LookupInvoice", paidaction.ErrInvoiceNotFound, func(ctx context.Context) (err error) {
+		inv, err = n.node.LookupInvoice(ctx, h)
+		return err
+	})
+	return inv, err
+}
+
+// SettleInvoice implements paidaction.Node.
+func (n remote) SettleInvoice(ctx context.Context, p paidaction.Preimage) error {
+	return n.call(ctx, "SettleInvoice", nil, func(ctx context.Context) error { return n.node.SettleInvoice(ctx, p) })
+}
+
+// CancelInvoice implements paidaction.Node.
+func (n remote) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
+	return n.call(ctx, "CancelInvoice", paidaction.ErrInvoiceNotFound, func(ctx context.Context) error { return n.node.CancelInvoice(ctx, h) })
+}
+
+// Chain implements paidaction.Node.
+func (n remote) Chain(ctx context.Context) (c paidaction.Chain, err error) {
+	err = n.call(ctx, "Chain", nil, func(ctx context.Context) (err error) {
+		c, err = n.node.Chain(ctx)
+		return err
+	})
+	return c, err
+}
+
+// DecodeInvoice implements paidaction.SendingNode.
+func (n remote) DecodeInvoice(ctx context.Context, bolt11 string) (inv paidaction.Bolt11, err error) {
+	err = n.call(ctx, "DecodeInvoice", nil, func(ctx context.Context) (err error) {
+		inv, err = n.node.DecodeInvoice(ctx, bolt11)
+		return err
+	})
+	return inv, err
+}
+
+// EstimateRoute implements paidaction.SendingNode.
+func (n remote) EstimateRoute(ctx context.Context, bolt11 string) (r paidaction.Route, err error) {
+	err = n.call(ctx, "EstimateRoute", nil, func(ctx context.Context) (err error) {
+		r, err = n.node.EstimateRoute(ctx, bolt11)
+		return err
+	})
+	return r, err
+}
+
+// Sendable implements paidaction.SendingNode.
+func (n remote) Sendable(ctx context.Context) (m paidaction.Msat, err error) {
+	err = n.call(ctx, "Sendable", nil, func(ctx context.Context) (err error) {
+		m, err = n.node.Sendable(ctx)
+		return err
+	})
+	return m, err
+}
+
+// PublicKey implements paidaction.SendingNode.
+func (n remote) PublicKey(ctx context.Context) (key string, err error) {
+	err = n.call(ctx, "PublicKey", nil, func(ctx context.Context) (err error) {
+		key, err = n.node.PublicKey(ctx)
+		return err
+	})
+	return key, err
+}
+
+// Time implements paidaction.SendingNode.
+func (n remote) Time(ctx context.Context) (t time.Time, err error) {
+	err = n.call(ctx, "Time", nil, func(ctx context.Context) (err error) {
+		t, err = n.node.Time(ctx)
+		return err
+	})
+	return t, err
+}
+
+// EachPayment implements paidaction.SendingNode.
+func (n remote) EachPayment(ctx context.Context, since time.Time, on func(u paidaction.PaymentUpdate, created time.Time) error) error {
+	return n.call(ctx, "EachPayment", nil, func(ctx context.Context) error { return n.node.EachPayment(ctx, since, on) })
+}
+
+var errSeen = errors.New("seen")
+
+// Pay implements paidaction.SendingNode.
+func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
+	var first paidaction.PaymentUpdate
+	err := n.call(ctx, "Pay", paidaction.ErrPaymentExists, func(ctx context.Context) error {
+		return n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.Pay(ctx, r, see) })
+	})
+	if err != nil {
+		return err
+	}
+	return n.follow(ctx, first.Hash, on)
+}
+
+// TrackPayment implements paidaction.SendingNode.
+func (n remote) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
+	var first paidaction.PaymentUpdate
+	err := n.call(ctx, "TrackPayment", n.unknown(h), func(ctx context.Context) error {
+		return n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.TrackPayment(ctx, h, see) })
+	})
+	if err != nil {
+		return err
+	}
+	return n.follow(ctx, h, on)
+}
+
+// first takes the first update of a stream.
+func (n remote) first(to *paidaction.PaymentUpdate, stream func(func(paidaction.PaymentUpdate) error) error) error {
+	err := stream(func(u paidaction.PaymentUpdate) error { *to = u; return errSeen })
+	if errors.Is(err, errSeen) {
+		return nil
+	}
+	return err
+}
+
+// unknown is what a node may say of a payment that it has for a while: not that it does not know one that could not be sent any more,
+// for that is what a wiped node says, and no node that merely has not got round to it yet.
+func (n remote) unknown(h paidaction.Hash) error {
+	if sent, ok := n.node.Sent(h); ok && n.world.Now().After(sent.Until.Add(-sent.Request.Timeout).Add(5*time.Second)) {
+		return nil
+	}
+	return paidaction.ErrPaymentNotFound
+}
+
+// follow hands on what the node says of a payment, now and whenever that changes.
+func (n remote) follow(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
+	f := fiberOf(ctx)
+	for {
+		sent, ok := n.node.Sent(h)
+		if !ok {
+			return simnode.ErrStreamLost
+		}
+		now := present(sent)
+		if err := on(now); err != nil || now.State != paidaction.PaymentInFlight {
+			return err
+		}
+		if f == nil {
+			return simnode.ErrStreamLost
+		}
+		switch f.yield(following, "TrackPayment") {
+		case died:
+			return errDead
+		case streamEnds:
+			return simnode.ErrStreamLost
+		}
+		n.world.wait(ctx, f, func() bool {
+			sent, ok := n.node.Sent(h)
+			return ok && present(sent) == now && !n.world.away[n.name]
+		})
+		switch {
+		case f.dead():
+			return errDead
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case n.world.away[n.name]:
+			return simnode.ErrStreamLost
+		}
+	}
+}
+
+// present is what a node says of a payment: a reason belongs to the end alone.
+func present(s simnode.Sent) paidaction.PaymentUpdate {
+	u := s.Present
+	if u.State == paidaction.PaymentInFlight {
+		u.Failure = ""
+	}
+	return u
+}

@@ -1,0 +1,158 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// plan is what people mean to do in a seed, and what befalls the world: all that does not depend on how things go.
+type plan struct {
+	seed    uint64
+	trouble float64 // how often something goes wrong at a yield point
+	people  []person
+	items   []item
+	acts    []*act
+	strokes []stroke
+	horizon time.Duration // after which nothing new begins, and nothing goes wrong any more
+}
+
+// person is a user; the first one is nobody: the anonymous.
+type person struct {
+	credits, sats int64 // msat at the beginning
+	wallets       int
+}
+
+// item is one that is there from the beginning.
+type item struct {
+	author    int // 0: anonymous
+	forwards  map[int]int
+	territory bool
+}
+
+// act is one thing that a person means to do, with all that they do about it afterwards.
+type act struct {
+	id     int
+	at     time.Duration
+	who    int
+	kind   *kind
+	method paidaction.Method // empty: the action's own order
+	draw   uint64            // what the kind makes its arguments of
+	keyed  bool              // with an idempotency key: then the request is repeated until it is answered
+	twice  bool              // asks twice at once
+
+	pays     payment
+	cancels  time.Duration // after asking; 0: never
+	retries  int
+	together bool // two retries at once
+}
+
+// payment is how a payer pays.
+type payment struct {
+	never    bool
+	after    time.Duration
+	atExpiry bool
+	over     int64 // msat too much
+	parts    int
+	soon     bool // with few blocks left
+}
+
+// stroke befalls the world.
+type stroke struct {
+	id    int
+	at    time.Duration
+	fault Fault
+	node  int
+	who   int // process
+	takes time.Duration
+	size  uint32
+}
+
+const (
+	processes = 3
+	theNodes  = 2
+)
+
+// newPlan draws the plan of a seed.
+func newPlan(seed uint64) *plan {
+	r := rand.New(rand.NewPCG(seed, 7))
+	p := &plan{seed: seed, horizon: time.Duration(8+r.IntN(14)) * time.Minute}
+	p.trouble = []float64{0, 0.01, 0.02, 0.04, 0.04, 0.08, 0.15}[r.IntN(7)]
+	p.people = append(p.people, person{})
+	for range 1 + r.IntN(3) {
+		p.people = append(p.people, person{
+			credits: []int64{0, 300_000, 5_000_000, 50_000_000}[r.IntN(4)], sats: []int64{0, 300_000, 5_000_000, 50_000_000}[r.IntN(4)],
+			wallets: []int{0, 0, 1, 2}[r.IntN(4)],
+		})
+	}
+	for i := range 3 {
+		it := item{author: i % len(p.people), territory: r.IntN(3) == 0, forwards: map[int]int{}}
+		if r.IntN(2) == 0 {
+			if to := 1 + r.IntN(len(p.people)-1); to != it.author {
+				it.forwards[to] = 1 + r.IntN(100)
+			}
+		}
+		p.items = append(p.items, it)
+	}
+	p.drawActs(r)
+	p.drawStrokes(r)
+	return p
+}
+
+// drawActs has people act in bursts, so that they get in each other's way.
+func (p *plan) drawActs(r *rand.Rand) {
+	var bursts []time.Duration
+	for range 4 + r.IntN(4) {
+		bursts = append(bursts, time.Duration(r.Int64N(int64(p.horizon*7/10))))
+	}
+	var lots []*kind
+	for _, k := range kinds {
+		lots = append(lots, slices.Repeat([]*kind{k}, k.weight)...)
+	}
+	for id := 1; id <= 18+r.IntN(8); id++ {
+		a := &act{id: id, kind: lots[r.IntN(len(lots))], draw: r.Uint64(),
+			at: bursts[r.IntN(len(bursts))] + time.Duration(r.Int64N(int64(80*time.Millisecond)))}
+		a.who = r.IntN(len(p.people))
+		if a.who == 0 && !a.kind.anonymous {
+			a.who = 1
+		}
+		if r.IntN(3) > 0 {
+			a.method = a.kind.methods[r.IntN(len(a.kind.methods))]
+		}
+		a.keyed, a.twice = r.IntN(2) == 0, r.IntN(6) == 0
+		a.pays = payment{never: r.IntN(7) == 0, after: time.Duration(r.Int64N(int64(20 * time.Second))), atExpiry: r.IntN(10) == 0,
+			parts: 1 + r.IntN(5)/4, soon: r.IntN(12) == 0}
+		if r.IntN(4) == 0 {
+			a.pays.after = time.Duration(r.Int64N(int64(11 * time.Minute)))
+		}
+		if r.IntN(6) == 0 {
+			a.pays.over = 1 + r.Int64N(9_000)
+		}
+		if r.IntN(6) == 0 {
+			a.cancels = time.Duration(1 + r.Int64N(int64(25*time.Second)))
+		}
+		a.retries, a.together = r.IntN(3), r.IntN(3) == 0
+		p.acts = append(p.acts, a)
+	}
+}
+
+func (p *plan) drawStrokes(r *rand.Rand) {
+	if p.trouble == 0 {
+		return
+	}
+	faults := []Fault{nodeAway, nodeAway, nodeBehind, clockJumps, blockBurst, processDies, processDies, databaseRestarts}
+	for id := range 1 + r.IntN(6) {
+		s := stroke{id: id, at: time.Duration(r.Int64N(int64(p.horizon))), fault: faults[r.IntN(len(faults))], node: r.IntN(theNodes), who: r.IntN(processes),
+			takes: time.Duration(r.Int64N(int64(4 * time.Minute))), size: 1 + uint32(r.IntN(12))}
+		if r.IntN(3) == 0 {
+			s.size = 40 + uint32(r.IntN(60))
+		}
+		// In the middle of a burst more is under way.
+		if r.IntN(2) == 0 && len(p.acts) > 0 {
+			s.at = p.acts[r.IntN(len(p.acts))].at + time.Duration(r.Int64N(int64(2*time.Second)))
+		}
+		p.strokes = append(p.strokes, s)
+	}
+}

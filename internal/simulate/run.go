@@ -1,0 +1,168 @@
+// Package simulate lives the service through random schedules of faults: people who do all that people do, three processes on one
+// PostgreSQL, two simulated nodes, receivers; processes that die at any commit or node call, connections that break, answers that are
+// lost or late. One piece of work runs at a time, and which one is a matter of the seed alone, so a seed repeats itself exactly. In the
+// end a model, which is written without the code under test, says what must be true.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options say which seeds are tried.
+type Options struct {
+	Seeds    int
+	Start    uint64 // the first one
+	Parallel int    // side by side
+	Stop     bool   // at the first seed that fails, and leave it as it is
+	Out      io.Writer
+	Show     bool // print every story, and not only those of the seeds that fail
+}
+
+// Summary is the last line that the simulation prints.
+type Summary struct {
+	Seeds        int      `json:"seeds"`
+	Actions      int      `json:"actions"`
+	Faults       int      `json:"faults"`
+	Violations   int      `json:"violations"`
+	FailingSeeds []uint64 `json:"failing_seeds"`
+	Steps        int      `json:"steps"`         // that were taken, of the machine's
+	Pairs        int      `json:"pairs"`         // of a step and a fault that came together
+	MissingPairs int      `json:"missing_pairs"` // that never did
+}
+
+// Run tries seeds, shrinks what fails and tells it, and prints what was covered.
+func Run(ctx context.Context, o Options) (*Summary, error) {
+	lab, err := OpenLab(ctx)
+	if err != nil {
+		return nil, err
+	}
+	summary, err := lab.run(ctx, o)
+	return summary, errors.Join(err, lab.Close())
+}
+
+func (l *Lab) run(ctx context.Context, o Options) (*Summary, error) {
+	summary, covered := &Summary{FailingSeeds: []uint64{}}, coverage{}
+	var mu sync.Mutex
+	next := o.Start
+	group, ctx := errgroup.WithContext(ctx)
+	for range max(o.Parallel, 1) {
+		group.Go(func() error {
+			var d *database
+			defer func() {
+				if d != nil {
+					d.close(context.WithoutCancel(ctx))
+				}
+			}()
+			for ctx.Err() == nil {
+				mu.Lock()
+				seed := next
+				next++
+				over := seed >= o.Start+uint64(o.Seeds) || o.Stop && len(summary.FailingSeeds) > 0
+				mu.Unlock()
+				if over {
+					return nil
+				}
+				r, err := l.fresh(ctx, &d, seed, less{})
+				if err != nil {
+					return err
+				}
+				var told string
+				if len(r.Violations) > 0 && o.Stop {
+					told = fmt.Sprintf("Seed %d fails: %s\n", r.Seed, strings.Join(r.Violations, "\n"))
+				} else if len(r.Violations) > 0 {
+					if told, err = l.shrink(ctx, &d, r); err != nil {
+						return err
+					}
+				}
+				mu.Lock()
+				summary.add(r)
+				covered.add(r.coverage)
+				if o.Show {
+					fmt.Fprintf(o.Out, "Seed %d\n%s", seed, r.Story)
+				}
+				fmt.Fprint(o.Out, told)
+				if summary.Seeds%100 == 0 {
+					fmt.Fprintf(o.Out, "%d seeds, %d violations\n", summary.Seeds, summary.Violations)
+				}
+				mu.Unlock()
+			}
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	slices.Sort(summary.FailingSeeds)
+	summary.cover(covered, o.Out)
+	return summary, nil
+}
+
+// fresh tries a seed on a database that nothing is in. One on which something was found to be wrong is not used again: what it counts
+// of deadlocks stays.
+func (l *Lab) fresh(ctx context.Context, d **database, seed uint64, without less) (Result, error) {
+	var err error
+	if *d == nil {
+		*d, err = l.open(ctx)
+	} else {
+		err = (*d).renew(ctx)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	r := try(ctx, *d, seed, without)
+	if len(r.Violations) > 0 {
+		(*d).close(ctx)
+		*d = nil
+	}
+	return r, ctx.Err()
+}
+
+func (s *Summary) add(r Result) {
+	s.Seeds++
+	s.Actions += r.Actions
+	s.Faults += r.Faults
+	s.Violations += len(r.Violations)
+	if len(r.Violations) > 0 {
+		s.FailingSeeds = append(s.FailingSeeds, r.Seed)
+	}
+}
+
+func (s *Summary) cover(c coverage, out io.Writer) {
+	steps, pairs := c.missing()
+	s.MissingPairs = len(pairs)
+	for p := range c {
+		if p.Fault == "" {
+			s.Steps++
+		} else {
+			s.Pairs++
+		}
+	}
+	fmt.Fprintf(out, "Covered: %d steps, %d pairs of a step and a fault.\n", s.Steps, s.Pairs)
+	for _, step := range steps {
+		fmt.Fprintf(out, "never taken: %s\n", step)
+	}
+	byStep := map[string][]string{}
+	for _, p := range pairs {
+		byStep[p.Step] = append(byStep[p.Step], string(p.Fault))
+	}
+	for _, step := range sortedNames(byStep) {
+		fmt.Fprintf(out, "never together: %s with %s\n", step, strings.Join(byStep[step], ", "))
+	}
+}
+
+func sortedNames[V any](all map[string]V) []string {
+	names := make([]string, 0, len(all))
+	for n := range all {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,159 @@
+package simulate
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// laboratory is shared by all tests of the package.
+var laboratory struct {
+	once sync.Once
+	lab  *Lab
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if lab := laboratory.lab; lab != nil {
+		if err := lab.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func openLab(t *testing.T) *Lab {
+	t.Helper()
+	laboratory.once.Do(func() { laboratory.lab, laboratory.err = OpenLab(t.Context()) })
+	if laboratory.err != nil {
+		t.Fatal(laboratory.err)
+	}
+	return laboratory.lab
+}
+
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s, err := openLab(t).run(t.Context(), Options{Seeds: 20, Start: 1, Parallel: 2, Out: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Violations > 0 || s.Seeds != 20 || s.Actions < 20*20 || s.Faults < 100 || s.Steps < 20 {
+		t.Errorf("%s\n%+v", &out, s)
+	}
+}
+
+// A seed repeats itself exactly, on a new database as on one that others were tried on.
+func TestASeedRepeatsItself(t *testing.T) {
+	t.Parallel()
+	lab := openLab(t)
+	var used *database
+	for _, seed := range []uint64{11, 12, 101, 102} {
+		first := story(t, lab, &used, seed)
+		if first != story(t, lab, &used, seed) {
+			t.Errorf("seed %d went otherwise the second time", seed)
+		}
+		var fresh *database
+		again := story(t, lab, &fresh, seed)
+		if again != first {
+			t.Errorf("seed %d went otherwise on a new database: %s", seed, difference(first, again))
+		}
+		fresh.close(t.Context())
+	}
+	used.close(t.Context())
+}
+
+// What shrinking leaves of a failing seed still fails, and its story says with what.
+func TestAFailingSeedIsFoundAndShrunk(t *testing.T) {
+	t.Parallel()
+	lab := openLab(t)
+	for seed := uint64(1); seed < 40; seed++ {
+		d := withoutUniqueKey(t, lab)
+		r, err := lab.fresh(t.Context(), &d, seed, less{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Violations) == 0 {
+			d.close(t.Context())
+			continue
+		}
+		if !strings.Contains(r.Violations[0], "asked with one key") || !strings.Contains(r.Story, "VIOLATION model") {
+			t.Errorf("seed %d: %v", seed, r.Violations)
+		}
+		// The same seed with nothing but the act that failed.
+		var label int
+		fmt.Sscanf(r.Violations[0], "model: act %d", &label)
+		alone := less{acts: map[int]bool{}, faults: map[string]bool{}}
+		for _, a := range r.acts {
+			alone.acts[a] = a != label
+		}
+		d = withoutUniqueKey(t, lab)
+		again, err := lab.fresh(t.Context(), &d, seed, alone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(again.Violations) == 0 || len(again.acts) != 1 || len(again.Story) >= len(r.Story) {
+			t.Errorf("alone: %v, acts %v", again.Violations, again.acts)
+		}
+		return
+	}
+	t.Error("40 seeds do not find that the unique index over idempotency keys is missing")
+}
+
+// withoutUniqueKey is a database with a seeded bug.
+func withoutUniqueKey(t *testing.T, lab *Lab) *database {
+	t.Helper()
+	d, err := lab.open(t.Context())
+	if err == nil {
+		_, err = d.control.Exec(t.Context(), "DROP INDEX paid_action_key")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Every seeded bug is a patch of the source as it is now.
+func TestSeededBugsApply(t *testing.T) {
+	t.Parallel()
+	names := Bugs()
+	if len(names) < 20 {
+		t.Errorf("%d seeded bugs", len(names))
+	}
+	for _, name := range names {
+		patch, err := patches.ReadFile("bugs/" + name + ".patch")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := apply(patch, func(file string) ([]byte, error) { return os.ReadFile("../../" + file) }); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func story(t *testing.T, lab *Lab, d **database, seed uint64) string {
+	t.Helper()
+	r, err := lab.fresh(t.Context(), d, seed, less{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Violations) > 0 {
+		t.Errorf("seed %d: %v", seed, r.Violations)
+	}
+	return r.Story
+}
+
+func difference(a, b string) string {
+	first, second := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(first), len(second)) {
+		if first[i] != second[i] {
+			return fmt.Sprintf("line %d:\n%s\n%s", i+1, strings.Join(first[max(i-3, 0):min(i+3, len(first))], "\n"), strings.Join(second[max(i-3, 0):min(i+3, len(second))], "\n"))
+		}
+	}
+	return "one is longer"
+}

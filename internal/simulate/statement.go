@@ -1,0 +1,191 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// statements are the yield points at PostgreSQL: pgx calls it before and after every statement, in the goroutine of the fiber.
+type statements struct{}
+
+// statement is one that is under way.
+type statement struct {
+	name   string
+	writes bool // outside of a transaction: it commits by itself
+	fault  Fault
+}
+
+type statementKey struct{}
+
+// written is what a transaction leaves behind if it commits.
+type written struct {
+	steps []taken
+	jobs  []*job
+	relay bool // a payment is to be taken by a node
+	names []string
+}
+
+// taken is a step of an action.
+type taken struct {
+	action   int64 // 0: the one that the transaction has made
+	flow     paidaction.Flow
+	from, to paidaction.State
+	fact     paidaction.Fact
+}
+
+var gone = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	f := fiberOf(ctx)
+	if f == nil {
+		return ctx
+	}
+	if f.dead() {
+		return gone
+	}
+	f.pg = conn.PgConn()
+	f.wire, _ = f.pg.Conn().(*wire)
+	f.wire.fiber.Store(f)
+	s := &statement{name: nameOf(data.SQL)}
+	outside := f.pg.TxStatus() == 'I'
+	s.writes = outside && writes(data.SQL)
+	switch {
+	case s.name == "commit", s.writes:
+		what := s.name
+		if s.name == "commit" {
+			what += f.tx.what()
+		}
+		s.fault = f.yield(beforeCommit, what)
+	case s.name == "begin":
+		s.fault = f.yield(beforeBegin, s.name)
+		f.tx = &written{}
+	case !outside && s.name != "rollback":
+		s.fault = f.yield(inside, s.name)
+		if f.tx != nil && s.fault == "" {
+			f.tx.note(s.name, data.Args)
+		}
+	}
+	switch s.fault {
+	case died:
+		if !outside {
+			f.wire.cut()
+		}
+		return gone
+	case lostBefore, lostInside:
+		f.wire.cut()
+	case lostAfter:
+		f.wire.meet(answerLost)
+	case arrivesLate:
+		f.wire.meet(late)
+	case refusedSerialising:
+		f.wire.meet(conflict)
+	}
+	f.asking.Store(int32(f.pg.PID()))
+	return context.WithValue(ctx, statementKey{}, s)
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	f := fiberOf(ctx)
+	s, _ := ctx.Value(statementKey{}).(*statement)
+	if f == nil || s == nil {
+		return
+	}
+	f.asking.Store(0)
+	w := f.world
+	var pg *pgconn.PgError
+	if errors.As(data.Err, &pg) && pg.Code == "40P01" {
+		w.violate("deadlock", "%s in %s", f.name, s.name)
+	}
+	if s.name == "rollback" {
+		f.tx = nil
+	}
+	if s.name != "commit" && !s.writes {
+		return
+	}
+	tx := f.tx
+	f.tx = nil
+	if s.writes {
+		tx = &written{}
+		tx.note(s.name, nil)
+	}
+	switch {
+	case s.fault == arrivesLate:
+		w.keepLate(f, f.wire, tx)
+	case data.Err == nil && data.CommandTag.String() != "ROLLBACK", s.fault == lostAfter:
+		w.happened(f, tx)
+	}
+	if data.Err == nil {
+		if fault := f.yield(afterCommit, s.name); fault == died && f.wire != nil {
+			f.wire.fiber.Store(nil)
+		}
+	}
+}
+
+func (t *written) note(name string, args []any) {
+	switch name {
+	case "InsertHistory":
+		s := taken{action: args[0].(int64), to: paidaction.State(args[2].(string)), fact: paidaction.Fact(args[3].(string))}
+		if from := args[1].(*string); from != nil {
+			s.from = paidaction.State(*from)
+		}
+		t.steps = append(t.steps, s)
+	case "InsertAction":
+		t.steps = append(t.steps, taken{flow: paidaction.Flow(args[1].(string)), to: paidaction.State(args[3].(string)), fact: paidaction.Requested})
+	case "AcceptRelay", "RequeueRelay", "RequeueFailed":
+		t.relay = true
+	case "ClaimableRelay", "EndAttempt", "FoldAccounts", "FoldItems", "InsertNotifications", "PermitSettle":
+		t.names = append(t.names, name)
+	}
+}
+
+// what says in short what is committed.
+func (t *written) what() string {
+	if t == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, s := range t.steps {
+		b.WriteString(" " + string(s.from) + "→" + string(s.to))
+	}
+	for _, n := range t.names {
+		b.WriteString(" " + n)
+	}
+	return b.String()
+}
+
+// nameOf is the name of a query, or its first word.
+func nameOf(sql string) string {
+	if rest, ok := strings.CutPrefix(sql, "-- name: "); ok {
+		name, _, _ := strings.Cut(rest, " ")
+		return name
+	}
+	name, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
+	return name
+}
+
+func writes(sql string) bool {
+	for line := range strings.Lines(sql) {
+		if strings.HasPrefix(line, "--") {
+			continue
+		}
+		word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch word {
+		case "INSERT", "UPDATE", "DELETE":
+			return true
+		}
+		return word == "WITH" && (strings.Contains(sql, "INSERT INTO") || strings.Contains(sql, "UPDATE ") || strings.Contains(sql, "DELETE "))
+	}
+	return false
+}

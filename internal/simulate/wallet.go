@@ -1,0 +1,187 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// wallets are the receivers' own, outside of the service.
+type wallets struct {
+	world    *world
+	all      []*purse
+	failures map[[2]int64]int // by wallet and genesis
+}
+
+// purse is one receiver's wallet, or somebody's outside.
+type purse struct {
+	id       int64
+	owner    int64 // 0: nobody's here
+	receiver *simnode.Receiver
+	issued   map[paidaction.Hash]*issued
+}
+
+// issued is an invoice of a receiver.
+type issued struct {
+	simnode.Issued
+	amount paidaction.Msat
+	act    simnode.Act
+}
+
+func (ws *wallets) add(owner int64) *purse {
+	id := int64(len(ws.all) + 1)
+	p := &purse{id: id, owner: owner, receiver: ws.world.network.AddReceiver(fmt.Sprintf("receiver %d", id)),
+		issued: map[paidaction.Hash]*issued{}}
+	ws.all = append(ws.all, p)
+	return p
+}
+
+// acts are what receivers do, by how often.
+var acts = []simnode.Act{simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Holds, simnode.Splits,
+	simnode.Refuses, simnode.Unreachable, simnode.Unsteady}
+
+// issue makes an invoice. What becomes of its payments is decided with it.
+func (ws *wallets) issue(p *purse, amount paidaction.Msat, key string) *issued {
+	w := ws.world
+	n := len(p.issued)
+	key = fmt.Sprintf("%s wallet %d", key, p.id)
+	act := simnode.Pays
+	if !w.calm {
+		act = acts[w.chance.below(len(acts), key+" act", n)]
+	}
+	ask := simnode.Ask{Amount: amount, Act: act, Truncate: w.chance.happens(0.2, key+" truncates", n)}
+	if w.chance.happens(0.2, key+" expiry", n) {
+		ask.Expiry = 10 * time.Minute
+	}
+	inv := &issued{Issued: p.receiver.Issue(ask), amount: amount, act: act}
+	if ask.Truncate {
+		inv.amount -= inv.amount % 1000
+	}
+	p.issued[inv.Hash] = inv
+	if act == simnode.Holds || act == simnode.Splits || act == simnode.Unsteady {
+		later := w.chance.between(time.Second, 5*time.Minute, key+" resolves", n)
+		gives := w.chance.happens(0.6, key+" gives", n) || act == simnode.Splits
+		w.queue.add(w.tick+later, func() { ws.resolve(p, inv, gives) })
+	}
+	return inv
+}
+
+// resolve ends what a receiver has let hang.
+func (ws *wallets) resolve(p *purse, inv *issued, takes bool) {
+	var err error
+	switch {
+	case inv.act == simnode.Unsteady || !takes:
+		to := simnode.Pays
+		if !takes {
+			to = simnode.Refuses
+		}
+		p.receiver.Change(inv.Hash, to)
+		err = p.receiver.Cancel(inv.Hash)
+	default:
+		p.receiver.Change(inv.Hash, simnode.Pays)
+		err = p.receiver.Settle(inv.Hash)
+	}
+	if err == nil {
+		ws.world.tell(nil, "receiver %d ends what hung: takes it %t", p.id, takes)
+	}
+	ws.world.network.Tick()
+	ws.world.look()
+}
+
+// resolveAll ends all that hangs.
+func (ws *wallets) resolveAll() {
+	for _, p := range ws.all {
+		for _, hash := range sortedHashes(p.issued) {
+			inv := p.issued[hash]
+			ws.resolve(p, inv, inv.act == simnode.Splits || ws.world.chance.happens(0.5, fmt.Sprintf("purse %d at the end", p.id), int(hash[0])))
+		}
+	}
+}
+
+func (ws *wallets) of(owner int64) (mine []*purse) {
+	for _, p := range ws.all {
+		if p.owner == owner && owner != 0 {
+			mine = append(mine, p)
+		}
+	}
+	return mine
+}
+
+// Has implements relay.Wallets.
+func (ws *wallets) Has(_ context.Context, owner int64) (bool, error) {
+	return len(ws.of(owner)) > 0, nil
+}
+
+// Each implements relay.Wallets.
+func (ws *wallets) Each(ctx context.Context, owner, genesis int64, amount paidaction.Msat, _ string, try func(int64, string) error) error {
+	for _, p := range ws.of(owner) {
+		if ws.failures[[2]int64{p.id, genesis}] >= 2 {
+			continue
+		}
+		bolt11, err := ws.ask(ctx, p, amount)
+		if err == nil {
+			err = try(p.id, bolt11)
+		}
+		if err == nil {
+			return nil
+		}
+		if f := fiberOf(ctx); f != nil && f.dead() {
+			return errDead
+		}
+	}
+	return paidaction.ErrNoReceiver
+}
+
+// ask calls a wallet's server.
+func (ws *wallets) ask(ctx context.Context, p *purse, amount paidaction.Msat) (string, error) {
+	f := fiberOf(ctx)
+	switch f.yield(beforeCall, "a wallet") {
+	case died:
+		return "", errDead
+	case callFails:
+		return "", simnode.ErrUnavailable
+	}
+	inv := ws.issue(p, amount, f.name)
+	switch f.yield(afterCall, "a wallet") {
+	case died:
+		return "", errDead
+	case answerIsLost:
+		return "", simnode.ErrAnswerLost
+	}
+	return inv.Bolt11, ctx.Err()
+}
+
+// Failed implements relay.Wallets.
+func (ws *wallets) Failed(ctx context.Context, wallet, genesis int64, _ string) error {
+	if f := fiberOf(ctx); f != nil && f.dead() {
+		return errDead
+	}
+	ws.failures[[2]int64{wallet, genesis}]++
+	return nil
+}
+
+// Address implements relay.Wallets: the address of a wallet is its number.
+func (ws *wallets) Address(ctx context.Context, address string, amount paidaction.Msat, _ string) (string, error) {
+	var id int64
+	if _, err := fmt.Sscanf(address, "%d@", &id); err != nil || id < 1 || int(id) > len(ws.all) {
+		return "", fmt.Errorf("nobody has the address %q", address)
+	}
+	return ws.ask(ctx, ws.all[id-1], amount)
+}
+
+// places are leases without any bound, with fences that grow.
+type places struct{ given *int64 }
+
+func (p places) Lease(context.Context, string) (relay.Lease, error) {
+	*p.given++
+	return lease(*p.given), nil
+}
+
+type lease int64
+
+func (l lease) Fence() int64                       { return int64(l) }
+func (lease) Release(context.Context, relay.Blame) {}

@@ -1,0 +1,403 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
+)
+
+// epoch is when every seed begins.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// world is one seed: people, processes of the service, nodes, and what happens to all of them.
+type world struct {
+	ctx      context.Context // ends with the world
+	end      context.CancelFunc
+	group    sync.WaitGroup // of the fibers
+	chance   chance
+	plan     *plan
+	without  map[string]bool // faults that are left out, while a failing seed is shrunk
+	database *database
+
+	// The schedule.
+	tick   time.Duration // the simulated time since the epoch
+	jumped time.Duration // by which the clocks were set forward since
+	queue  queue
+	news   chan news
+	fibers []*fiber
+	asides []*fiber // those that wait for a lock
+	late   []*wire  // connections whose commit is still on its way
+	waits  []*fiber // those that wait for a payment to change
+
+	network *simnode.Network
+	nodes   simnode.Nodes
+	away    map[string]bool
+	wallets *wallets
+	outside []*purse // of people outside
+	fences  int64
+	woken   int
+
+	processes []*process
+	jobs      map[int64]*job
+	known     map[paidaction.Hash]paidaction.InvoiceState // as it was told to the processes
+
+	people []int64 // users, the first one is people[1]
+	model  *model
+	calm   bool // nothing goes wrong any more
+	ended  bool // everything is over
+
+	story      bytes.Buffer
+	violations []string
+	faults     int
+	met        []string // the faults, by name
+	coverage   coverage
+	labels     map[int64]string // of actions
+	attempts   map[string]int   // of the acts of the plan
+	stored     map[int64]int    // jobs, by action
+	flows      map[int64]paidaction.Flow
+	touched    map[int64][]Fault
+	open       map[int64]bool
+}
+
+// process is one of the service.
+type process struct {
+	number, life int
+	dead         bool
+	skew         time.Duration // of its clock
+	engine       *paidaction.Engine
+	relay        *relay.Relay
+	worker       *worker.Worker
+	listeners    []*listener
+	world        *world
+}
+
+func (p *process) String() string { return fmt.Sprintf("p%d.%d", p.number, p.life) }
+
+// Now is the clock of the nodes, in whole seconds.
+func (w *world) Now() time.Time { return epoch.Add((w.tick + w.jumped).Truncate(time.Second)) }
+
+// now is the clock of a process.
+func (p *process) now() time.Time { return p.world.Now().Add(p.skew) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// start makes a process.
+func (w *world) start(number, life int) {
+	p := &process{number: number, life: life, world: w}
+	if w.chance.happens(0.3, "skew", number) {
+		p.skew = w.chance.between(-4*time.Second, 4*time.Second, "skewed", number).Truncate(time.Second)
+	}
+	var random [32]byte
+	binary.BigEndian.PutUint64(random[:], w.chance.hash(p.String(), 0))
+	var err error
+	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: places{&w.fences},
+		Wallets: w.wallets, Now: p.now, Log: quiet, Settings: relay.Settings{SendWindow: 30 * time.Second, Grace: 30 * time.Second,
+			AskTimeout: 30 * time.Second, Pause: time.Millisecond}})
+	if err == nil {
+		p.engine, err = paidaction.New(paidaction.Config{
+			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(community.DefaultSettings()),
+			Secret: make([]byte, 32), Now: p.now, Random: rand.NewChaCha8(random), Log: quiet,
+			Settings: paidaction.Settings{SweepWorkers: 1},
+			Hooks:    paidaction.Hooks{Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) }},
+		})
+	}
+	if err == nil {
+		p.worker, err = worker.New(worker.Config{Pool: w.database.pool, Engine: p.engine, Jobs: queueing{w}, Clock: clock{w}, Log: quiet})
+	}
+	if err == nil {
+		err = w.listen(p)
+	}
+	if err != nil {
+		panic(err)
+	}
+	w.processes[number] = p
+	w.tell(nil, "%s starts, its clock %+v", p, p.skew)
+}
+
+// clock is the time of the loops of package worker.
+type clock struct{ world *world }
+
+func (c clock) Now() time.Time                                { return c.world.Now() }
+func (clock) Wait(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() }
+func (clock) Jitter(d time.Duration) time.Duration            { return d }
+
+// kill ends a process: what it was at breaks off, what it had in memory is gone. Another one comes in its place.
+func (w *world) kill(p *process) {
+	if p.dead {
+		return
+	}
+	p.dead = true
+	w.tell(nil, "%s is dead", p)
+	w.touchAll(processDies)
+	for _, f := range slices.Clone(w.fibers) {
+		if f.process != p || f.ended {
+			continue
+		}
+		if f.aside.Load() {
+			if err := w.database.terminate(w.ctx, f.blocked); err != nil {
+				panic(err)
+			}
+			w.awaitArrival(f)
+		} else if f.wire != nil && f.tx != nil {
+			f.wire.cut()
+		}
+		f.cancel()
+		w.resume(f)
+	}
+	w.queue.add(w.tick+w.chance.between(10*time.Millisecond, 5*time.Second, p.String()+" restart", 0), func() { w.start(p.number, p.life+1) })
+}
+
+// awaitArrival waits until a fiber that was set aside has heard from PostgreSQL.
+func (w *world) awaitArrival(f *fiber) {
+	for f.aside.Load() || slices.Contains(w.asides, f) {
+		w.note(<-w.news)
+	}
+}
+
+// restartDatabase cuts every connection.
+func (w *world) restartDatabase() {
+	w.tell(nil, "the database restarts")
+	w.touchAll(databaseRestarts)
+	for _, f := range slices.Clone(w.fibers) {
+		switch {
+		case f.ended:
+		case f.aside.Load():
+			if err := w.database.terminate(w.ctx, f.blocked); err != nil {
+				panic(err)
+			}
+			w.awaitArrival(f)
+		case f.wire != nil:
+			f.wire.cut()
+		}
+	}
+	for _, c := range w.late {
+		c.cut()
+	}
+	w.late = nil
+	w.database.pool.Reset()
+}
+
+// keepLate has a commit arrive some time after its connection was lost.
+func (w *world) keepLate(f *fiber, c *wire, tx *written) {
+	w.late = append(w.late, c)
+	delay := w.chance.between(time.Millisecond, 8*time.Second, f.name+" late", f.seen)
+	if w.chance.happens(0.6, f.name+" soon", f.seen) {
+		delay /= 100
+	}
+	name := f.name
+	w.queue.add(w.tick+delay, func() {
+		w.late = slices.DeleteFunc(w.late, func(other *wire) bool { return other == c })
+		done := c.arriveLate()
+		w.tell(nil, "the late commit of %s arrives: done %t", name, done)
+		if done {
+			w.happened(f, tx)
+		}
+	})
+}
+
+// moveTo lets time pass until a moment.
+func (w *world) moveTo(tick time.Duration) {
+	if tick <= w.tick {
+		return
+	}
+	before := w.Now()
+	w.tick = tick
+	if w.Now() != before {
+		w.network.Tick()
+		w.look()
+	}
+}
+
+// run lets happen what is to happen, until nothing is left or over says so.
+func (w *world) run(over func() bool) {
+	for !over() {
+		w.settle()
+		e, ok := w.queue.next()
+		if !ok {
+			return
+		}
+		w.moveTo(e.at)
+		e.do()
+		w.wakeWaiting()
+	}
+}
+
+// wait parks a fiber for as long as something is so.
+func (w *world) wait(ctx context.Context, f *fiber, still func() bool) {
+	for !f.dead() && ctx.Err() == nil && still() {
+		w.waits = append(w.waits, f)
+		f.park(0, still)
+		w.waits = slices.DeleteFunc(w.waits, func(other *fiber) bool { return other == f })
+	}
+}
+
+// wakeWaiting wakes who waited for something that is not so any more, a little later.
+func (w *world) wakeWaiting() {
+	for _, f := range w.waits {
+		if f.still != nil && !f.still() {
+			turn := f.turn
+			f.still = nil
+			w.queue.add(w.tick+w.chance.between(time.Millisecond, 30*time.Millisecond, f.name+" hears", f.seen), func() {
+				if f.turn == turn {
+					w.resume(f)
+				}
+			})
+		}
+	}
+}
+
+// mayLie says whether nodes may deny what they know.
+func (w *world) mayLie() bool { return !w.calm }
+
+// alive is one of the processes that live; nil if none does.
+func (w *world) alive(key string, n int) *process {
+	var living []*process
+	for _, p := range w.processes {
+		if !p.dead {
+			living = append(living, p)
+		}
+	}
+	if len(living) == 0 {
+		return nil
+	}
+	return living[w.chance.below(len(living), key, n)]
+}
+
+// happened follows what a transaction has left behind.
+func (w *world) happened(f *fiber, tx *written) {
+	for _, s := range tx.steps {
+		if s.action == 0 {
+			w.tell(f, "committed: a new action is %s", s.to)
+			w.coverage.step(s, f.faults)
+			continue
+		}
+		s.flow = w.flowOf(s.action)
+		w.tell(f, "committed: %s is %s", w.name(s.action), s.to)
+		w.coverage.step(s, f.faults, w.touched[s.action])
+		delete(w.touched, s.action)
+		w.open[s.action] = !s.to.Terminal()
+	}
+	if len(tx.steps) > 0 {
+		f.faults = nil
+	}
+	for _, j := range tx.jobs {
+		w.jobs[j.id] = j
+		w.open[j.action] = true
+		w.schedule(j, j.at)
+	}
+	if tx.relay {
+		w.relaySoon(f)
+	}
+}
+
+func (w *world) flowOf(action int64) paidaction.Flow {
+	if flow, ok := w.flows[action]; ok {
+		return flow
+	}
+	flow, err := w.database.queries().FlowOf(w.ctx, action)
+	if err != nil {
+		panic(err)
+	}
+	w.flows[action] = paidaction.Flow(flow)
+	return w.flows[action]
+}
+
+// touch notes that an action met faults since its last step.
+func (w *world) touch(action int64, faults ...Fault) {
+	if w.open[action] {
+		w.touched[action] = append(w.touched[action], faults...)
+	}
+}
+
+func (w *world) touchAll(fault Fault) {
+	for action, open := range w.open {
+		if open {
+			w.touch(action, fault)
+		}
+	}
+}
+
+// cover notes a step that was about to be committed when something went wrong.
+func (w *world) cover(s taken, fault Fault) {
+	if s.action != 0 {
+		s.flow = w.flowOf(s.action)
+	}
+	w.coverage.step(s, []Fault{fault})
+}
+
+// name is what an action is called in the story.
+func (w *world) name(action int64) string {
+	if label, ok := w.labels[action]; ok {
+		return fmt.Sprintf("%s (action %d)", label, action)
+	}
+	return fmt.Sprintf("action %d", action)
+}
+
+// tell writes a line of the story.
+func (w *world) tell(f *fiber, format string, args ...any) {
+	fmt.Fprintf(&w.story, "%12.6f  ", (w.tick + w.jumped).Seconds())
+	if f != nil {
+		fmt.Fprintf(&w.story, "%-5s %-28s ", f.process, f.name)
+	}
+	fmt.Fprintf(&w.story, format, args...)
+	w.story.WriteByte('\n')
+}
+
+// violate notes that something is not as it must be.
+func (w *world) violate(kind, format string, args ...any) {
+	said := kind + ": " + fmt.Sprintf(format, args...)
+	if len(w.violations) < 30 {
+		w.violations = append(w.violations, said)
+	}
+	w.tell(nil, "VIOLATION %s", said)
+}
+
+// talkative: which calls are worth a line.
+func (w *world) talkative(method string) bool {
+	switch method {
+	case "Chain", "Sendable", "PublicKey", "DecodeInvoice", "Time":
+		return false
+	}
+	return true
+}
+
+// said is an error in a word, the same in every run.
+func said(err error) string {
+	if err == nil {
+		return "done"
+	}
+	if refusal, ok := paidaction.AsRefusal(err); ok {
+		return string(refusal.Code)
+	}
+	return err.Error()
+}
+
+func sortedHashes[V any](all map[paidaction.Hash]V) []paidaction.Hash {
+	hashes := make([]paidaction.Hash, 0, len(all))
+	for h := range all {
+		hashes = append(hashes, h)
+	}
+	slices.SortFunc(hashes, func(a, b paidaction.Hash) int { return bytes.Compare(a[:], b[:]) })
+	return hashes
+}
+
+func sortedKeys[V any](all map[int64]V) []int64 {
+	keys := make([]int64, 0, len(all))
+	for k := range all {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
