@@ -33,9 +33,9 @@ func TestExclusivityLastsUntilTheRelease(t *testing.T) {
 		alice := member{"alice", newNode("a", 1000*sat), 1}
 		s := quick()
 		s.Cooldown = 50 * time.Millisecond
-		first := w.openOn(w.db, w.locker(lock.Settings{Options: lock.Options{TTL: 200 * time.Millisecond, MaxHold: 200 * time.Millisecond}}), s, alice)
+		first := w.openOn(w.db, w.locker(lock.Settings{Options: lock.Options{TTL: time.Second, MaxHold: time.Second}}), s, alice)
 		lease := first.lease(pool.Need{})
-		s.RetryTimeout = time.Second
+		s.RetryTimeout = 3 * time.Second
 		w.open(s, alice).none(pool.Need{}, pool.Busy)
 		if lease.Context().Err() != nil {
 			t.Errorf("the lease is over: %v", context.Cause(lease.Context()))
