@@ -37,9 +37,8 @@ type fiber struct {
 	tx     *written // what the transaction that is open has written
 	faults []Fault  // that it met since its last step
 
-	label string           // of the plan's act it belongs to
-	still func() bool      // parked until this is false; nil: until its time
-	panic func(err string) // for tests of the scheduler
+	label string      // of the plan's act it belongs to
+	still func() bool // parked until this is false; nil: until its time
 }
 
 // what became of a fiber that ran.
@@ -53,7 +52,6 @@ type newsKind int
 
 const (
 	parked newsKind = iota
-	arrived
 	finished
 )
 
@@ -97,7 +95,7 @@ func (w *world) spawn(p *process, name, label string, action int64, limit time.D
 
 // timeIsUp ends a fiber's context. One that waits for a node goes on at once; one in the middle of a commit is let finish it.
 func (w *world) timeIsUp(f *fiber) {
-	if f.ended || f.over || f.aside.Load() {
+	if f.ended || f.over || slices.Contains(w.asides, f) {
 		return
 	}
 	f.over = true
@@ -137,9 +135,7 @@ func (w *world) await(f *fiber) {
 		case n := <-w.news:
 			timer.Stop()
 			w.note(n)
-			if n.fiber == f {
-				return
-			}
+			return
 		case <-timer.C:
 			wait = min(2*wait, 100*time.Millisecond)
 			pid := f.asking.Load()
@@ -175,14 +171,6 @@ func (w *world) note(n news) {
 				}
 			})
 		}
-	case arrived:
-		w.asides = slices.DeleteFunc(w.asides, func(other *fiber) bool { return other == f })
-		turn := f.turn
-		w.queue.add(w.tick+time.Microsecond, func() {
-			if f.turn == turn {
-				w.resume(f)
-			}
-		})
 	case finished:
 		f.ended = true
 		w.asides = slices.DeleteFunc(w.asides, func(other *fiber) bool { return other == f })
@@ -191,6 +179,17 @@ func (w *world) note(n news) {
 			w.touch(f.action, f.faults...)
 		}
 	}
+}
+
+// welcome has a fiber that has got its lock go on when it is its turn. It is called while nobody runs.
+func (w *world) welcome(f *fiber) {
+	w.asides = slices.DeleteFunc(w.asides, func(other *fiber) bool { return other == f })
+	turn := f.turn
+	w.queue.add(w.tick+time.Microsecond, func() {
+		if f.turn == turn {
+			w.resume(f)
+		}
+	})
 }
 
 // settle waits until each fiber that was set aside either still waits for its lock, or has got it and waits for its turn. It says
@@ -211,8 +210,8 @@ func (w *world) settle() {
 			return
 		}
 		select {
-		case n := <-w.news:
-			w.note(n)
+		case f := <-w.arrivals:
+			w.welcome(f)
 		case <-time.After(300 * time.Microsecond):
 			if time.Since(begun) > 30*time.Second {
 				panic(fmt.Sprintf("%d fibers wait for locks and never go on", len(w.asides)))
@@ -276,7 +275,10 @@ func (f *fiber) dead() bool { return f.world.ctx.Err() != nil || f.process.dead 
 // arrive is called when a fiber that was set aside has got its answer.
 func (f *fiber) arrive() {
 	if f.aside.CompareAndSwap(true, false) {
-		f.send(news{fiber: f, kind: arrived})
+		select {
+		case f.world.arrivals <- f:
+		case <-f.world.ctx.Done():
+		}
 		f.sleep()
 	}
 }
@@ -285,6 +287,6 @@ func (f *fiber) arrive() {
 func (f *fiber) tidy() {
 	if f.wire != nil && f.pg.IsClosed() {
 		_ = f.wire.Close()
-		f.wire, f.tx = nil, nil
+		f.wire, f.pg, f.tx = nil, nil, nil
 	}
 }

@@ -19,8 +19,7 @@ type kind struct {
 	price func(m *model, a *attempt) (least, most int64)
 	// shares are the parts of the price that are somebody's; the rest is the rewards'.
 	shares func(m *model, a *attempt) []share
-	peers  bool   // its shares can be paid directly
-	row    string // the table whose rows say whether it counts
+	peers  bool // its shares can be paid directly
 }
 
 // share is what somebody gets of a price.

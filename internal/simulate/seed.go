@@ -38,7 +38,7 @@ func try(ctx context.Context, d *database, seed uint64, without less) (result Re
 	ctx, end := context.WithCancel(context.WithValue(ctx, insideKey{}, true))
 	w := &world{
 		ctx: ctx, end: end, chance: chance(mix(seed)), plan: newPlan(seed), without: without.faults, database: d,
-		news: make(chan news), away: map[string]bool{}, processes: make([]*process, processes), jobs: map[int64]*job{},
+		news: make(chan news), arrivals: make(chan *fiber), away: map[string]bool{}, processes: make([]*process, processes), jobs: map[int64]*job{},
 		known: map[paidaction.Hash]paidaction.InvoiceState{}, coverage: coverage{}, labels: map[int64]string{}, attempts: map[string]int{}, stored: map[int64]int{},
 		flows: map[int64]paidaction.Flow{}, touched: map[int64][]Fault{}, open: map[int64]bool{},
 	}

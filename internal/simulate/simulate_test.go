@@ -39,11 +39,11 @@ func openLab(t *testing.T) *Lab {
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	s, err := openLab(t).run(t.Context(), Options{Seeds: 20, Start: 1, Parallel: 2, Out: &out})
+	s, err := openLab(t).run(t.Context(), Options{Seeds: 14, Start: 1, Parallel: 2, Out: &out})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Violations > 0 || s.Seeds != 20 || s.Actions < 20*20 || s.Faults < 100 || s.Steps < 20 {
+	if s.Violations > 0 || s.Seeds != 14 || s.Actions < 14*20 || s.Faults < 100 || s.Steps < 20 {
 		t.Errorf("%s\n%+v", &out, s)
 	}
 }
@@ -53,7 +53,7 @@ func TestASeedRepeatsItself(t *testing.T) {
 	t.Parallel()
 	lab := openLab(t)
 	var used *database
-	for _, seed := range []uint64{11, 12, 101, 102} {
+	for _, seed := range []uint64{11, 101} {
 		first := story(t, lab, &used, seed)
 		if first != story(t, lab, &used, seed) {
 			t.Errorf("seed %d went otherwise the second time", seed)

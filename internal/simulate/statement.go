@@ -55,8 +55,9 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 		return gone
 	}
 	f.pg = conn.PgConn()
-	f.wire, _ = f.pg.Conn().(*wire)
-	f.wire.fiber.Store(f)
+	c := f.pg.Conn().(*wire)
+	f.wire = c
+	c.fiber.Store(f)
 	s := &statement{name: nameOf(data.SQL)}
 	outside := f.pg.TxStatus() == 'I'
 	s.writes = outside && writes(data.SQL)
@@ -79,19 +80,19 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 	switch s.fault {
 	case died:
 		if !outside {
-			f.wire.cut()
+			c.cut()
 		}
 		return gone
 	case lostBefore, lostInside:
-		f.wire.cut()
+		c.cut()
 	case lostAfter:
-		f.wire.meet(answerLost)
+		c.meet(answerLost)
 	case arrivesLate:
-		f.wire.meet(late)
+		c.meet(late)
 	case refusedSerialising:
-		f.wire.meet(conflict)
+		c.meet(conflict)
 	}
-	f.asking.Store(int32(f.pg.PID()))
+	f.asking.Store(int32(conn.PgConn().PID()))
 	return context.WithValue(ctx, statementKey{}, s)
 }
 
@@ -103,7 +104,11 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 		return
 	}
 	f.asking.Store(0)
-	w := f.world
+	w, used, tx := f.world, f.wire, f.tx
+	f.tidy()
+	if f.pg != nil && f.pg.TxStatus() == 'I' {
+		f.wire, f.pg = nil, nil // somebody else's from now on
+	}
 	var pg *pgconn.PgError
 	if errors.As(data.Err, &pg) && pg.Code == "40P01" {
 		w.violate("deadlock", "%s in %s", f.name, s.name)
@@ -114,7 +119,6 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	if s.name != "commit" && !s.writes {
 		return
 	}
-	tx := f.tx
 	f.tx = nil
 	if s.writes {
 		tx = &written{}
@@ -122,14 +126,12 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	}
 	switch {
 	case s.fault == arrivesLate:
-		w.keepLate(f, f.wire, tx)
+		w.keepLate(f, used, tx)
 	case data.Err == nil && data.CommandTag.String() != "ROLLBACK", s.fault == lostAfter:
 		w.happened(f, tx)
 	}
 	if data.Err == nil {
-		if fault := f.yield(afterCommit, s.name); fault == died && f.wire != nil {
-			f.wire.fiber.Store(nil)
-		}
+		f.yield(afterCommit, s.name)
 	}
 }
 

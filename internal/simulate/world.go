@@ -32,14 +32,15 @@ type world struct {
 	database *database
 
 	// The schedule.
-	tick   time.Duration // the simulated time since the epoch
-	jumped time.Duration // by which the clocks were set forward since
-	queue  queue
-	news   chan news
-	fibers []*fiber
-	asides []*fiber // those that wait for a lock
-	late   []*wire  // connections whose commit is still on its way
-	waits  []*fiber // those that wait for a payment to change
+	tick     time.Duration // the simulated time since the epoch
+	jumped   time.Duration // by which the clocks were set forward since
+	queue    queue
+	news     chan news   // from the fiber that runs
+	arrivals chan *fiber // those that have got their lock
+	fibers   []*fiber
+	asides   []*fiber // those that wait for a lock
+	late     []*wire  // connections whose commit is still on its way
+	waits    []*fiber // those that wait for a payment to change
 
 	network *simnode.Network
 	nodes   simnode.Nodes
@@ -145,7 +146,7 @@ func (w *world) kill(p *process) {
 		if f.process != p || f.ended {
 			continue
 		}
-		if f.aside.Load() {
+		if slices.Contains(w.asides, f) {
 			if err := w.database.terminate(w.ctx, f.blocked); err != nil {
 				panic(err)
 			}
@@ -161,8 +162,8 @@ func (w *world) kill(p *process) {
 
 // awaitArrival waits until a fiber that was set aside has heard from PostgreSQL.
 func (w *world) awaitArrival(f *fiber) {
-	for f.aside.Load() || slices.Contains(w.asides, f) {
-		w.note(<-w.news)
+	for slices.Contains(w.asides, f) {
+		w.welcome(<-w.arrivals)
 	}
 }
 
@@ -173,7 +174,7 @@ func (w *world) restartDatabase() {
 	for _, f := range slices.Clone(w.fibers) {
 		switch {
 		case f.ended:
-		case f.aside.Load():
+		case slices.Contains(w.asides, f):
 			if err := w.database.terminate(w.ctx, f.blocked); err != nil {
 				panic(err)
 			}
