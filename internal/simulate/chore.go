@@ -39,9 +39,9 @@ func (w *world) chores() []chore {
 	return all
 }
 
-// relayAll has a node take what it can pay, one payment after the other.
+// relayAll has a node take what it can pay, a few payments one after the other.
 func relayAll(ctx context.Context, p *process, node string) {
-	for ctx.Err() == nil && !p.dead {
+	for range 4 {
 		if more, err := p.relay.Step(ctx, node, p.engine.Advance); err != nil || !more {
 			return
 		}
