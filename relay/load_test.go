@@ -195,8 +195,11 @@ func TestTenThousandForwardsWait(t *testing.T) {
 	if len(given) > 0 {
 		t.Errorf("nodes were given what is not paid: %v", given)
 	}
-	if n, want := b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming'`), 10_000-int64(len(paid)); n != want {
-		t.Errorf("%d wait still, want %d", n, want)
+	// A process that is stopped between a claim and its send leaves a payment that was given to nobody, and keeps its claim until that
+	// is over.
+	claimed := b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'in_work'`)
+	if n, want := b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming'`), 10_000-int64(len(paid))-claimed; n != want || claimed > 4*2*placesEach {
+		t.Errorf("%d wait still, and %d are claimed; want %d", n, claimed, want)
 	}
 	three.SetAway(false)
 	b.wantSound()
