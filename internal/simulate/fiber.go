@@ -93,12 +93,18 @@ func (w *world) spawn(p *process, name, label string, action int64, limit time.D
 	return f
 }
 
-// timeIsUp ends a fiber's context. One that waits for a node goes on at once; one in the middle of a commit is let finish it.
+// timeIsUp ends a fiber's context. One that waits for a node, or for a lock, goes on at once; one in the middle of a commit is let
+// finish it.
 func (w *world) timeIsUp(f *fiber) {
-	if f.ended || f.over || slices.Contains(w.asides, f) {
+	if f.ended || f.over {
 		return
 	}
 	f.over = true
+	if slices.Contains(w.asides, f) {
+		w.breakOff(f)
+		f.cancel()
+		return
+	}
 	if f.stalled {
 		return // it hears of it when it goes on
 	}

@@ -147,10 +147,7 @@ func (w *world) kill(p *process) {
 			continue
 		}
 		if slices.Contains(w.asides, f) {
-			if err := w.database.terminate(w.ctx, f.blocked); err != nil {
-				panic(err)
-			}
-			w.awaitArrival(f)
+			w.breakOff(f)
 		} else if f.wire != nil && f.tx != nil {
 			f.wire.cut()
 		}
@@ -160,8 +157,11 @@ func (w *world) kill(p *process) {
 	w.queue.add(w.tick+w.chance.between(10*time.Millisecond, 5*time.Second, p.String()+" restart", 0), func() { w.start(p.number, p.life+1) })
 }
 
-// awaitArrival waits until a fiber that was set aside has heard from PostgreSQL.
-func (w *world) awaitArrival(f *fiber) {
+// breakOff ends the statement of a fiber that waits for a lock, and returns when the fiber has heard of it.
+func (w *world) breakOff(f *fiber) {
+	if err := w.database.terminate(w.ctx, f.blocked); err != nil {
+		panic(err)
+	}
 	for slices.Contains(w.asides, f) {
 		w.welcome(<-w.arrivals)
 	}
@@ -175,10 +175,7 @@ func (w *world) restartDatabase() {
 		switch {
 		case f.ended:
 		case slices.Contains(w.asides, f):
-			if err := w.database.terminate(w.ctx, f.blocked); err != nil {
-				panic(err)
-			}
-			w.awaitArrival(f)
+			w.breakOff(f)
 		case f.wire != nil:
 			f.wire.cut()
 		}
