@@ -21,6 +21,8 @@ import (
 type cut struct {
 	armed atomic.Bool
 	after bool
+	then  bool        // the commit is answered, and nothing is any more
+	away  atomic.Bool // from then on
 }
 
 type cutConn struct {
@@ -32,6 +34,10 @@ type cutConn struct {
 var errCut = errors.New("the connection was cut")
 
 func (c *cutConn) Write(b []byte) (int, error) {
+	if c.cut.away.Load() {
+		_ = c.Close()
+		return 0, errCut
+	}
 	if bytes.Contains(b, []byte("commit\x00")) && c.cut.armed.CompareAndSwap(true, false) {
 		c.broken = true
 		if !c.cut.after {
@@ -44,6 +50,10 @@ func (c *cutConn) Write(b []byte) (int, error) {
 
 func (c *cutConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b) // the server has answered: the commit is done
+	if c.broken && c.cut.then {
+		c.cut.away.Store(true)
+		return n, err
+	}
 	if c.broken {
 		_ = c.Close()
 		return 0, errCut
@@ -87,6 +97,30 @@ func TestCommitWhoseAnswerWasLost(t *testing.T) {
 	}
 	w.WantBalance(ledger.UserCredits(user), 90*sat)
 	w.WantConserved()
+}
+
+// The commit was answered, and then the database is away: that the action cannot be read back does not mean that nothing was done.
+func TestCommitThatCannotBeReadBack(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "key"} {
+		w := enginetest.New(t, paidaction.Settings{})
+		user := w.User("payer", 100*sat, 0)
+		engine, c := cutting(w, true)
+		c.then = true
+		c.armed.Store(true)
+		request := paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Key: key, Caller: enginetest.Caller(user)}
+		_, err := engine.Pay(w.Ctx, request)
+		w.WantRefusal(err, paidaction.CodeUnknownOutcome)
+		w.WantBalance(ledger.UserCredits(user), 90*sat)
+		if c.away.Store(false); key == "" {
+			continue
+		}
+		fresh, _ := cutting(w, true)
+		if pa, err := fresh.Pay(w.Ctx, request); err != nil || pa.State != paidaction.Paid {
+			t.Errorf("%+v, %v", pa, err)
+		}
+		w.WantBalance(ledger.UserCredits(user), 90*sat)
+	}
 }
 
 // The commit never arrived. That no row is there proves nothing (it might still come), so the caller is told what is true:

@@ -78,7 +78,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 			return nil, told(lookupErr)
 		}
 		if found {
-			pa, err = e.issue(ctx, id)
+			pa, err = e.begun(ctx, id)
 		}
 	}
 	return pa, told(err)
@@ -160,7 +160,7 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 			if a.previous != 0 {
 				e.changed(a.previous)
 			}
-			return e.issue(ctx, id)
+			return e.begun(ctx, id)
 		case errors.Is(err, ledger.ErrInsufficient):
 			insufficient = true
 		case errors.Is(err, errNotOpen):
@@ -172,6 +172,16 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 		return nil, Errorf(CodeInsufficientFunds, "Your balance does not cover this. Add to it, or pay by invoice.")
 	}
 	return nil, Errorf(CodeMethodUnavailable, "There is no way for you to pay for this. Sign in, or choose another method.")
+}
+
+// begun is an attempt that has been committed, with its invoice. If it cannot be read back, nobody may be told that nothing was changed:
+// from a balance it is paid.
+func (e *Engine) begun(ctx context.Context, id int64) (*PaidAction, error) {
+	pa, err := e.issue(ctx, id)
+	if _, refused := AsRefusal(err); err != nil && !refused {
+		err = fmt.Errorf("%w: %w", errUnknownCommit, err)
+	}
+	return pa, err
 }
 
 func balanceFirst(methods []Method) []Method {
