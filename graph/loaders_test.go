@@ -8,8 +8,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// A hundred items with their authors, territories, comments over two levels and the payments of one's own take as many queries as ten,
-// and so do lists of actions, histories and notifications.
+// A hundred items with their authors, territories, comments over two levels and the payments of one's own take no more queries than the
+// fields of the request name, as ten do, and so do lists of actions, histories and notifications. Two fields that name the same kind of
+// row at different depths take one query or two, by when they come to it; that is why there is a bound, and not a number.
 func TestListsTakeFewQueries(t *testing.T) {
 	t.Parallel()
 	asked := &recorder{}
@@ -48,7 +49,6 @@ func TestListsTakeFewQueries(t *testing.T) {
 		`query($n: Int!) { list: notifications(first: $n) { nodes { kind item { id } retryUntil action { state } } } }`:                                                         3,
 		`query($n: Int!) { me { history(first: $n) { nodes { action { state } received { msat item { id } } } } } }`:                                                            6,
 	} {
-		var few int
 		for _, n := range []int{10, 100} {
 			asked.take()
 			r := a.Want(reader, query, vars{"n": n})
@@ -56,12 +56,9 @@ func TestListsTakeFewQueries(t *testing.T) {
 				t.Errorf("%d of %d", len(nodes), n)
 			}
 			taken := asked.take()
-			if few == 0 {
-				few = len(taken)
-				t.Logf("%d queries for %s", few, query)
-			}
-			if len(taken) > most || len(taken) != few {
-				t.Errorf("%d queries for a list of %d where ten take %d; want at most %d: %s", len(taken), n, few, most, query)
+			t.Logf("%d queries for a list of %d: %s", len(taken), n, query)
+			if len(taken) > most {
+				t.Errorf("%d queries for a list of %d; want at most %d: %s", len(taken), n, most, query)
 				for _, q := range taken {
 					name, _, _ := strings.Cut(q.SQL, "\n")
 					t.Log(name)
