@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -27,6 +30,68 @@ func TestNothingIsLeftRunning(t *testing.T) {
 	w.pay(pa)
 	w.awaitState(pa.ID, paidaction.Paid)
 	s.stop()
+	goleak.VerifyNone(t, before)
+}
+
+// stopsLate ends a context with the last question that a starting job client asks, once that client has the lead.
+type stopsLate struct {
+	end      context.CancelFunc
+	queues   atomic.Int64
+	leads    chan struct{}
+	resigned atomic.Bool
+}
+
+func (s *stopsLate) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	switch {
+	case strings.Contains(data.SQL, "river_queue") && strings.Contains(data.SQL, "INSERT"):
+		if s.queues.Add(1) == 2 {
+			<-s.leads
+			return context.WithValue(ctx, s, "last")
+		}
+	case strings.Contains(data.SQL, "river_leader") && strings.Contains(data.SQL, "INSERT"):
+		return context.WithValue(ctx, s, "leads")
+	case strings.Contains(data.SQL, "river_leader") && strings.Contains(data.SQL, "DELETE"):
+		return context.WithValue(ctx, s, "resigned")
+	}
+	return ctx
+}
+
+func (s *stopsLate) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	switch ctx.Value(s) {
+	case "last":
+		s.end()
+	case "leads":
+		close(s.leads)
+	case "resigned":
+		s.resigned.Store(data.Err == nil)
+	}
+}
+
+// A process that is told to stop as its job client starts waits for it as for one that runs: it may have the lead, and gives it up.
+// Not parallel: it counts goroutines.
+func TestStoppedWhileStarting(t *testing.T) {
+	w := newWorld(t)
+	before := goleak.IgnoreCurrent()
+	ctx, end := context.WithCancel(w.ctx)
+	stop := &stopsLate{end: end, leads: make(chan struct{})}
+	settings := w.pool.Config()
+	settings.ConnConfig.Tracer = stop
+	pool, err := pgxpool.NewWithConfig(w.ctx, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.config.Pool = pool
+	jobs, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := jobs.runJobs(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if !stop.resigned.Load() {
+		t.Error("it left while it had the lead")
+	}
+	pool.Close()
 	goleak.VerifyNone(t, before)
 }
 

@@ -201,9 +201,15 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the job client: %w", err)
 	}
-	// The start looks at the database once, which may be away at the moment.
-	err = retry(ctx, w.Clock, func(err error) { w.failed(ctx, "jobs", err) }, client.Start)
-	if err != nil {
+	// The start looks at the database once, which may be away at the moment. It can succeed just as ctx ends: then the client runs, and its
+	// pool must outlive it all the same.
+	started := false
+	err = retry(ctx, w.Clock, func(err error) { w.failed(ctx, "jobs", err) }, func(ctx context.Context) error {
+		err := client.Start(ctx)
+		started = err == nil
+		return err
+	})
+	if !started {
 		return err
 	}
 	<-ctx.Done()
