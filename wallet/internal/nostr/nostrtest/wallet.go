@@ -109,7 +109,8 @@ func (w *Wallet) serve(ctx context.Context, conn *websocket.Conn, ready func()) 
 		var e nostr.Event
 		_ = json.Unmarshal(text, &parts)
 		switch {
-		case strings.HasPrefix(string(text), `["EOSE"`), strings.HasPrefix(string(text), `["CLOSED"`):
+		case strings.HasPrefix(string(text), `["EOSE","requests"`), strings.HasPrefix(string(text), `["CLOSED","requests"`):
+			// By now the relay has the info event as well. What it says of other subscriptions it may have said before.
 			ready()
 		case len(parts) == 3 && json.Unmarshal(parts[2], &e) == nil && e.Kind == kindRequest:
 			w.request(ctx, conn, &e)
