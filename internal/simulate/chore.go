@@ -8,6 +8,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -22,19 +23,19 @@ const foldPage = 50
 
 func (w *world) chores() []chore {
 	all := []chore{
-		{"sweeps the overdue", 30 * time.Second, func(ctx context.Context, p *process) { p.worker.SweepOverdue(ctx) }},
-		{"sweeps", 100 * time.Second, func(ctx context.Context, p *process) { p.worker.Sweep(ctx) }},
-		{"folds balances", 2 * time.Minute, func(ctx context.Context, p *process) {
+		{"sweeps the overdue", 50 * time.Second, func(ctx context.Context, p *process) { p.worker.SweepOverdue(ctx) }},
+		{"sweeps", 2 * time.Minute, func(ctx context.Context, p *process) { p.worker.Sweep(ctx) }},
+		{"folds balances", 4 * time.Minute, func(ctx context.Context, p *process) {
 			p.worker.Fold(ctx, worker.Fold{Name: "balances", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, foldPage) }})
 		}},
-		{"folds items", 2 * time.Minute, func(ctx context.Context, p *process) {
+		{"folds items", 4 * time.Minute, func(ctx context.Context, p *process) {
 			p.worker.Fold(ctx, worker.Fold{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }})
 		}},
 	}
 	for _, node := range w.nodes.Names() {
 		all = append(all,
-			chore{"compares " + node, 45 * time.Second, func(ctx context.Context, p *process) { _ = p.relay.Audit(ctx, node, p.engine.Advance) }},
-			chore{"works for " + node, 50 * time.Second, func(ctx context.Context, p *process) { relayAll(ctx, p, node) }})
+			chore{"compares " + node, 90 * time.Second, func(ctx context.Context, p *process) { _ = p.relay.Audit(ctx, node, p.engine.Advance) }},
+			chore{"works for " + node, 90 * time.Second, func(ctx context.Context, p *process) { relayAll(ctx, p, node) }})
 	}
 	return all
 }
@@ -138,4 +139,42 @@ func (w *world) jump(d time.Duration) {
 	}
 	w.network.Tick()
 	w.look()
+}
+
+// hurry has blocks come in a burst just when a payment that is held, or on its way, has to end before its safety height: some fewer than
+// it has left, or some more.
+func (w *world) hurry(f *fiber, s taken) {
+	switch s.to {
+	case paidaction.Held, paidaction.Forwarding, paidaction.Forwarded:
+	default:
+		return
+	}
+	key := fmt.Sprintf("%s hurries %s", f.name, s.to)
+	if w.calm || w.faults >= mostFaults || w.without[key] || !w.chance.happens(w.plan.trouble*0.8, key, 0) {
+		return
+	}
+	expiry := w.expiryOf(w.model.hashes[s.action])
+	left := int64(expiry) - safetyMargin - int64(w.network.Height()) + int64(w.chance.below(14, key+" blocks", 0)) - 2
+	if expiry == 0 || left <= 0 {
+		return
+	}
+	w.met = append(w.met, key)
+	w.faults++
+	w.queue.add(w.tick+w.chance.between(0, 3*time.Second, key, 1), func() {
+		w.touchAll(blockBurst)
+		w.mine(uint32(left))
+	})
+}
+
+// safetyMargin is how many blocks before its HTLC expires a payment is not relied on any more (spec 01 §1.5).
+const safetyMargin = 30
+
+// expiryOf is the first height at which an HTLC of a payment expires; 0: none is held.
+func (w *world) expiryOf(h paidaction.Hash) uint32 {
+	for _, n := range w.nodes {
+		if inv, ok := n.Inspect(h); ok && inv.State == paidaction.InvoiceAccepted {
+			return inv.NodeInvoice().ExpiryHeight
+		}
+	}
+	return 0
 }

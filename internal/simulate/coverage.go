@@ -73,7 +73,7 @@ func possiblePair(s paidaction.Step, f Fault) bool {
 		return beginning
 	case retriedTwice:
 		return s.When == paidaction.RetryRequested
-	case callFails, answerIsLost, slow:
+	case callFails, answerIsLost, arrivesLater, slow:
 		return s.Flow != paidaction.FlowBalance && s.When != paidaction.BalanceWasDebited
 	}
 	return true

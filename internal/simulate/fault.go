@@ -21,6 +21,7 @@ const (
 	databaseRestarts   Fault = "database restarts"
 	callFails          Fault = "node call fails"
 	answerIsLost       Fault = "node's answer is lost"
+	arrivesLater       Fault = "node call arrives late"
 	slow               Fault = "node is slow"
 	saysUnknown        Fault = "node says unknown"
 	saysExists         Fault = "node says it exists"
@@ -46,7 +47,7 @@ const (
 
 // Faults are all of them.
 var Faults = []Fault{processDies, stalls, lostBefore, lostAfter, lostInside, arrivesLate, refusedSerialising, databaseRestarts,
-	callFails, answerIsLost, slow, saysUnknown, saysExists, streamEnds,
+	callFails, answerIsLost, arrivesLater, slow, saysUnknown, saysExists, streamEnds,
 	nodeAway, nodeBehind, clockJumps, blockBurst, jobTwice, eventDropped, eventRepeated, eventDelayed,
 	paidAtExpiry, overpaid, paidInParts, askedTwice, retriedTwice}
 
@@ -71,7 +72,7 @@ var possible = map[place][]struct {
 	inside:       {{processDies, 2}, {lostInside, 3}, {stalls, 1}},
 	beforeCommit: {{lostBefore, 4}, {lostAfter, 5}, {arrivesLate, 3}, {refusedSerialising, 3}, {processDies, 4}, {databaseRestarts, 1}, {stalls, 2}},
 	afterCommit:  {{processDies, 4}, {stalls, 2}},
-	beforeCall:   {{callFails, 5}, {processDies, 4}, {stalls, 4}, {slow, 4}, {saysUnknown, 3}, {saysExists, 2}},
+	beforeCall:   {{callFails, 5}, {arrivesLater, 3}, {processDies, 4}, {stalls, 4}, {slow, 4}, {saysUnknown, 3}, {saysExists, 2}},
 	afterCall:    {{answerIsLost, 6}, {processDies, 4}, {stalls, 2}, {slow, 4}},
 	following:    {{streamEnds, 5}, {processDies, 2}},
 }
@@ -115,6 +116,8 @@ func makesSense(fault Fault, what string) bool {
 	switch fault {
 	case saysUnknown:
 		return what == "LookupInvoice" || what == "TrackPayment" || what == "CancelInvoice"
+	case arrivesLater:
+		return what == "OpenInvoice" || what == "Pay" || what == "CancelInvoice" || what == "SettleInvoice"
 	case saysExists:
 		return what == "OpenInvoice" || what == "Pay"
 	}
@@ -137,6 +140,10 @@ func (w *world) delay(f *fiber, at place, what string, fault Fault) time.Duratio
 	case at == beforeCall || at == afterCall:
 		return c.between(time.Millisecond, 20*time.Millisecond, f.name+" call", n)
 	case at == inside:
+		// In some seeds transactions take their time, so that they get in each other's way.
+		if c.happens(0.3, "crowd", 0) && c.happens(0.5, f.name+" inside", n) {
+			return c.between(0, 6*time.Millisecond, f.name+" wait", n)
+		}
 		if c.happens(0.1, f.name+" inside", n) {
 			return c.between(0, 2*time.Millisecond, f.name+" wait", n)
 		}

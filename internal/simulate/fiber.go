@@ -155,6 +155,7 @@ func (w *world) await(f *fiber) {
 			if waiting[pid] && f.aside.CompareAndSwap(false, true) {
 				f.blocked = pid
 				w.asides = append(w.asides, f)
+				w.freed.Store(true)
 				w.tell(f, "waits for a lock")
 				return
 			}
@@ -201,6 +202,10 @@ func (w *world) welcome(f *fiber) {
 // settle waits until each fiber that was set aside either still waits for its lock, or has got it and waits for its turn. It says
 // whether somebody may go on.
 func (w *world) settle() {
+	// Locks become free only where a transaction ends.
+	if !w.freed.Swap(false) && !w.onlyTheAsides() {
+		return
+	}
 	for begun := time.Now(); len(w.asides) > 0; {
 		pids := make([]int32, len(w.asides))
 		for i, f := range w.asides {
@@ -245,6 +250,9 @@ func (f *fiber) yield(at place, what string) Fault {
 		return ""
 	}
 	f.stalled = fault == stalls
+	if f.stalled && f.tx != nil && f.wire != nil {
+		w.endIdle(f, f.wire)
+	}
 	f.park(w.tick+delay, nil)
 	f.stalled = false
 	if f.dead() {

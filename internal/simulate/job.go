@@ -128,6 +128,7 @@ func (w *world) doneWith(j *job) {
 		return
 	}
 	delete(w.jobs, j.id)
+	w.mustHaveJob(j.action)
 	if err := w.database.queries().CompleteJob(w.ctx, j.id); err != nil {
 		panic(err)
 	}

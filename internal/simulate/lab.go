@@ -171,7 +171,7 @@ func (d *database) waiting(ctx context.Context, pids []int32) (map[int32]bool, e
 
 // terminate ends a backend that is at work.
 func (d *database) terminate(ctx context.Context, pid int32) error {
-	_, err := d.control.Exec(ctx, `SELECT pg_terminate_backend($1, 10000)`, pid)
+	_, err := d.control.Exec(ctx, `SELECT pg_terminate_backend($1)`, pid)
 	return err
 }
 

@@ -145,6 +145,9 @@ func (w *world) look() {
 			if w.known[h] == inv.State {
 				continue
 			}
+			if w.known[h] == paidaction.InvoiceAccepted {
+				w.left[h] = w.tick
+			}
 			w.known[h] = inv.State
 			e := paidaction.InvoiceEvent{Hash: h, State: inv.State}
 			if inv.State == paidaction.InvoiceOpen {

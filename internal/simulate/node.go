@@ -84,6 +84,9 @@ func (n remote) call(ctx context.Context, method string, denied error, do func(c
 		return errDead
 	case callFails:
 		return simnode.ErrUnavailable
+	case arrivesLater:
+		n.later(f, method, until, bounded, do)
+		return simnode.ErrAnswerLost
 	case saysUnknown, saysExists:
 		if denied != nil && n.world.mayLie() {
 			return denied
@@ -112,6 +115,20 @@ func (n remote) call(ctx context.Context, method string, denied error, do func(c
 		return ctxErr
 	}
 	return err
+}
+
+// later has a call reach the node some time after its caller has given it up, though not after the time that it was made for.
+func (n remote) later(f *fiber, method string, until time.Time, bounded bool, do func(ctx context.Context) error) {
+	w, name := n.world, f.name
+	at := w.tick + w.chance.between(time.Millisecond, 20*time.Second, name+" arrives later", f.seen)
+	w.queue.add(at, func() {
+		if bounded && w.Now().After(until) {
+			return
+		}
+		err := do(w.ctx)
+		w.tell(nil, "%s of %s arrives late at %s: %s", method, name, n.name, said(err))
+		w.look()
+	})
 }
 
 // OpenInvoice implements paidaction.Node.
@@ -207,7 +224,11 @@ var errSeen = errors.New("seen")
 func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
 	var first paidaction.PaymentUpdate
 	err := n.call(ctx, "Pay", paidaction.ErrPaymentExists, func(ctx context.Context) error {
-		return n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.Pay(ctx, r, see) })
+		err := n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.Pay(ctx, r, see) })
+		if err == nil {
+			n.world.mustBeHeld(first.Hash)
+		}
+		return err
 	})
 	if err != nil {
 		return err

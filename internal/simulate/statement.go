@@ -73,7 +73,7 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 		f.tx = &written{}
 	case !outside && s.name != "rollback":
 		s.fault = f.yield(inside, s.name)
-		if f.tx != nil && s.fault == "" {
+		if f.tx != nil && (s.fault == "" || s.fault == stalls) {
 			f.tx.note(s.name, data.Args)
 		}
 	}
@@ -115,6 +115,9 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	}
 	if s.name == "rollback" {
 		f.tx = nil
+	}
+	if s.name == "rollback" || s.name == "commit" || s.writes {
+		w.freed.Store(true)
 	}
 	if s.name != "commit" && !s.writes {
 		return

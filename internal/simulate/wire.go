@@ -127,6 +127,9 @@ func (c *wire) cut() {
 	_, _ = io.Copy(io.Discard, c.raw)
 	_ = c.raw.Close()
 	close(c.closed)
+	if f := c.fiber.Load(); f != nil {
+		f.world.freed.Store(true)
+	}
 }
 
 // arriveLate has PostgreSQL do what was kept back, and says whether it did.

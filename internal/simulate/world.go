@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -38,9 +39,10 @@ type world struct {
 	news     chan news   // from the fiber that runs
 	arrivals chan *fiber // those that have got their lock
 	fibers   []*fiber
-	asides   []*fiber // those that wait for a lock
-	late     []*wire  // connections whose commit is still on its way
-	waits    []*fiber // those that wait for a payment to change
+	asides   []*fiber    // those that wait for a lock
+	freed    atomic.Bool // somebody may have got theirs since it was looked for
+	late     []*wire     // connections whose commit is still on its way
+	waits    []*fiber    // those that wait for a payment to change
 
 	network *simnode.Network
 	nodes   simnode.Nodes
@@ -70,6 +72,8 @@ type world struct {
 	flows      map[int64]paidaction.Flow
 	touched    map[int64][]Fault
 	open       map[int64]bool
+	states     map[int64]paidaction.State        // of actions, as they were last committed
+	left       map[paidaction.Hash]time.Duration // when invoices ceased to be held
 }
 
 // process is one of the service.
@@ -167,6 +171,20 @@ func (w *world) breakOff(f *fiber) {
 	}
 }
 
+// idleLimit is after how long PostgreSQL ends a session that does nothing inside a transaction (idle_in_transaction_session_timeout).
+const idleLimit = 10 * time.Second
+
+// endIdle ends the transaction of a process that stands still, unless it goes on in time.
+func (w *world) endIdle(f *fiber, c *wire) {
+	turn := f.turn
+	w.queue.add(w.tick+idleLimit, func() {
+		if f.turn == turn && !f.ended {
+			w.tell(f, "its session has ended: nothing was asked of it inside a transaction")
+			c.cut()
+		}
+	})
+}
+
 // restartDatabase cuts every connection.
 func (w *world) restartDatabase() {
 	w.tell(nil, "the database restarts")
@@ -184,7 +202,6 @@ func (w *world) restartDatabase() {
 		c.cut()
 	}
 	w.late = nil
-	w.database.pool.Reset()
 }
 
 // keepLate has a commit arrive some time after its connection was lost.
@@ -297,6 +314,10 @@ func (w *world) happened(f *fiber, tx *written) {
 	}
 	if tx.relay {
 		w.relaySoon(f)
+	}
+	w.lookAfter(tx)
+	for _, s := range tx.steps {
+		w.hurry(f, s)
 	}
 }
 

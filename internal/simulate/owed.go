@@ -1,0 +1,49 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Two laws are held all along, and not only in the end: sweeps and luck could have mended by then what was wrong in between.
+
+// lookAfter holds the seventh invariant at every commit: what has no end has a job.
+func (w *world) lookAfter(tx *written) {
+	for _, s := range tx.steps {
+		action := s.action
+		for _, j := range tx.jobs {
+			if _, known := w.states[j.action]; action == 0 && !known {
+				action = j.action
+			}
+		}
+		if action == 0 && !s.to.Terminal() {
+			w.violate("no job", "a new action is %s, and no job was stored with it", s.to)
+			continue
+		}
+		w.states[action] = s.to
+		w.mustHaveJob(action)
+	}
+}
+
+func (w *world) mustHaveJob(action int64) {
+	if state, ok := w.states[action]; !ok || state.Terminal() {
+		return
+	}
+	for _, j := range w.jobs {
+		if j.action == action {
+			return
+		}
+	}
+	w.violate("no job", "%s is %s and has no job", w.name(action), w.states[action])
+}
+
+// longestClaim is for how long after its last look at the payer's payment a worker may send: its claim, and some seconds.
+const longestClaim = 40 * time.Second
+
+// mustBeHeld holds that nothing is forwarded whose own payment is gone for good: who looked before they sent has seen it.
+func (w *world) mustBeHeld(h paidaction.Hash) {
+	if left, gone := w.left[h]; gone && w.tick-left > longestClaim {
+		w.violate("sent for nothing", "a payment was sent %s after the one that it forwards had ended", w.tick-left)
+	}
+}
