@@ -22,7 +22,6 @@ type kind struct {
 	shares func(m *model, a *attempt) []share
 	// leaves notes what must be there once it is paid, beside the money. Nil: nothing.
 	leaves func(m *model, a *attempt)
-	peers  bool // its shares can be paid directly
 }
 
 // share is what somebody gets of a price.

@@ -9,7 +9,7 @@ import (
 
 // itemKinds are about items.
 var itemKinds = []*kind{
-	{name: community.KindZap, weight: 8, anonymous: true, peers: true,
+	{name: community.KindZap, weight: 8, anonymous: true,
 		methods: []paidaction.Method{paidaction.P2P, paidaction.P2P, paidaction.FeeCredit, paidaction.RewardSats, paidaction.Optimistic, paidaction.Pessimistic},
 		args: func(w *world, r *request) any {
 			return community.ZapArgs{Item: r.target(w.model), Sats: r.sats(20)}

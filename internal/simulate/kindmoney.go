@@ -17,7 +17,7 @@ var moneyKinds = []*kind{
 		args:    func(_ *world, r *request) any { return community.BuyCreditsArgs{Credits: r.sats(10)} },
 		price:   exactly("credits", 1000),
 		shares:  func(_ *model, a *attempt) []share { return []share{{*a.payer, credits, a.cost}} }},
-	{name: community.KindReceive, weight: 4, anonymous: true, peers: true,
+	{name: community.KindReceive, weight: 4, anonymous: true,
 		methods: []paidaction.Method{paidaction.P2P, paidaction.Pessimistic},
 		args: func(w *world, r *request) any {
 			return community.ReceiveArgs{User: w.people[1+r.draw%uint64(len(w.people)-1)], Msat: r.sats(20) * 1000}
