@@ -2,11 +2,17 @@ package simulate
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -20,8 +26,10 @@ type request struct {
 	key      string
 	payer    *int64
 	secret   string
-	ids      map[int64]bool // of the actions that the person was told of
-	unknown  int            // answers that never came, or said that nothing is known
+	shows    string          // the secret of the item that it changes
+	files    map[int64]int64 // that it names, with their fees in msat
+	ids      map[int64]bool  // of the actions that the person was told of
+	unknown  int             // answers that never came, or said that nothing is known
 	refused  int
 	asked    int
 	retried  int
@@ -32,10 +40,59 @@ type request struct {
 // requestLimit is how long a person waits for an answer.
 const requestLimit = 30 * time.Second
 
-// begin carries an act out.
+// begin carries an act out. Files are uploaded first.
 func (w *world) begin(a *act) {
-	r := &request{act: a, label: fmt.Sprintf("act %d", a.id), ids: map[int64]bool{}, payments: map[int64]bool{}}
-	r.args = a.kind.args(w, a)
+	r := &request{act: a, label: fmt.Sprintf("act %d", a.id), files: map[int64]int64{}, ids: map[int64]bool{}, payments: map[int64]bool{}}
+	if a.keyed {
+		r.key = fmt.Sprintf("the key of act %d of seed %d", a.id, w.plan.seed)
+	}
+	if a.who != 0 {
+		r.payer = &w.people[a.who]
+	}
+	if a.kind.files && a.draw>>44%3 == 0 {
+		w.upload(r, 1+int(a.draw>>48%2))
+		return
+	}
+	w.prepare(r)
+}
+
+// upload sends files, one after the other. Those that nobody says anything of are not named.
+func (w *world) upload(r *request, files int) {
+	what := fmt.Sprintf("uploads %d", files)
+	ok := w.request(r, what, func(ctx context.Context, p *process) {
+		file := community.NewUpload{Owner: r.payer, ContentType: "image/png", Data: make([]byte, fileBytes)}
+		if r.payer == nil {
+			file.Client = fmt.Appendf(nil, "client %d", r.id%3)
+		}
+		var random [32]byte
+		binary.BigEndian.PutUint64(random[:], w.chance.hash(r.label+" file", files))
+		var stored db.Upload
+		err := pgx.BeginFunc(ctx, w.database.pool, func(tx pgx.Tx) (err error) {
+			stored, err = community.StoreUpload(ctx, db.New(tx), settings(), file, p.now(), rand.NewChaCha8(random))
+			return err
+		})
+		if err == nil && !p.dead {
+			r.files[stored.ID] = stored.FeeMsat
+		}
+		w.tell(nil, "%s %s: %t", r.label, what, err == nil && !p.dead)
+		w.queue.add(w.tick, func() {
+			if files > 1 {
+				w.upload(r, files-1)
+			} else {
+				w.prepare(r)
+			}
+		})
+	})
+	if !ok {
+		w.queue.add(w.tick+time.Second, func() { w.upload(r, files) })
+	}
+}
+
+func (r *request) fileIDs() []int64 { return sortedKeys(r.files) }
+
+// prepare makes the arguments, and asks.
+func (w *world) prepare(r *request) {
+	r.args = r.kind.args(w, r)
 	raw, err := json.Marshal(r.args)
 	if err == nil {
 		err = json.Unmarshal(raw, &r.raw)
@@ -43,15 +100,9 @@ func (w *world) begin(a *act) {
 	if err != nil {
 		panic(err)
 	}
-	if a.keyed {
-		r.key = fmt.Sprintf("the key of act %d of seed %d", a.id, w.plan.seed)
-	}
-	if a.who != 0 {
-		r.payer = &w.people[a.who]
-	}
 	w.model.requests = append(w.model.requests, r)
-	w.tell(nil, "%s: person %d, %s %s %s, key %t", r.label, a.who, a.kind.name, raw, a.method, a.keyed)
-	if a.twice {
+	w.tell(nil, "%s: person %d, %s %s %s, key %t", r.label, r.who, r.kind.name, raw, r.method, r.keyed)
+	if r.twice {
 		w.queue.add(w.tick+w.chance.between(0, 10*time.Millisecond, r.label+" twice", 0), func() { w.ask(r) })
 		w.faults++
 	}
@@ -84,7 +135,11 @@ func (w *world) ask(r *request) {
 		if r.twice && r.asked > 1 {
 			fiberOf(ctx).faults = append(fiberOf(ctx).faults, askedTwice)
 		}
-		pa, err := p.engine.Pay(ctx, paidaction.Request{Kind: r.kind.name, Args: r.args, Method: r.method, Key: r.key, Caller: r.caller()})
+		caller := r.caller()
+		if r.payer == nil && r.shows != "" {
+			caller.Secret = r.shows
+		}
+		pa, err := p.engine.Pay(ctx, paidaction.Request{Kind: r.kind.name, Args: r.args, Method: r.method, Key: r.key, Caller: caller})
 		w.answered(r, fiberOf(ctx), pa, err, what)
 	})
 	if !ok {

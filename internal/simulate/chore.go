@@ -3,7 +3,10 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -16,28 +19,71 @@ import (
 type chore struct {
 	name  string
 	every time.Duration
-	do    func(ctx context.Context, p *process)
+	twice bool // sometimes in two processes at once
+	do    func(ctx context.Context, p *process) error
 }
+
+// The chores of the community, whose due the model knows.
+const (
+	expiresBoosts    = "expires boosts"
+	sweepsFiles      = "sweeps files"
+	billsTerritories = "bills territories"
+	paysRewards      = "pays rewards"
+)
 
 const foldPage = 50
 
 func (w *world) chores() []chore {
 	all := []chore{
-		{"sweeps the overdue", 50 * time.Second, func(ctx context.Context, p *process) { p.worker.SweepOverdue(ctx) }},
-		{"sweeps", 2 * time.Minute, func(ctx context.Context, p *process) { p.worker.Sweep(ctx) }},
-		{"folds balances", 4 * time.Minute, func(ctx context.Context, p *process) {
+		{name: "sweeps the overdue", every: 50 * time.Second, do: func(ctx context.Context, p *process) error { p.worker.SweepOverdue(ctx); return nil }},
+		{name: "sweeps", every: 2 * time.Minute, do: func(ctx context.Context, p *process) error { p.worker.Sweep(ctx); return nil }},
+		{name: "folds balances", every: 4 * time.Minute, do: func(ctx context.Context, p *process) error {
 			p.worker.Fold(ctx, worker.Fold{Name: "balances", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, foldPage) }})
+			return nil
 		}},
-		{"folds items", 4 * time.Minute, func(ctx context.Context, p *process) {
+		{name: "folds items", every: 4 * time.Minute, do: func(ctx context.Context, p *process) error {
 			p.worker.Fold(ctx, worker.Fold{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }})
+			return nil
 		}},
+		{name: expiresBoosts, every: 2 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+			_, err := community.ExpireBoosts(ctx, q, now, foldPage)
+			return err
+		})},
+		{name: sweepsFiles, every: 2 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+			_, err := community.SweepUploads(ctx, q, settings(), now, foldPage)
+			return err
+		})},
+		{name: billsTerritories, every: 90 * time.Second, twice: true, do: func(ctx context.Context, p *process) error {
+			return community.BillTerritories(ctx, p.engine, settings())
+		}},
+		{name: paysRewards, every: 2 * time.Minute, twice: true, do: w.inTx(w.payRewards)},
 	}
 	for _, node := range w.nodes.Names() {
 		all = append(all,
-			chore{"compares " + node, 90 * time.Second, func(ctx context.Context, p *process) { _ = p.relay.Audit(ctx, node, p.engine.Advance) }},
-			chore{"works for " + node, 90 * time.Second, func(ctx context.Context, p *process) { relayAll(ctx, p, node) }})
+			chore{name: "compares " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { return p.relay.Audit(ctx, node, p.engine.Advance) }},
+			chore{name: "works for " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { relayAll(ctx, p, node); return nil }})
 	}
 	return all
+}
+
+// inTx is a chore of one transaction.
+func (w *world) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context, *process) error {
+	return func(ctx context.Context, p *process) error {
+		return pgx.BeginFunc(ctx, w.database.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), p.now()) })
+	}
+}
+
+// payRewards notes whether others were in the middle of a transaction: what they commit later can belong to the day that is paid.
+func (w *world) payRewards(ctx context.Context, q *db.Queries, now time.Time) error {
+	others := func() bool {
+		return len(w.late) > 0 || slices.ContainsFunc(w.fibers, func(f *fiber) bool { return f != fiberOf(ctx) && f.tx != nil })
+	}
+	before := others()
+	days, err := community.PayRewards(ctx, q, now, settings())
+	if err == nil && days > 0 {
+		w.model.sure = !before && !others()
+	}
+	return err
 }
 
 // relayAll has a node take what it can pay, a few payments one after the other.
@@ -49,6 +95,23 @@ func relayAll(ctx context.Context, p *process, node string) {
 	}
 }
 
+// chore has a process do a chore. What it cannot do now it does the next time; but where nothing goes wrong any more it can.
+func (w *world) chore(c chore, name string, p *process) {
+	if p == nil {
+		return
+	}
+	calm, began := w.calm, p.now()
+	w.spawn(p, name, "", 0, time.Minute, func(ctx context.Context) {
+		err := c.do(ctx, p)
+		if _, refused := paidaction.AsRefusal(err); err != nil && !refused && c.twice && calm && !fiberOf(ctx).dead() && !fiberOf(ctx).over {
+			w.violate("chore", "%s: %v", name, err)
+		}
+		if err == nil && !fiberOf(ctx).dead() && began.After(w.model.done[c.name]) {
+			w.model.done[c.name] = began
+		}
+	})
+}
+
 // keepDoing has a chore done now and then.
 func (w *world) keepDoing(c chore, n int) {
 	every := c.every
@@ -56,8 +119,9 @@ func (w *world) keepDoing(c chore, n int) {
 		every *= time.Duration(min(1+n/40, 8))
 	}
 	w.queue.add(w.tick+w.chance.between(every/2, every*3/2, c.name, n), func() {
-		if p := w.alive(c.name+" process", n); p != nil {
-			w.spawn(p, fmt.Sprintf("%s %d", c.name, n), "", 0, time.Minute, func(ctx context.Context) { c.do(ctx, p) })
+		w.chore(c, fmt.Sprintf("%s %d", c.name, n), w.alive(c.name+" process", n))
+		if c.twice && w.chance.happens(0.3, c.name+" twice", n) {
+			w.chore(c, fmt.Sprintf("%s %d again", c.name, n), w.alive(c.name+" other process", n))
 		}
 		w.keepDoing(c, n+1)
 	})

@@ -17,6 +17,8 @@ type plan struct {
 	acts    []*act
 	strokes []stroke
 	horizon time.Duration // after which nothing new begins, and nothing goes wrong any more
+
+	territories []rental
 }
 
 // person is a user; the first one is nobody: the anonymous.
@@ -25,11 +27,20 @@ type person struct {
 	wallets       int
 }
 
-// item is one that is there from the beginning.
+// item is one that is there from the beginning; a comment is below the one before.
 type item struct {
+	kind      string
 	author    int // 0: anonymous
 	forwards  map[int]int
 	territory bool
+}
+
+// rental is a territory that is there from the beginning. The first person has founded it.
+type rental struct {
+	name    string
+	billing string        // empty: paid for before there were periods
+	due     time.Duration // since the beginning of the seed; before it where it is stopped
+	renews  bool
 }
 
 // act is one thing that a person means to do, with all that they do about it afterwards.
@@ -87,8 +98,11 @@ func newPlan(seed uint64) *plan {
 			wallets: []int{0, 0, 1, 2}[r.IntN(4)],
 		})
 	}
-	for i := range 3 {
-		it := item{author: i % len(p.people), territory: r.IntN(3) == 0, forwards: map[int]int{}}
+	for i, kind := range []string{"POST", "POLL", "BOUNTY", "COMMENT"} {
+		it := item{kind: kind, author: i % len(p.people), territory: r.IntN(3) == 0, forwards: map[int]int{}}
+		if kind == "BOUNTY" && it.author == 0 {
+			it.kind = "POST" // the anonymous promise nothing
+		}
 		if r.IntN(2) == 0 {
 			if to := 1 + r.IntN(len(p.people)-1); to != it.author {
 				it.forwards[to] = 1 + r.IntN(100)
@@ -96,6 +110,8 @@ func newPlan(seed uint64) *plan {
 		}
 		p.items = append(p.items, it)
 	}
+	p.territories = []rental{{name: landName}, {name: stoppedName, billing: "MONTHLY", due: -10 * 24 * time.Hour},
+		{name: dueName, billing: "MONTHLY", due: time.Duration(r.Int64N(int64(p.horizon))).Truncate(time.Second), renews: r.IntN(2) == 0}}
 	p.drawActs(r)
 	p.drawStrokes(r)
 	return p
@@ -115,7 +131,7 @@ func (p *plan) drawActs(r *rand.Rand) {
 		a := &act{id: id, kind: lots[r.IntN(len(lots))], draw: r.Uint64(),
 			at: bursts[r.IntN(len(bursts))] + time.Duration(r.Int64N(int64(80*time.Millisecond)))}
 		a.who = r.IntN(len(p.people))
-		if a.who == 0 && !a.kind.anonymous {
+		if a.who == 0 && !a.kind.anonymous || a.kind.first && r.IntN(5) > 0 {
 			a.who = 1
 		}
 		if r.IntN(3) > 0 {

@@ -2,11 +2,14 @@ package simulate
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -132,18 +135,59 @@ func (w *world) settleIn() {
 	for range 2 {
 		w.outside = append(w.outside, w.wallets.add(0))
 	}
-	must(q.InsertTerritory(w.ctx, db.InsertTerritoryParams{Name: "land", FounderID: w.people[1], BaseCostMsat: 1000, ReplyCostMsat: 2000, CreatedAt: w.Now()}))
+	must(w.found(q))
 	for i, it := range w.plan.items {
-		w.post(i, it)
+		must(w.post(i, it))
 	}
 	must(w.model.begin())
 }
 
+// found makes the territories, and those who are invited.
+func (w *world) found(q *db.Queries) error {
+	for _, t := range w.plan.territories {
+		if t.billing == "" {
+			if err := q.InsertTerritory(w.ctx, db.InsertTerritoryParams{Name: t.name, FounderID: w.people[1], BaseCostMsat: 1000, ReplyCostMsat: 2000, CreatedAt: w.Now()}); err != nil {
+				return err
+			}
+			continue
+		}
+		until := w.Now().Add(t.due)
+		row := simdb.FoundTerritoryParams{Name: t.name, FounderID: w.people[1], CreatedAt: w.Now(), State: "ACTIVE", AutoRenew: t.renews,
+			PeriodStart: until.AddDate(0, -1, 0), PaidUntil: until, PaidMsat: prices[t.billing], BillAt: &until}
+		if t.due < 0 {
+			row.State, row.BillAt = "STOPPED", nil
+		}
+		if err := w.database.queries().FoundTerritory(w.ctx, row); err != nil {
+			return err
+		}
+	}
+	for i := range giftLimit + 1 {
+		id, err := q.InsertUser(w.ctx, db.InsertUserParams{Name: fmt.Sprintf("newcomer%d", i), CreatedAt: w.Now()})
+		if err != nil {
+			return err
+		}
+		w.model.newcomers = append(w.model.newcomers, id)
+	}
+	var random [32]byte
+	binary.BigEndian.PutUint64(random[:], w.chance.hash("invite", 0))
+	var err error
+	w.model.invite, err = community.CreateInvite(w.ctx, q, w.people[1], giftSats, giftLimit, w.Now(), rand.NewChaCha8(random))
+	return err
+}
+
 // post makes an item that is there from the beginning.
-func (w *world) post(n int, it item) {
+func (w *world) post(n int, it item) error {
 	args := community.ItemCreateArgs{Title: fmt.Sprintf("at the beginning %d", n)}
 	if it.territory {
-		args.Territory = "land"
+		args.Territory = landName
+	}
+	switch it.kind {
+	case "POLL":
+		args.PollArgs = &community.PollArgs{Options: []string{"yes", "no"}, Price: voteSats}
+	case "BOUNTY":
+		args.Bounty = new(int64(bountySats))
+	case "COMMENT":
+		args.Title, args.Territory, args.Body, args.Parent = "", "", "first", w.model.items[n-1].id
 	}
 	for to, pct := range it.forwards {
 		args.Forwards = append(args.Forwards, community.Forward{User: w.people[to], Pct: pct})
@@ -165,9 +209,9 @@ func (w *world) post(n int, it item) {
 		}
 	}
 	if err != nil {
-		panic(fmt.Errorf("post: %w", err))
+		return fmt.Errorf("post: %w", err)
 	}
-	w.model.post(pa, it, args)
+	return w.model.post(pa, it, args)
 }
 
 // blocksCome mines now and then.

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // laboratory is shared by all tests of the package.
@@ -156,4 +160,25 @@ func difference(a, b string) string {
 		}
 	}
 	return "one is longer"
+}
+
+// Every action of the application is simulated, by every method that it has.
+func TestEveryActionIsSimulated(t *testing.T) {
+	t.Parallel()
+	for _, a := range community.Actions(settings()) {
+		spec := a.Spec()
+		i := slices.IndexFunc(kinds, func(k *kind) bool { return k.name == spec.Kind })
+		if i < 0 {
+			t.Errorf("%s is not simulated", spec.Kind)
+			continue
+		}
+		for _, m := range spec.Methods {
+			if m != paidaction.ZeroCost && !slices.Contains(kinds[i].methods, m) {
+				t.Errorf("%s by %s is not simulated", spec.Kind, m)
+			}
+		}
+		if kinds[i].anonymous != spec.Anonable {
+			t.Errorf("%s: %+v", spec.Kind, *kinds[i])
+		}
+	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// epoch is when every seed begins.
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// epoch is when every seed begins: a few minutes before midnight, so that a day ends in the middle of it.
+var epoch = time.Date(2026, 1, 14, 23, 55, 0, 0, time.UTC)
 
 // world is one seed: people, processes of the service, nodes, and what happens to all of them.
 type world struct {
@@ -112,7 +112,7 @@ func (w *world) start(number, life int) {
 			AskTimeout: 30 * time.Second, Pause: time.Millisecond}})
 	if err == nil {
 		p.engine, err = paidaction.New(paidaction.Config{
-			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(community.DefaultSettings()),
+			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(settings()),
 			Secret: make([]byte, 32), Now: p.now, Random: rand.NewChaCha8(random), Log: quiet,
 			Settings: paidaction.Settings{SweepWorkers: 1},
 			Hooks:    paidaction.Hooks{Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) }},

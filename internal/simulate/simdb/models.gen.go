@@ -3,3 +3,79 @@
 //   sqlc v1.31.1
 
 package simdb
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"time"
+)
+
+type TerritoryState string
+
+const (
+	TerritoryStatePENDING TerritoryState = "PENDING"
+	TerritoryStateACTIVE  TerritoryState = "ACTIVE"
+	TerritoryStateGRACE   TerritoryState = "GRACE"
+	TerritoryStateSTOPPED TerritoryState = "STOPPED"
+)
+
+func (e *TerritoryState) Scan(src interface{}) error {
+	switch s := src.(type) {
+	case []byte:
+		*e = TerritoryState(s)
+	case string:
+		*e = TerritoryState(s)
+	default:
+		return fmt.Errorf("unsupported scan type for TerritoryState: %T", src)
+	}
+	return nil
+}
+
+type NullTerritoryState struct {
+	TerritoryState TerritoryState
+	Valid          bool // Valid is true if TerritoryState is not NULL
+}
+
+// Scan implements the Scanner interface.
+func (ns *NullTerritoryState) Scan(value interface{}) error {
+	if value == nil {
+		ns.TerritoryState, ns.Valid = "", false
+		return nil
+	}
+	ns.Valid = true
+	return ns.TerritoryState.Scan(value)
+}
+
+// Value implements the driver Valuer interface.
+func (ns NullTerritoryState) Value() (driver.Value, error) {
+	if !ns.Valid {
+		return nil, nil
+	}
+	return string(ns.TerritoryState), nil
+}
+
+type Reward struct {
+	Day         time.Time
+	UserID      int64
+	Rank        int64
+	Micros      int64
+	CreditsMsat int64
+	SatsMsat    int64
+}
+
+type RewardDay struct {
+	Day             time.Time
+	PoolCreditsMsat int64
+	PoolSatsMsat    int64
+	PaidCreditsMsat int64
+	PaidSatsMsat    int64
+	PaidAt          time.Time
+}
+
+type VoteEvent struct {
+	ActionID int64
+	ItemID   int64
+	AuthorID *int64
+	Micros   int64
+	At       time.Time
+}

@@ -11,17 +11,70 @@ SELECT a.id, (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHER
 -- Every action after the given one, with all that was promised for it.
 SELECT a.id, coalesce(a.genesis_id, a.id)::bigint AS genesis, a.kind, a.args, a.payer_id, a.method::text AS method, a.flow::text AS flow,
     a.state::text AS state, a.cost_msat, a.successor_id, a.attempt, i.payment_hash, i.node,
-    n.receiver_id, n.amount_msat AS inner_msat, n.budget_msat, r.payment_hash AS leaving_hash, r.amount_msat AS leaving_msat, r.inside_id
+    n.receiver_id, n.amount_msat AS inner_msat, n.budget_msat, r.payment_hash AS leaving_hash, r.amount_msat AS leaving_msat, r.inside_id,
+    coalesce(a.idempotency_key, '')::text AS key, coalesce(a.result, '{}')::jsonb AS result, a.changed_at,
+    (SELECT max(h.id) FROM action_history h WHERE h.action_id = a.id)::bigint AS last_step
 FROM paid_action a LEFT JOIN invoice i ON i.action_id = a.id LEFT JOIN inner_invoice n ON n.action_id = a.id
 LEFT JOIN relay_payment r ON r.action_id = a.id
 WHERE a.id > $1 ORDER BY a.id;
 
--- name: ZappedWith :one
-SELECT msat FROM item WHERE id = $1;
+-- name: Items :many
+SELECT id, action_id, state::text AS state, body, edited_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, down_msat, downvotes,
+    boost_msat FROM item ORDER BY id;
 
 -- name: PaidPosts :many
-SELECT item.author_id, item.created_at, paid_action.cost_msat FROM item JOIN paid_action ON paid_action.id = item.action_id
-WHERE item.parent_id IS NULL AND item.author_id IS NOT NULL AND item.state = 'PAID' ORDER BY 1, 2;
+SELECT item.author_id, item.created_at, item.action_id, paid_action.cost_msat FROM item JOIN paid_action ON paid_action.id = item.action_id
+WHERE item.parent_id IS NULL AND item.kind <> 'BIO' AND item.author_id IS NOT NULL AND item.state = 'PAID' ORDER BY 1, 2;
+
+-- name: EditsLeft :one
+SELECT count(*) FROM item_edit;
+
+-- name: VoteEvents :many
+SELECT * FROM vote_event ORDER BY action_id;
+
+-- name: PollVotes :many
+SELECT action_id, item_id, option_id, user_id FROM poll_vote WHERE state = 'PAID' ORDER BY action_id;
+
+-- name: PaidBoosts :many
+SELECT action_id, item_id, msat, paid_at::timestamptz AS paid_at, expires_at::timestamptz AS expires_at, expired_at FROM boost
+WHERE state = 'PAID' ORDER BY action_id;
+
+-- name: Bounties :many
+SELECT item_id, comment_id, user_id FROM bounty_payment ORDER BY item_id;
+
+-- name: Uploads :many
+SELECT id, owner_id, fee_msat, item_id, action_id, paid_at, unclaimed_at FROM upload ORDER BY id;
+
+-- name: Redemptions :many
+SELECT user_id, action_id FROM invite_redemption ORDER BY action_id;
+
+-- name: InviteUsed :one
+SELECT coalesce(sum(used), 0)::bigint FROM invite;
+
+-- name: FoundTerritory :exec
+INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, period_start, paid_until, paid_msat, bill_at)
+VALUES (@name, @founder_id, 1000, 2000, @created_at, @state, 'MONTHLY', @auto_renew, @period_start::timestamptz, @paid_until::timestamptz, @paid_msat, @bill_at);
+
+-- name: Territories :many
+SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until,
+    pending_action
+FROM territory ORDER BY name;
+
+-- name: Transfers :many
+SELECT territory, from_user, to_user, action_id FROM territory_transfer ORDER BY id;
+
+-- name: RewardDays :many
+SELECT * FROM reward_day ORDER BY day;
+
+-- name: Rewards :many
+SELECT * FROM reward ORDER BY day, rank;
+
+-- name: IntoRewards :many
+-- What actions have moved into the pool in each asset, and when.
+SELECT action_id::bigint AS action_id, account, sum(msat)::bigint AS msat, at FROM (
+    SELECT action_id, to_account AS account, msat, at FROM posting WHERE to_account IN (3, 4) AND action_id IS NOT NULL
+    UNION ALL SELECT action_id, from_account, -msat, at FROM posting WHERE from_account IN (3, 4) AND action_id IS NOT NULL
+) AS moved GROUP BY action_id, account, at ORDER BY action_id, account, at;
 
 -- name: Unfinished :one
 SELECT ((SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))

@@ -43,7 +43,9 @@ func (q *Queries) AllBalances(ctx context.Context) ([]AllBalancesRow, error) {
 const attempts = `-- name: Attempts :many
 SELECT a.id, coalesce(a.genesis_id, a.id)::bigint AS genesis, a.kind, a.args, a.payer_id, a.method::text AS method, a.flow::text AS flow,
     a.state::text AS state, a.cost_msat, a.successor_id, a.attempt, i.payment_hash, i.node,
-    n.receiver_id, n.amount_msat AS inner_msat, n.budget_msat, r.payment_hash AS leaving_hash, r.amount_msat AS leaving_msat, r.inside_id
+    n.receiver_id, n.amount_msat AS inner_msat, n.budget_msat, r.payment_hash AS leaving_hash, r.amount_msat AS leaving_msat, r.inside_id,
+    coalesce(a.idempotency_key, '')::text AS key, coalesce(a.result, '{}')::jsonb AS result, a.changed_at,
+    (SELECT max(h.id) FROM action_history h WHERE h.action_id = a.id)::bigint AS last_step
 FROM paid_action a LEFT JOIN invoice i ON i.action_id = a.id LEFT JOIN inner_invoice n ON n.action_id = a.id
 LEFT JOIN relay_payment r ON r.action_id = a.id
 WHERE a.id > $1 ORDER BY a.id
@@ -69,6 +71,10 @@ type AttemptsRow struct {
 	LeavingHash []byte
 	LeavingMsat *int64
 	InsideID    *int64
+	Key         string
+	Result      json.RawMessage
+	ChangedAt   time.Time
+	LastStep    int64
 }
 
 // Every action after the given one, with all that was promised for it.
@@ -101,7 +107,41 @@ func (q *Queries) Attempts(ctx context.Context, id int64) ([]AttemptsRow, error)
 			&i.LeavingHash,
 			&i.LeavingMsat,
 			&i.InsideID,
+			&i.Key,
+			&i.Result,
+			&i.ChangedAt,
+			&i.LastStep,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const bounties = `-- name: Bounties :many
+SELECT item_id, comment_id, user_id FROM bounty_payment ORDER BY item_id
+`
+
+type BountiesRow struct {
+	ItemID    int64
+	CommentID int64
+	UserID    int64
+}
+
+func (q *Queries) Bounties(ctx context.Context) ([]BountiesRow, error) {
+	rows, err := q.db.Query(ctx, bounties)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BountiesRow
+	for rows.Next() {
+		var i BountiesRow
+		if err := rows.Scan(&i.ItemID, &i.CommentID, &i.UserID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -121,6 +161,17 @@ func (q *Queries) CompleteJob(ctx context.Context, id int64) error {
 	return err
 }
 
+const editsLeft = `-- name: EditsLeft :one
+SELECT count(*) FROM item_edit
+`
+
+func (q *Queries) EditsLeft(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, editsLeft)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const flowOf = `-- name: FlowOf :one
 SELECT flow::text FROM paid_action WHERE id = $1
 `
@@ -130,6 +181,146 @@ func (q *Queries) FlowOf(ctx context.Context, id int64) (string, error) {
 	var flow string
 	err := row.Scan(&flow)
 	return flow, err
+}
+
+const foundTerritory = `-- name: FoundTerritory :exec
+INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, period_start, paid_until, paid_msat, bill_at)
+VALUES ($1, $2, 1000, 2000, $3, $4, 'MONTHLY', $5, $6::timestamptz, $7::timestamptz, $8, $9)
+`
+
+type FoundTerritoryParams struct {
+	Name        string
+	FounderID   int64
+	CreatedAt   time.Time
+	State       TerritoryState
+	AutoRenew   bool
+	PeriodStart time.Time
+	PaidUntil   time.Time
+	PaidMsat    int64
+	BillAt      *time.Time
+}
+
+func (q *Queries) FoundTerritory(ctx context.Context, arg FoundTerritoryParams) error {
+	_, err := q.db.Exec(ctx, foundTerritory,
+		arg.Name,
+		arg.FounderID,
+		arg.CreatedAt,
+		arg.State,
+		arg.AutoRenew,
+		arg.PeriodStart,
+		arg.PaidUntil,
+		arg.PaidMsat,
+		arg.BillAt,
+	)
+	return err
+}
+
+const intoRewards = `-- name: IntoRewards :many
+SELECT action_id::bigint AS action_id, account, sum(msat)::bigint AS msat, at FROM (
+    SELECT action_id, to_account AS account, msat, at FROM posting WHERE to_account IN (3, 4) AND action_id IS NOT NULL
+    UNION ALL SELECT action_id, from_account, -msat, at FROM posting WHERE from_account IN (3, 4) AND action_id IS NOT NULL
+) AS moved GROUP BY action_id, account, at ORDER BY action_id, account, at
+`
+
+type IntoRewardsRow struct {
+	ActionID int64
+	Account  int64
+	Msat     int64
+	At       time.Time
+}
+
+// What actions have moved into the pool in each asset, and when.
+func (q *Queries) IntoRewards(ctx context.Context) ([]IntoRewardsRow, error) {
+	rows, err := q.db.Query(ctx, intoRewards)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []IntoRewardsRow
+	for rows.Next() {
+		var i IntoRewardsRow
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.Account,
+			&i.Msat,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const inviteUsed = `-- name: InviteUsed :one
+SELECT coalesce(sum(used), 0)::bigint FROM invite
+`
+
+func (q *Queries) InviteUsed(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, inviteUsed)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const items = `-- name: Items :many
+SELECT id, action_id, state::text AS state, body, edited_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, down_msat, downvotes,
+    boost_msat FROM item ORDER BY id
+`
+
+type ItemsRow struct {
+	ID          int64
+	ActionID    int64
+	State       string
+	Body        string
+	EditedAt    *time.Time
+	Msat        int64
+	CreditMsat  int64
+	CommentMsat int64
+	Upvotes     int64
+	VoteMicros  int64
+	Comments    int64
+	DownMsat    int64
+	Downvotes   int64
+	BoostMsat   int64
+}
+
+func (q *Queries) Items(ctx context.Context) ([]ItemsRow, error) {
+	rows, err := q.db.Query(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ItemsRow
+	for rows.Next() {
+		var i ItemsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ActionID,
+			&i.State,
+			&i.Body,
+			&i.EditedAt,
+			&i.Msat,
+			&i.CreditMsat,
+			&i.CommentMsat,
+			&i.Upvotes,
+			&i.VoteMicros,
+			&i.Comments,
+			&i.DownMsat,
+			&i.Downvotes,
+			&i.BoostMsat,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const lastAction = `-- name: LastAction :one
@@ -143,14 +334,56 @@ func (q *Queries) LastAction(ctx context.Context) (int64, error) {
 	return column_1, err
 }
 
+const paidBoosts = `-- name: PaidBoosts :many
+SELECT action_id, item_id, msat, paid_at::timestamptz AS paid_at, expires_at::timestamptz AS expires_at, expired_at FROM boost
+WHERE state = 'PAID' ORDER BY action_id
+`
+
+type PaidBoostsRow struct {
+	ActionID  int64
+	ItemID    int64
+	Msat      int64
+	PaidAt    time.Time
+	ExpiresAt time.Time
+	ExpiredAt *time.Time
+}
+
+func (q *Queries) PaidBoosts(ctx context.Context) ([]PaidBoostsRow, error) {
+	rows, err := q.db.Query(ctx, paidBoosts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaidBoostsRow
+	for rows.Next() {
+		var i PaidBoostsRow
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.ItemID,
+			&i.Msat,
+			&i.PaidAt,
+			&i.ExpiresAt,
+			&i.ExpiredAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const paidPosts = `-- name: PaidPosts :many
-SELECT item.author_id, item.created_at, paid_action.cost_msat FROM item JOIN paid_action ON paid_action.id = item.action_id
-WHERE item.parent_id IS NULL AND item.author_id IS NOT NULL AND item.state = 'PAID' ORDER BY 1, 2
+SELECT item.author_id, item.created_at, item.action_id, paid_action.cost_msat FROM item JOIN paid_action ON paid_action.id = item.action_id
+WHERE item.parent_id IS NULL AND item.kind <> 'BIO' AND item.author_id IS NOT NULL AND item.state = 'PAID' ORDER BY 1, 2
 `
 
 type PaidPostsRow struct {
 	AuthorID  *int64
 	CreatedAt time.Time
+	ActionID  int64
 	CostMsat  int64
 }
 
@@ -163,7 +396,139 @@ func (q *Queries) PaidPosts(ctx context.Context) ([]PaidPostsRow, error) {
 	var items []PaidPostsRow
 	for rows.Next() {
 		var i PaidPostsRow
-		if err := rows.Scan(&i.AuthorID, &i.CreatedAt, &i.CostMsat); err != nil {
+		if err := rows.Scan(
+			&i.AuthorID,
+			&i.CreatedAt,
+			&i.ActionID,
+			&i.CostMsat,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pollVotes = `-- name: PollVotes :many
+SELECT action_id, item_id, option_id, user_id FROM poll_vote WHERE state = 'PAID' ORDER BY action_id
+`
+
+type PollVotesRow struct {
+	ActionID int64
+	ItemID   int64
+	OptionID int64
+	UserID   int64
+}
+
+func (q *Queries) PollVotes(ctx context.Context) ([]PollVotesRow, error) {
+	rows, err := q.db.Query(ctx, pollVotes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PollVotesRow
+	for rows.Next() {
+		var i PollVotesRow
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.ItemID,
+			&i.OptionID,
+			&i.UserID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const redemptions = `-- name: Redemptions :many
+SELECT user_id, action_id FROM invite_redemption ORDER BY action_id
+`
+
+type RedemptionsRow struct {
+	UserID   int64
+	ActionID int64
+}
+
+func (q *Queries) Redemptions(ctx context.Context) ([]RedemptionsRow, error) {
+	rows, err := q.db.Query(ctx, redemptions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RedemptionsRow
+	for rows.Next() {
+		var i RedemptionsRow
+		if err := rows.Scan(&i.UserID, &i.ActionID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const rewardDays = `-- name: RewardDays :many
+SELECT day, pool_credits_msat, pool_sats_msat, paid_credits_msat, paid_sats_msat, paid_at FROM reward_day ORDER BY day
+`
+
+func (q *Queries) RewardDays(ctx context.Context) ([]RewardDay, error) {
+	rows, err := q.db.Query(ctx, rewardDays)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RewardDay
+	for rows.Next() {
+		var i RewardDay
+		if err := rows.Scan(
+			&i.Day,
+			&i.PoolCreditsMsat,
+			&i.PoolSatsMsat,
+			&i.PaidCreditsMsat,
+			&i.PaidSatsMsat,
+			&i.PaidAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const rewards = `-- name: Rewards :many
+SELECT day, user_id, rank, micros, credits_msat, sats_msat FROM reward ORDER BY day, rank
+`
+
+func (q *Queries) Rewards(ctx context.Context) ([]Reward, error) {
+	rows, err := q.db.Query(ctx, rewards)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Reward
+	for rows.Next() {
+		var i Reward
+		if err := rows.Scan(
+			&i.Day,
+			&i.UserID,
+			&i.Rank,
+			&i.Micros,
+			&i.CreditsMsat,
+			&i.SatsMsat,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -216,6 +581,94 @@ func (q *Queries) Stuck(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const territories = `-- name: Territories :many
+SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until,
+    pending_action
+FROM territory ORDER BY name
+`
+
+type TerritoriesRow struct {
+	Name          string
+	FounderID     int64
+	State         string
+	Billing       string
+	AutoRenew     bool
+	Description   string
+	PeriodStart   *time.Time
+	PaidUntil     *time.Time
+	PaidMsat      int64
+	GraceUntil    *time.Time
+	PendingAction *int64
+}
+
+func (q *Queries) Territories(ctx context.Context) ([]TerritoriesRow, error) {
+	rows, err := q.db.Query(ctx, territories)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TerritoriesRow
+	for rows.Next() {
+		var i TerritoriesRow
+		if err := rows.Scan(
+			&i.Name,
+			&i.FounderID,
+			&i.State,
+			&i.Billing,
+			&i.AutoRenew,
+			&i.Description,
+			&i.PeriodStart,
+			&i.PaidUntil,
+			&i.PaidMsat,
+			&i.GraceUntil,
+			&i.PendingAction,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const transfers = `-- name: Transfers :many
+SELECT territory, from_user, to_user, action_id FROM territory_transfer ORDER BY id
+`
+
+type TransfersRow struct {
+	Territory string
+	FromUser  int64
+	ToUser    int64
+	ActionID  int64
+}
+
+func (q *Queries) Transfers(ctx context.Context) ([]TransfersRow, error) {
+	rows, err := q.db.Query(ctx, transfers)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TransfersRow
+	for rows.Next() {
+		var i TransfersRow
+		if err := rows.Scan(
+			&i.Territory,
+			&i.FromUser,
+			&i.ToUser,
+			&i.ActionID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const unfinished = `-- name: Unfinished :one
 SELECT ((SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
     + (SELECT count(*) FROM relay_payment WHERE stage NOT IN ('completed', 'failed'))
@@ -229,13 +682,74 @@ func (q *Queries) Unfinished(ctx context.Context) (int64, error) {
 	return column_1, err
 }
 
-const zappedWith = `-- name: ZappedWith :one
-SELECT msat FROM item WHERE id = $1
+const uploads = `-- name: Uploads :many
+SELECT id, owner_id, fee_msat, item_id, action_id, paid_at, unclaimed_at FROM upload ORDER BY id
 `
 
-func (q *Queries) ZappedWith(ctx context.Context, id int64) (int64, error) {
-	row := q.db.QueryRow(ctx, zappedWith, id)
-	var msat int64
-	err := row.Scan(&msat)
-	return msat, err
+type UploadsRow struct {
+	ID          int64
+	OwnerID     *int64
+	FeeMsat     int64
+	ItemID      *int64
+	ActionID    *int64
+	PaidAt      *time.Time
+	UnclaimedAt time.Time
+}
+
+func (q *Queries) Uploads(ctx context.Context) ([]UploadsRow, error) {
+	rows, err := q.db.Query(ctx, uploads)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UploadsRow
+	for rows.Next() {
+		var i UploadsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OwnerID,
+			&i.FeeMsat,
+			&i.ItemID,
+			&i.ActionID,
+			&i.PaidAt,
+			&i.UnclaimedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const voteEvents = `-- name: VoteEvents :many
+SELECT action_id, item_id, author_id, micros, at FROM vote_event ORDER BY action_id
+`
+
+func (q *Queries) VoteEvents(ctx context.Context) ([]VoteEvent, error) {
+	rows, err := q.db.Query(ctx, voteEvents)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []VoteEvent
+	for rows.Next() {
+		var i VoteEvent
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.ItemID,
+			&i.AuthorID,
+			&i.Micros,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
