@@ -49,6 +49,7 @@ func (w *world) begin(a *act) {
 	if a.who != 0 {
 		r.payer = &w.people[a.who]
 	}
+	w.jostle(a)
 	if a.kind.files && a.draw>>44%3 == 0 {
 		w.upload(r, 1+int(a.draw>>48%2))
 		return

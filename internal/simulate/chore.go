@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -84,6 +85,20 @@ func (w *world) payRewards(ctx context.Context, q *db.Queries, now time.Time) er
 		w.model.sure = !before && !others()
 	}
 	return err
+}
+
+// jostle has sums folded just while somebody acts: both come to the same rows.
+func (w *world) jostle(a *act) {
+	if a.draw>>52%4 > 0 {
+		return
+	}
+	for i, c := range w.chores() {
+		if !strings.HasPrefix(c.name, "folds") {
+			continue
+		}
+		key := fmt.Sprintf("%s as act %d begins", c.name, a.id)
+		w.queue.add(w.tick+w.chance.between(0, 30*time.Millisecond, key, i), func() { w.chore(c, key, w.alive(key, 0)) })
+	}
 }
 
 // relayAll has a node take what it can pay, a few payments one after the other.

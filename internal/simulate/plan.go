@@ -150,6 +150,12 @@ func (p *plan) drawActs(r *rand.Rand) {
 			a.cancels = time.Duration(1 + r.Int64N(int64(25*time.Second)))
 		}
 		a.retries, a.together = r.IntN(3), r.IntN(3) == 0
+		// Now and then somebody does the like of what they have just begun: who looks before they lock sees neither.
+		if last := len(p.acts) - 1; last >= 0 && r.IntN(6) == 0 {
+			twin := *p.acts[last]
+			twin.id, twin.at = id, twin.at+time.Duration(r.Int64N(int64(3*time.Millisecond)))
+			a = &twin
+		}
 		p.acts = append(p.acts, a)
 	}
 }
