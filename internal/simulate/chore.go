@@ -33,6 +33,10 @@ const (
 
 const foldPage = 50
 
+// aDay is after how much time the first person wants invoices to be dropped, and how much later than it is they are dropped here: no seed
+// lasts that long.
+const aDay = 24 * time.Hour
+
 func (w *world) chores() []chore {
 	all := []chore{
 		{name: "sweeps the overdue", every: 30 * time.Second, do: func(ctx context.Context, p *process) error { p.worker.SweepOverdue(ctx); return nil }},
@@ -57,6 +61,15 @@ func (w *world) chores() []chore {
 			return community.BillTerritories(ctx, p.engine, settings())
 		}},
 		{name: paysRewards, every: 2 * time.Minute, twice: true, do: w.inTx(w.payRewards)},
+		{name: "drops invoices", every: 4 * time.Minute, twice: true, do: func(ctx context.Context, p *process) (err error) {
+			for found := true; found && err == nil; {
+				err = w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) (err error) {
+					found, err = community.DropInvoices(ctx, q, now.Add(aDay))
+					return err
+				})(ctx, p)
+			}
+			return err
+		}},
 	}
 	for _, node := range w.nodes.Names() {
 		all = append(all,
