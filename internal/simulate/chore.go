@@ -88,15 +88,17 @@ func (w *world) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) 
 
 // payRewards notes whether others were in the middle of a transaction: what they commit later can belong to the day that is paid.
 func (w *world) payRewards(ctx context.Context, q *db.Queries, now time.Time) error {
-	others := func() bool {
-		return len(w.late) > 0 || slices.ContainsFunc(w.fibers, func(f *fiber) bool { return f != fiberOf(ctx) && f.tx != nil })
-	}
-	before := others()
+	before := w.othersBusy(ctx)
 	days, err := community.PayRewards(ctx, q, now, settings())
 	if err == nil && days > 0 {
-		w.model.sure = !before && !others()
+		w.model.sure = !before && !w.othersBusy(ctx)
 	}
 	return err
+}
+
+// othersBusy says whether another fiber is in the middle of a transaction.
+func (w *world) othersBusy(ctx context.Context) bool {
+	return len(w.late) > 0 || slices.ContainsFunc(w.fibers, func(f *fiber) bool { return f != fiberOf(ctx) && f.tx != nil })
 }
 
 // relayAll has a node take what it can pay, a few payments one after the other.
@@ -115,11 +117,12 @@ func (w *world) chore(c chore, name string, p *process) {
 	}
 	calm, began := w.calm, p.now()
 	w.spawn(p, name, "", 0, time.Minute, func(ctx context.Context) {
+		alone := !w.othersBusy(ctx) // what they hold is left to another time
 		err := c.do(ctx, p)
 		if _, refused := paidaction.AsRefusal(err); err != nil && !refused && c.twice && calm && !fiberOf(ctx).dead() && !fiberOf(ctx).over {
 			w.violate("chore", "%s: %v", name, err)
 		}
-		if err == nil && !fiberOf(ctx).dead() && began.After(w.model.done[c.name]) {
+		if err == nil && alone && !w.othersBusy(ctx) && !fiberOf(ctx).dead() && began.After(w.model.done[c.name]) {
 			w.model.done[c.name] = began
 		}
 	})

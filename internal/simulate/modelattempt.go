@@ -103,13 +103,15 @@ func (m *model) assign(a *attempt) {
 			a.request = r
 			return
 		}
-		if best == nil || r.unknown > 0 {
+		if best == nil || best.unknown <= best.taken && r.unknown > r.taken {
 			best = r
 		}
 	}
 	if a.request = best; best == nil {
 		m.world.violate("model", "nobody asked for action %d", a.id)
+		return
 	}
+	best.taken++
 }
 
 // asksFor says whether an action's arguments are those of a request. The invoice that was paid may be forgotten.
