@@ -49,19 +49,19 @@ func (w *world) chores() []chore {
 			p.worker.Fold(ctx, worker.Fold{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }})
 			return nil
 		}},
-		{name: expiresBoosts, every: 2 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+		{name: expiresBoosts, every: 3 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.ExpireBoosts(ctx, q, now, foldPage)
 			return err
 		})},
-		{name: sweepsFiles, every: 2 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+		{name: sweepsFiles, every: 4 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.SweepUploads(ctx, q, settings(), now, foldPage)
 			return err
 		})},
-		{name: billsTerritories, every: 90 * time.Second, twice: true, do: func(ctx context.Context, p *process) error {
+		{name: billsTerritories, every: 2 * time.Minute, twice: true, do: func(ctx context.Context, p *process) error {
 			return community.BillTerritories(ctx, p.engine, settings())
 		}},
 		{name: paysRewards, every: 2 * time.Minute, twice: true, do: w.inTx(w.payRewards)},
-		{name: "drops invoices", every: 4 * time.Minute, twice: true, do: func(ctx context.Context, p *process) (err error) {
+		{name: "drops invoices", every: 5 * time.Minute, twice: true, do: func(ctx context.Context, p *process) (err error) {
 			for found := true; found && err == nil; {
 				err = w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) (err error) {
 					found, err = community.DropInvoices(ctx, q, now.Add(aDay))
