@@ -139,10 +139,12 @@ func (w *world) keepDoing(c chore, n int) {
 		every *= time.Duration(min(1+n/40, 8))
 	}
 	w.queue.add(w.tick+w.chance.between(every/2, every*3/2, c.name, n), func() {
-		w.chore(c, fmt.Sprintf("%s %d", c.name, n), w.alive(c.name+" process", n))
 		if c.twice && w.chance.happens(0.3, c.name+" twice", n) {
-			w.chore(c, fmt.Sprintf("%s %d again", c.name, n), w.alive(c.name+" other process", n))
+			w.queue.add(w.tick+w.chance.between(0, 2*time.Millisecond, c.name+" again", n), func() {
+				w.chore(c, fmt.Sprintf("%s %d again", c.name, n), w.alive(c.name+" other process", n))
+			})
 		}
+		w.chore(c, fmt.Sprintf("%s %d", c.name, n), w.alive(c.name+" process", n))
 		w.keepDoing(c, n+1)
 	})
 }
