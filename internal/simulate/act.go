@@ -29,6 +29,7 @@ type request struct {
 	shows    string          // the secret of the item that it changes
 	files    map[int64]int64 // that it names, with their fees in msat
 	ids      map[int64]bool  // of the actions that the person was told of
+	taken    int             // actions that are taken for its, though the person was not told of them
 	unknown  int             // answers that never came, or said that nothing is known
 	refused  int
 	asked    int

@@ -34,6 +34,10 @@ const (
 
 const foldPage = 50
 
+// aDay is after how much time the first person wants invoices to be dropped, and how much later than it is they are dropped here: no seed
+// lasts that long.
+const aDay = 24 * time.Hour
+
 func (w *world) chores() []chore {
 	all := []chore{
 		{name: "sweeps the overdue", every: 50 * time.Second, do: func(ctx context.Context, p *process) error { p.worker.SweepOverdue(ctx); return nil }},
@@ -46,18 +50,27 @@ func (w *world) chores() []chore {
 			p.worker.Fold(ctx, worker.Fold{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }})
 			return nil
 		}},
-		{name: expiresBoosts, every: 2 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+		{name: expiresBoosts, every: 3 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.ExpireBoosts(ctx, q, now, foldPage)
 			return err
 		})},
-		{name: sweepsFiles, every: 2 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+		{name: sweepsFiles, every: 4 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.SweepUploads(ctx, q, settings(), now, foldPage)
 			return err
 		})},
-		{name: billsTerritories, every: 90 * time.Second, twice: true, do: func(ctx context.Context, p *process) error {
+		{name: billsTerritories, every: 2 * time.Minute, twice: true, do: func(ctx context.Context, p *process) error {
 			return community.BillTerritories(ctx, p.engine, settings())
 		}},
 		{name: paysRewards, every: 2 * time.Minute, twice: true, do: w.inTx(w.payRewards)},
+		{name: "drops invoices", every: 5 * time.Minute, twice: true, do: func(ctx context.Context, p *process) (err error) {
+			for found := true; found && err == nil; {
+				err = w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) (err error) {
+					found, err = community.DropInvoices(ctx, q, now.Add(aDay))
+					return err
+				})(ctx, p)
+			}
+			return err
+		}},
 	}
 	for _, node := range w.nodes.Names() {
 		all = append(all,
@@ -76,13 +89,10 @@ func (w *world) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) 
 
 // payRewards notes whether others were in the middle of a transaction: what they commit later can belong to the day that is paid.
 func (w *world) payRewards(ctx context.Context, q *db.Queries, now time.Time) error {
-	others := func() bool {
-		return len(w.late) > 0 || slices.ContainsFunc(w.fibers, func(f *fiber) bool { return f != fiberOf(ctx) && f.tx != nil })
-	}
-	before := others()
+	before := w.othersBusy(ctx)
 	days, err := community.PayRewards(ctx, q, now, settings())
 	if err == nil && days > 0 {
-		w.model.sure = !before && !others()
+		w.model.sure = !before && !w.othersBusy(ctx)
 	}
 	return err
 }
@@ -101,6 +111,14 @@ func (w *world) jostle(a *act) {
 	}
 }
 
+// othersBusy says whether another fiber, of another chore, is in the middle of a transaction.
+func (w *world) othersBusy(ctx context.Context) bool {
+	me := fiberOf(ctx)
+	return len(w.late) > 0 || slices.ContainsFunc(w.fibers, func(f *fiber) bool {
+		return f != me && f.tx != nil && strings.TrimSuffix(f.name, " again") != strings.TrimSuffix(me.name, " again")
+	})
+}
+
 // relayAll has a node take what it can pay, a few payments one after the other.
 func relayAll(ctx context.Context, p *process, node string) {
 	for range 4 {
@@ -117,11 +135,12 @@ func (w *world) chore(c chore, name string, p *process) {
 	}
 	calm, began := w.calm, p.now()
 	w.spawn(p, name, "", 0, time.Minute, func(ctx context.Context) {
+		alone := !w.othersBusy(ctx) // what they hold is left to another time
 		err := c.do(ctx, p)
 		if _, refused := paidaction.AsRefusal(err); err != nil && !refused && c.twice && calm && !fiberOf(ctx).dead() && !fiberOf(ctx).over {
 			w.violate("chore", "%s: %v", name, err)
 		}
-		if err == nil && !fiberOf(ctx).dead() && began.After(w.model.done[c.name]) {
+		if err == nil && alone && !w.othersBusy(ctx) && !fiberOf(ctx).dead() && began.After(w.model.done[c.name]) {
 			w.model.done[c.name] = began
 		}
 	})
@@ -134,10 +153,12 @@ func (w *world) keepDoing(c chore, n int) {
 		every *= time.Duration(min(1+n/40, 8))
 	}
 	w.queue.add(w.tick+w.chance.between(every/2, every*3/2, c.name, n), func() {
-		w.chore(c, fmt.Sprintf("%s %d", c.name, n), w.alive(c.name+" process", n))
 		if c.twice && w.chance.happens(0.3, c.name+" twice", n) {
-			w.chore(c, fmt.Sprintf("%s %d again", c.name, n), w.alive(c.name+" other process", n))
+			w.queue.add(w.tick+w.chance.between(0, 2*time.Millisecond, c.name+" again", n), func() {
+				w.chore(c, fmt.Sprintf("%s %d again", c.name, n), w.alive(c.name+" other process", n))
+			})
 		}
+		w.chore(c, fmt.Sprintf("%s %d", c.name, n), w.alive(c.name+" process", n))
 		w.keepDoing(c, n+1)
 	})
 }

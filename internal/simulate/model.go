@@ -154,7 +154,7 @@ func (m *model) check() {
 		m.checkAttempt(a)
 	}
 	m.checkNodes()
-	for _, check := range []func() error{m.spam, m.expireBoosts, m.checkItems, m.checkVotes, m.checkPolls, m.checkFiles, m.checkGifts, m.checkTerritories, m.checkRewards} {
+	for _, check := range []func() error{m.spam, m.expireBoosts, m.checkItems, m.checkVotes, m.checkPolls, m.checkFiles, m.checkGifts, m.checkTerritories, m.checkRewards, m.checkDropped} {
 		if err := check(); err != nil {
 			w.violate("model", "%v", err)
 			return

@@ -95,7 +95,7 @@ func (m *model) assign(a *attempt) {
 	}
 	var best *request
 	for _, r := range m.requests {
-		if r.kind != a.kind || r.key != a.key || !reflect.DeepEqual(r.raw, a.args) || (r.payer == nil) != (a.payer == nil) || r.payer != nil && *r.payer != *a.payer ||
+		if r.kind != a.kind || r.key != a.key || !r.asksFor(a) || (r.payer == nil) != (a.payer == nil) || r.payer != nil && *r.payer != *a.payer ||
 			r.method != "" && string(r.method) != a.method && a.cost > 0 {
 			continue
 		}
@@ -103,13 +103,39 @@ func (m *model) assign(a *attempt) {
 			a.request = r
 			return
 		}
-		if best == nil || r.unknown > 0 {
+		if best == nil || best.unknown <= best.taken && r.unknown > r.taken {
 			best = r
 		}
 	}
 	if a.request = best; best == nil {
 		m.world.violate("model", "nobody asked for action %d", a.id)
+		return
 	}
+	best.taken++
+}
+
+// asksFor says whether an action's arguments are those of a request. The invoice that was paid may be forgotten.
+func (r *request) asksFor(a *attempt) bool {
+	if a.leaving != nil && a.args["to"] == "" && a.payer != nil && *a.payer == *r.payer {
+		return r.raw["comment"] == a.args["comment"]
+	}
+	return reflect.DeepEqual(r.raw, a.args)
+}
+
+// checkDropped: what was forgotten is the first person's, and had ended. What failed may have been tried again since.
+func (m *model) checkDropped() error {
+	rows, err := m.world.database.queries().Dropped(m.world.ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		for _, a := range m.attempts {
+			if a.id == r.ActionID && a.state != "RETRYING" && (a.payer == nil || *a.payer != m.world.people[1] || a.changed.After(r.DroppedAt.Add(-aDay))) {
+				m.world.violate("dropped", "the invoice of action %d was dropped at %s, which ended at %s", a.id, r.DroppedAt, a.changed)
+			}
+		}
+	}
+	return nil
 }
 
 // checkRequest holds what there is against what a person was told.

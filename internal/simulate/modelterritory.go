@@ -172,6 +172,11 @@ func (m *model) checkTerritory(r simdb.TerritoriesRow, t *rented) {
 		return
 	}
 	over := m.world.Now().Sub(*t.until)
+	for _, a := range m.attempts {
+		if a.args["name"] == r.Name && a.changed.After(m.done[billsTerritories]) {
+			return // it was reserved until then
+		}
+	}
 	if r.State != "ACTIVE" && over < -early || r.State == "STOPPED" && over < grace-early ||
 		r.State == "ACTIVE" && m.overdue(billsTerritories, *t.until) || r.State == "GRACE" && m.overdue(billsTerritories, *r.GraceUntil) {
 		m.world.violate("territory", "%s is %s, and was paid until %s", r.Name, r.State, t.until)

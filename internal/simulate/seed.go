@@ -168,9 +168,12 @@ func (w *world) found(q *db.Queries) error {
 		}
 		w.model.newcomers = append(w.model.newcomers, id)
 	}
+	err := community.SetPreferences(w.ctx, q, w.people[1], community.Preferences{DropInvoicesAfterDays: new(1)}, w.Now().Add(aDay+10*time.Minute))
+	if err != nil {
+		return err
+	}
 	var random [32]byte
 	binary.BigEndian.PutUint64(random[:], w.chance.hash("invite", 0))
-	var err error
 	w.model.invite, err = community.CreateInvite(w.ctx, q, w.people[1], giftSats, giftLimit, w.Now(), rand.NewChaCha8(random))
 	return err
 }

@@ -26,6 +26,9 @@ SELECT id, action_id, state::text AS state, body, edited_at, msat, credit_msat, 
 SELECT item.author_id, item.created_at, item.action_id, paid_action.cost_msat FROM item JOIN paid_action ON paid_action.id = item.action_id
 WHERE item.parent_id IS NULL AND item.kind <> 'BIO' AND item.author_id IS NOT NULL AND item.state = 'PAID' ORDER BY 1, 2;
 
+-- name: Dropped :many
+SELECT action_id, dropped_at::timestamptz AS dropped_at FROM invoice WHERE dropped_at IS NOT NULL ORDER BY action_id;
+
 -- name: EditsLeft :one
 SELECT count(*) FROM item_edit;
 

@@ -161,6 +161,35 @@ func (q *Queries) CompleteJob(ctx context.Context, id int64) error {
 	return err
 }
 
+const dropped = `-- name: Dropped :many
+SELECT action_id, dropped_at::timestamptz AS dropped_at FROM invoice WHERE dropped_at IS NOT NULL ORDER BY action_id
+`
+
+type DroppedRow struct {
+	ActionID  int64
+	DroppedAt time.Time
+}
+
+func (q *Queries) Dropped(ctx context.Context) ([]DroppedRow, error) {
+	rows, err := q.db.Query(ctx, dropped)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DroppedRow
+	for rows.Next() {
+		var i DroppedRow
+		if err := rows.Scan(&i.ActionID, &i.DroppedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const editsLeft = `-- name: EditsLeft :one
 SELECT count(*) FROM item_edit
 `
