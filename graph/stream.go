@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -45,4 +47,34 @@ func (w *streamWriter) close() {
 	defer w.mu.Unlock()
 	w.closed = true
 	_ = w.control.SetWriteDeadline(time.Time{})
+}
+
+// patientUpgrade lets a websocket's reader take nothing for so long and no longer. gqlgen writes without a deadline, and holds a lock
+// meanwhile that its own pings, and the end of the connection, wait for.
+type patientUpgrade struct {
+	http.ResponseWriter
+	patient time.Duration
+}
+
+// Hijack implements http.Hijacker.
+func (w patientUpgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	patient := &patientConn{conn, w.patient}
+	buffered.Writer.Reset(patient)
+	return patient, buffered, nil
+}
+
+type patientConn struct {
+	net.Conn
+	patient time.Duration
+}
+
+func (c *patientConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.patient)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
 }

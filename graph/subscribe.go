@@ -86,7 +86,7 @@ func (s subscriptions) follow(ctx context.Context, pa *paidaction.PaidAction, c 
 
 // again reads the action anew, if the key is still good.
 func (s subscriptions) again(ctx context.Context, c paidaction.Caller, id int64) (*paidaction.PaidAction, error) {
-	if err := s.recheck(ctx, sessionOf(ctx)); err != nil {
+	if err := s.recheck(ctx, sessionOf(ctx), s.RecheckKeys); err != nil {
 		return nil, err
 	}
 	return s.Engine.Get(ctx, c, id)
