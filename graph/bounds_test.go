@@ -3,6 +3,7 @@ package graph_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -117,6 +118,29 @@ func TestConnectionsAreBounded(t *testing.T) {
 		_, r := a.Events(payer, follow, v).Next()
 		return r.code() == ""
 	})
+}
+
+// A connection that begins with nonsense is closed, whatever the nonsense: it would else stay open for nothing.
+func TestWebsocketsThatBeginWithNonsenseAreClosed(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for _, said := range []string{`{"type":"connection_init","payload":"x"}`, `{"type":"connection_init","payload":{"Authorization":5}}`, `{"type":"subscribe"}`, `nonsense`, ``} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			s, _, err := a.In(t).dial(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.conn.Write(t.Context(), websocket.MessageText, []byte(said)); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := s.read(); err == nil && m.Type == "connection_ack" { // no key is no nonsense
+				_ = s.conn.CloseNow()
+			} else if err == nil || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%+v, %v", m, err)
+			}
+		})
+	}
 }
 
 // until waits until it is so.

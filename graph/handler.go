@@ -171,7 +171,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if websocket {
 		s.slots = make(chan struct{}, d.Limits.Operations)
-		w = patientUpgrade{w, 2 * d.Keepalive}
+		upgrade := &patientUpgrade{ResponseWriter: w, patient: 2 * d.Keepalive}
+		defer upgrade.close()
+		w = upgrade
 	}
 	r = r.WithContext(withSession(r.Context(), s))
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
