@@ -4,8 +4,11 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
 // inside is what an answer never holds: SQL, a stack, a path, an address, a name of the database's.
@@ -77,5 +80,36 @@ func (a *api) exec(statement string) {
 	a.Helper()
 	if _, err := a.Pool.Exec(a.Ctx, statement); err != nil {
 		a.Fatal(err)
+	}
+}
+
+// What breaks while a subscription goes on ends that subscription, and nothing else.
+func TestPanicsEndTheirSubscription(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	a := serve(t, func(c *graph.Config) {
+		now := c.Now
+		c.Now = func() time.Time {
+			if broken.Load() {
+				panic("at the disco")
+			}
+			return now()
+		}
+	})
+	payer := a.Person("payer", 0, 0)
+	v, id, _ := a.holdPost(payer, "followed")
+	s, e := a.Socket(payer), a.Events(payer, follow, v)
+	s.Subscribe("1", follow, v)
+	s.WantState("1", "PENDING_HELD")
+	e.WantState("PENDING_HELD")
+	broken.Store(true)
+	a.Feed.changed(id)
+	if m, err := s.read(); err != nil || m.Type != "error" || inside.Match(m.Payload) || !strings.Contains(string(m.Payload), "INTERNAL") {
+		t.Errorf("%+v %s, %v", m, m.Payload, err)
+	}
+	e.WantComplete()
+	broken.Store(false)
+	if r := a.Want(payer, `{ me { user { name } } }`, nil); r.text("me", "user", "name") != "payer" || !strings.Contains(a.Log.String(), "at the disco") {
+		t.Errorf("afterwards: %s", r.Raw)
 	}
 }

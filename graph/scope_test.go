@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 )
 
 // A request is refused as a whole for one field that its key is not good for, wherever it stands, and over whatever connection.
@@ -103,5 +104,23 @@ func TestRevocation(t *testing.T) {
 	e.WantComplete()
 	if r := a.Want(owner, `{ me { creditsMsat } }`, nil); r.text("me", "creditsMsat") != "1000000" {
 		t.Errorf("the other key: %s", r.Raw)
+	}
+}
+
+// A withdrawal that failed is not tried again: SPEND, which is asked for then, would let money leave.
+func TestARetryIsNoWithdrawal(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner := a.Person("owner", 0, 100)
+	refuses := a.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	id := a.Want(owner, withdrawTo, vars{"to": refuses.Bolt11, "fee": 10}).text("withdraw", "id")
+	a.Run(a.Relay)
+	a.until("the failure", func() bool {
+		return a.Want(owner, `query($id: ID!) { paidAction(id: $id) { state } }`, vars{"id": id}).text("paidAction", "state") == "FAILED"
+	})
+	for _, as := range []person{owner, a.key("owner", graph.ScopeSpend)} {
+		if r := a.Do(as, `mutation($id: ID!) { retryPaidAction(id: $id) { id } }`, vars{"id": id}); r.code() != "NOT_RETRYABLE" {
+			t.Errorf("%s", r.Raw)
+		}
 	}
 }

@@ -22,6 +22,12 @@ func (s subscriptions) PaidActionUpdated(ctx context.Context, id int64, secret *
 	out := make(chan schema.PaidAction)
 	go func() {
 		defer close(out)
+		// Nobody else would: what breaks here must not take the process with it.
+		defer func() {
+			if p := recover(); p != nil {
+				s.endWith(ctx, s.recovered(ctx, p))
+			}
+		}()
 		if err := s.follow(ctx, pa, caller(ctx, secret), woken, out); err != nil && ctx.Err() == nil {
 			s.endWith(ctx, err)
 		}
