@@ -9,7 +9,7 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-.PHONY: run demo simulate build clean test test-fast bench fuzz lint generate check-generated
+.PHONY: run demo simulate build clean test test-fast bench fuzz lint vuln generate check-generated
 
 ## run: PostgreSQL, a Lightning network of four LND and the service, until Ctrl-C
 run: build
@@ -77,6 +77,14 @@ lint:
 	go vet ./...
 	go tool -modfile=tools/go.mod staticcheck ./...
 	go test ./internal/architecture
+
+## vuln: known vulnerabilities in what the code calls, by Go's database, which VULNDB can name a copy of
+VULNDB ?= https://vuln.go.dev
+GOVULNCHECK = go tool -modfile=tools/go.mod govulncheck -db $(VULNDB)
+vuln:
+	@$(GOVULNCHECK) -mode query -json stdlib@v1.26.0 >/dev/null || { \
+		echo "Nothing was checked: the database of vulnerabilities at $(VULNDB) cannot be reached from here." >&2; exit 1; }
+	$(GOVULNCHECK) ./...
 
 ## generate: the queries, the GraphQL code, the diagram and the table of actions from what they are made of
 generate:

@@ -16,8 +16,10 @@ import (
 // resolver answers. The resolvers of paying mutations are generated (pays.gotpl) and end in pay.
 type resolver struct {
 	Config
-	kinds  map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
-	meters meters
+	kinds    map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
+	meters   meters
+	sockets  *slots // websockets that are open
+	followed *slots // subscriptions under way
 }
 
 // What gqlgen asks for: who resolves the fields of which type.

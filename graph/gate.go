@@ -14,10 +14,7 @@ import (
 )
 
 // gate looks at a query before anything is done for it.
-type gate struct {
-	Limits
-	development bool
-}
+type gate struct{ *resolver }
 
 // ExtensionName names it to gqlgen.
 func (gate) ExtensionName() string { return "Gate" }
@@ -25,23 +22,43 @@ func (gate) ExtensionName() string { return "Gate" }
 // Validate has nothing to object to.
 func (gate) Validate(graphql.ExecutableSchema) error { return nil }
 
+// MutateOperationParameters counts an operation on a websocket, and asks whether its key is still good, before the query is even read:
+// one that cannot be read costs something too. A request of its own was counted at the door.
+func (g gate) MutateOperationParameters(ctx context.Context, _ *graphql.RawParams) *gqlerror.Error {
+	s := sessionOf(ctx)
+	if s.slots == nil {
+		return nil
+	}
+	err := g.meters.asking(s, g.Now())
+	if err == nil {
+		err = g.recheck(ctx, s, 0)
+	}
+	if err != nil {
+		return g.present(ctx, err)
+	}
+	return nil
+}
+
 // MutateOperationContext refuses what is beyond the limits. gqlgen's own count of the complexity follows: it visits a
 // fragment as often as it is spread, which can be exponentially often, and so the number of fields is bounded here first.
-func (g gate) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
+func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	if err := checkNumbers(op.Doc); err != nil {
 		return err
 	}
-	sizes := measure{spread: map[string]size{}}
+	sizes := measure{spread: map[string]size{}, needs: map[string]bool{}}
 	root := sizes.of(op.Operation.SelectionSet)
 	switch {
-	case sizes.introspects && !g.development:
+	case sizes.introspects && !g.Development:
 		return refusal(errcode.ValidationFailed, "The schema is not shown here; it is in schema.graphql.")
-	case root.depth > g.Depth && !sizes.introspects:
-		return refusal(string(codeDepthLimit), "The query is %d fields deep; at most %d are allowed.", root.depth, g.Depth)
-	case root.fields > g.Complexity:
-		return refusal("COMPLEXITY_LIMIT_EXCEEDED", "The query asks for more than %d fields.", g.Complexity)
-	case op.Operation.Operation == ast.Mutation && root.own > g.Mutations:
-		return refusal(string(codeMutationLimit), "A request may hold at most %d mutations.", g.Mutations)
+	case root.depth > g.Limits.Depth && !sizes.introspects:
+		return refusal(string(codeDepthLimit), "The query is %d fields deep; at most %d are allowed.", root.depth, g.Limits.Depth)
+	case root.fields > g.Limits.Complexity:
+		return refusal("COMPLEXITY_LIMIT_EXCEEDED", "The query asks for more than %d fields.", g.Limits.Complexity)
+	case op.Operation.Operation == ast.Mutation && root.own > g.Limits.Mutations:
+		return refusal(string(codeMutationLimit), "A request may hold at most %d mutations.", g.Limits.Mutations)
+	}
+	if err := checkScopes(ctx, sizes.needs); err != nil {
+		return g.present(ctx, err)
 	}
 	return nil
 }
@@ -60,6 +77,7 @@ type size struct {
 // measure computes sizes, each fragment's once. Cycles were refused by the validation.
 type measure struct {
 	spread      map[string]size
+	needs       map[string]bool // scopes that a key must have
 	introspects bool
 }
 
@@ -76,6 +94,7 @@ func (m *measure) of(set ast.SelectionSet) size {
 			if x.Name == "__schema" || x.Name == "__type" {
 				m.introspects = true
 			}
+			m.needs[scopeOf(x.Definition)] = true
 		case *ast.InlineFragment:
 			s = m.of(x.SelectionSet)
 		case *ast.FragmentSpread:

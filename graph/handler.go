@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -44,7 +45,7 @@ type Config struct {
 	Development    bool           // sign-up, introspection and suggestions are open
 	Origins        []string       // further origins whose pages may open websockets, such as https://example.org
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
-	RecheckKeys    time.Duration  // how long a connection lives on a key that was revoked; default 15 seconds
+	RecheckKeys    time.Duration  // how old a look at the key may be when a subscription goes on; default 15 seconds
 	Keepalive      time.Duration  // how often an idle connection is pinged; default 20 seconds
 	GatherFor      time.Duration  // how long a field waits for others that ask the same of other rows; default 2 milliseconds
 	Limits         Limits
@@ -93,12 +94,13 @@ func NewHandler(c Config) (http.Handler, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	d := &door{resolver: &resolver{Config: c, kinds: kinds(), meters: newMeters(c.Rates)}}
+	d := &door{resolver: &resolver{Config: c, kinds: kinds(), meters: newMeters(c.Rates),
+		sockets: newSlots(math.MaxInt, c.Limits.Sockets), followed: newSlots(math.MaxInt, c.Limits.Subscriptions)}}
 	d.kinds[community.KindInviteGift] = boxed[schema.InviteGiftAction] // its payer is another than the one who asks
 	d.executor = d.newExecutor()
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", d)
-	f := &files{door: d, slots: slots{taken: map[string]int{}}}
+	f := &files{door: d, slots: newSlots(uploadsAtOnce, uploadsOfOne)}
 	mux.HandleFunc("POST /uploads", f.post)
 	mux.HandleFunc("GET /uploads/{token}", f.get)
 	mux.Handle("GET /playground/", http.StripPrefix("/playground/", playground()))
@@ -134,7 +136,7 @@ func (d *door) newExecutor() *handler.Server {
 	s.SetQueryCache(lru.New[*ast.QueryDocument](100))
 	s.SetParserTokenLimit(d.Limits.Tokens)
 	s.SetDisableSuggestion(!d.Development)
-	s.Use(gate{d.Limits, d.Development})
+	s.Use(gate{d.resolver})
 	s.Use(extension.FixedComplexityLimit(d.Limits.Complexity))
 	if d.Development {
 		s.Use(extension.Introspection{})
@@ -169,6 +171,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if websocket {
 		s.slots = make(chan struct{}, d.Limits.Operations)
+		upgrade := &patientUpgrade{ResponseWriter: w, patient: 2 * d.Keepalive}
+		defer upgrade.close()
+		w = upgrade
 	}
 	r = r.WithContext(withSession(r.Context(), s))
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {

@@ -16,15 +16,18 @@ import (
 
 // Limits bound what one request can ask for. The zero value of each stands for its default.
 type Limits struct {
-	Body       int64         // bytes of a request or of a websocket message; default 64 KiB
-	Tokens     int           // of a query; default 2,000
-	Depth      int           // of nested fields; default 15
-	Complexity int           // fields, those in lists as often as the list is long; default 10,000
-	List       int           // length of a page; default 100
-	Thread     int           // length of a page of a thread; default 500
-	Mutations  int           // in one request; default 10
-	Operations int           // at once on one websocket; default 50
-	Time       time.Duration // of a query or a request's mutations; default 30 seconds
+	Body       int64 // bytes of a request or of a websocket message; default 64 KiB
+	Tokens     int   // of a query; default 2,000
+	Depth      int   // of nested fields; default 15
+	Complexity int   // fields, those in lists as often as the list is long; default 10,000
+	List       int   // length of a page; default 100
+	Thread     int   // length of a page of a thread; default 500
+	Mutations  int   // in one request; default 10
+	Operations int   // at once on one websocket; default 50
+	// Of one user with all their keys, or of one address without one, in this process.
+	Sockets       int           // websockets that are open; default 100
+	Subscriptions int           // under way, on whatever connection; default 200
+	Time          time.Duration // of a query or a request's mutations; default 30 seconds
 }
 
 func (l *Limits) defaults() error {
@@ -43,10 +46,12 @@ func (l *Limits) defaults() error {
 	set(&l.Thread, 500)
 	set(&l.Mutations, 10)
 	set(&l.Operations, 50)
+	set(&l.Sockets, 100)
+	set(&l.Subscriptions, 200)
 	if l.Time == 0 {
 		l.Time = 30 * time.Second
 	}
-	if min(l.Tokens, l.Depth, l.Complexity, l.List, l.Thread, l.Mutations, l.Operations) < 0 || l.Body < 0 || l.Time < 0 {
+	if min(l.Tokens, l.Depth, l.Complexity, l.List, l.Thread, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || l.Time < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}
 	return nil
@@ -95,21 +100,14 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	return c
 }
 
-// aroundOperation bounds how many operations a connection has and begins, how long they take, and for how long after its
-// revocation a key opens a connection.
+// aroundOperation bounds how many operations a connection and how many subscriptions an asker has at once, and how long all others
+// take.
 func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	s := sessionOf(ctx)
 	refuse := func(err error) graphql.ResponseHandler {
 		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{r.present(ctx, err)}})
 	}
-	if err := r.recheck(ctx, s); err != nil {
-		return refuse(err)
-	}
 	if s.slots != nil {
-		// A request of its own was counted at the door.
-		if err := r.meters.asking(s, r.Now()); err != nil {
-			return refuse(err)
-		}
 		select {
 		case s.slots <- struct{}{}:
 			context.AfterFunc(ctx, func() { <-s.slots })
@@ -118,6 +116,10 @@ func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHa
 		}
 	}
 	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
+		if !r.followed.take(s.who()) {
+			return refuse(paidaction.Errorf(codeOperationLimit, "At most %d subscriptions may be under way at once. End some first.", r.Limits.Subscriptions))
+		}
+		context.AfterFunc(ctx, func() { r.followed.free(s.who()) })
 		return next(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Limits.Time)

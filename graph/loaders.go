@@ -195,7 +195,7 @@ type loadersKey struct{}
 func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }
 
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
-	return context.WithValue(ctx, loadersKey{}, r.newLoaders(sessionOf(ctx).user))
+	return context.WithValue(ctx, loadersKey{}, r.newLoaders(sessionOf(ctx).viewer()))
 }
 
 // aroundResponse gives each response loaders of its own: what a subscription sends next is read anew.

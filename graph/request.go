@@ -62,12 +62,7 @@ func (d *door) readBody(w http.ResponseWriter, r *http.Request) error {
 	if errors.As(err, &tooLarge) {
 		return refused(http.StatusRequestEntityTooLarge, codeBodyLimit, "The request is too large.")
 	}
-	var request struct {
-		Query         string         `json:"query"`
-		OperationName string         `json:"operationName"`
-		Variables     map[string]any `json:"variables"`
-		Extensions    map[string]any `json:"extensions"`
-	}
+	var request graphql.RawParams // what gqlgen cannot decode it quotes, in its answer and in a log of its own
 	if err != nil || json.Unmarshal(body, &request) != nil {
 		return refused(http.StatusBadRequest, paidaction.CodeInvalidInput,
 			`The request is not GraphQL in JSON: {"query": "…", "variables": {…}}.`)

@@ -22,6 +22,12 @@ func (s subscriptions) PaidActionUpdated(ctx context.Context, id int64, secret *
 	out := make(chan schema.PaidAction)
 	go func() {
 		defer close(out)
+		// Nobody else would: what breaks here must not take the process with it.
+		defer func() {
+			if p := recover(); p != nil {
+				s.endWith(ctx, s.recovered(ctx, p))
+			}
+		}()
 		if err := s.follow(ctx, pa, caller(ctx, secret), woken, out); err != nil && ctx.Err() == nil {
 			s.endWith(ctx, err)
 		}
@@ -86,7 +92,7 @@ func (s subscriptions) follow(ctx context.Context, pa *paidaction.PaidAction, c 
 
 // again reads the action anew, if the key is still good.
 func (s subscriptions) again(ctx context.Context, c paidaction.Caller, id int64) (*paidaction.PaidAction, error) {
-	if err := s.recheck(ctx, sessionOf(ctx)); err != nil {
+	if err := s.recheck(ctx, sessionOf(ctx), s.RecheckKeys); err != nil {
 		return nil, err
 	}
 	return s.Engine.Get(ctx, c, id)

@@ -34,7 +34,7 @@ func (q queries) Territories(ctx context.Context, first int, after *string) (*sc
 	if after != nil && !namePattern.MatchString(*after) {
 		return page, nil
 	}
-	rows, err := db.New(q.Pool).TerritoriesAfter(ctx, db.TerritoriesAfterParams{After: orElse(after, ""), Viewer: sessionOf(ctx).user, Page: int32(first) + 1})
+	rows, err := db.New(q.Pool).TerritoriesAfter(ctx, db.TerritoriesAfterParams{After: orElse(after, ""), Viewer: sessionOf(ctx).viewer(), Page: int32(first) + 1})
 	if err != nil {
 		return nil, fmt.Errorf("read the territories: %w", err)
 	}
@@ -53,7 +53,7 @@ func (territories) Founder(ctx context.Context, t *db.Territory) (*db.Usr, error
 
 // toFounder shows what is the founder's business alone.
 func toFounder[T any](ctx context.Context, t *db.Territory, value *T) (*T, error) {
-	if user := sessionOf(ctx).user; user == nil || *user != t.FounderID {
+	if user := sessionOf(ctx).viewer(); user == nil || *user != t.FounderID {
 		return nil, nil
 	}
 	return value, nil

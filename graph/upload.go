@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,35 +35,7 @@ const (
 // files takes uploads in and gives them out. They are no GraphQL: a file is a body, not a string in one.
 type files struct {
 	*door
-	slots slots
-}
-
-// slots bound how many files arrive at once.
-type slots struct {
-	mu    sync.Mutex
-	all   int
-	taken map[string]int // by who sends
-}
-
-// take takes a place for who sends; it is given back with free.
-func (s *slots) take(who string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all >= uploadsAtOnce || s.taken[who] >= uploadsOfOne {
-		return false
-	}
-	s.all++
-	s.taken[who]++
-	return true
-}
-
-func (s *slots) free(who string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all--
-	if s.taken[who]--; s.taken[who] == 0 {
-		delete(s.taken, who)
-	}
+	slots *slots
 }
 
 // sent is what POST /uploads answers.
@@ -110,22 +81,22 @@ func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, erro
 	defer cancel()
 	s, err := f.authenticate(ctx, r.Header.Get("Authorization"), clientAddress(r, f.TrustedProxies))
 	if err == nil {
+		err = s.may(ScopeSpend)
+	}
+	if err == nil {
 		err = f.meters.paying(s, f.Now())
 	}
 	if err != nil {
 		return db.Upload{}, err
 	}
 	u := community.NewUpload{Owner: s.user}
-	who := "address " + s.client
-	if s.user != nil {
-		who = "user " + strconv.FormatInt(*s.user, 10)
-	} else {
+	if s.user == nil {
 		u.Client = f.Engine.ClientHash(s.client)
 	}
-	if !f.slots.take(who) {
+	if !f.slots.take(s.who()) {
 		return db.Upload{}, refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "Too many files are being uploaded. Try again in a moment.")
 	}
-	defer f.slots.free(who)
+	defer f.slots.free(s.who())
 	q := db.New(f.Pool)
 	if err := community.CheckUnpaid(ctx, q, f.Prices, u.Owner, u.Client, max(r.ContentLength, 0)); err != nil {
 		return db.Upload{}, tooMany(err)
@@ -221,7 +192,7 @@ func (f *files) find(r *http.Request) (row db.UploadByTokenRow, err error) {
 	if err != nil {
 		return row, fmt.Errorf("look up an upload: %w", err)
 	}
-	if owner := row.Upload.OwnerID; !row.Public && owner != nil && (s.user == nil || *s.user != *owner) {
+	if owner, viewer := row.Upload.OwnerID, s.viewer(); !row.Public && owner != nil && (viewer == nil || *viewer != *owner) {
 		return row, missing
 	}
 	return row, nil

@@ -201,10 +201,11 @@ func (s *service) run(ctx context.Context) error {
 	return err
 }
 
-// How long clients may take. Answers have no limit: a subscription is one.
+// How long clients may take. Streams and files set a limit of their own for each piece that they write.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
+	writeTimeout      = 3 * time.Minute // from when the request began; a file may take two to arrive
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 32 << 10
 	shutdownTimeout   = 10 * time.Second
@@ -212,7 +213,7 @@ const (
 
 func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
-		Handler: s.routes(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		Handler: s.routes(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 		// Shutdown does not end what runs: subscriptions end since their context does.
 		BaseContext: func(net.Listener) context.Context { return ctx },

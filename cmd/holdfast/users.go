@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,7 +15,9 @@ import (
 )
 
 type usersCommand struct {
-	Add    usersAdd    `cmd:"" help:"Make a user with an API key, which is shown this once."`
+	Add    usersAdd    `cmd:"" help:"Make a user with an API key that is good for everything, and is shown this once."`
+	Key    usersKey    `cmd:"" help:"Make a further API key of a user, which is shown this once."`
+	Keys   usersKeys   `cmd:"" help:"List a user's API keys: their numbers, and what they are good for."`
 	Revoke usersRevoke `cmd:"" help:"Take back an API key."`
 }
 
@@ -40,14 +44,84 @@ func (c usersAdd) Run(ctx context.Context, e *environment) error {
 	})
 }
 
+type usersKey struct {
+	Name   string   `arg:"" help:"Whose key it is."`
+	Scopes []string `required:"" help:"What it is good for: one or more of READ, SPEND, WITHDRAW, SETTINGS."`
+}
+
+func (c usersKey) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+		id, key, err := graph.AddKey(ctx, pool, c.Name, c.Scopes, time.Now(), rand.Reader)
+		if err != nil {
+			return err
+		}
+		made := struct {
+			Number int64  `json:"number"`
+			Key    string `json:"key"`
+		}{id, key}
+		return e.print(made, func(t *table) {
+			t.row("number", id)
+			t.row("key", key)
+		})
+	})
+}
+
+type usersKeys struct {
+	Name string `arg:"" help:"Whose keys they are."`
+}
+
+// keyShown is a key as an operator sees it.
+type keyShown struct {
+	Number  int64      `json:"number"`
+	Scopes  []string   `json:"scopes"`
+	Made    time.Time  `json:"made"`
+	Revoked *time.Time `json:"revoked,omitempty"`
+}
+
+func (c usersKeys) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		users, err := q.UsersByName(ctx, []string{c.Name})
+		if err != nil {
+			return err
+		}
+		if len(users) == 0 {
+			return fmt.Errorf("there is no user %s", c.Name)
+		}
+		rows, err := q.KeysOf(ctx, users[0].ID)
+		if err != nil {
+			return err
+		}
+		shown := make([]keyShown, len(rows))
+		for i, row := range rows {
+			shown[i] = keyShown{row.ID, row.Scopes, row.CreatedAt, row.RevokedAt}
+		}
+		return e.print(shown, func(t *table) {
+			t.row("number", "good for", "made", "revoked")
+			for _, k := range shown {
+				revoked := "-"
+				if k.Revoked != nil {
+					revoked = k.Revoked.UTC().Format(time.RFC3339)
+				}
+				t.row(k.Number, strings.Join(k.Scopes, " "), k.Made.UTC().Format(time.RFC3339), revoked)
+			}
+		})
+	})
+}
+
 type usersRevoke struct {
-	Key string `arg:"" help:"The key, as it was shown."`
+	Key string `arg:"" help:"The key, as it was shown, or its number."`
 }
 
 // Run says when there is no such key, so that a mistyped one is not taken for revoked.
 func (c usersRevoke) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		n, err := q.RevokeKey(ctx, db.RevokeKeyParams{KeyHash: graph.HashKey(c.Key), At: new(time.Now())})
+		var n int64
+		var err error
+		if number, notNumber := strconv.ParseInt(c.Key, 10, 64); notNumber == nil {
+			n, err = q.RevokeKeyByID(ctx, db.RevokeKeyByIDParams{ID: number, At: new(time.Now())})
+		} else {
+			n, err = q.RevokeKey(ctx, db.RevokeKeyParams{KeyHash: graph.HashKey(c.Key), At: new(time.Now())})
+		}
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -21,8 +24,8 @@ func TestUsers(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &made); err != nil || code != exitOK || made.Key == "" {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
-	if id, err := db.New(pool).UserByKey(t.Context(), graph.HashKey(made.Key)); err != nil || id != made.ID {
-		t.Errorf("the key is of user %d, %v", id, err)
+	if found, err := db.New(pool).UserByKey(t.Context(), graph.HashKey(made.Key)); err != nil || found.UserID != made.ID || len(found.Scopes) != len(graph.Scopes) {
+		t.Errorf("the key is %+v, %v", found, err)
 	}
 	for _, name := range []string{"alice", "Not A Name"} {
 		if code, out, _ := command(t, env, "users", "add", name); code != exitFailed || out != "" {
@@ -36,5 +39,47 @@ func TestUsers(t *testing.T) {
 	}
 	if _, err := db.New(pool).UserByKey(t.Context(), graph.HashKey(made.Key)); err == nil {
 		t.Error("the revoked key still opens")
+	}
+}
+
+// A key is made for what it is to be good for, and taken back by its number: who has lost it cannot name it.
+func TestKeysHaveScopes(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	if code, _, said := command(t, env, "users", "add", "alice"); code != exitOK {
+		t.Fatal(said)
+	}
+	for _, args := range [][]string{{"alice"}, {"alice", "--scopes="}, {"alice", "--scopes=READ,STEAL"}, {"bob", "--scopes=READ"}} {
+		if code, out, _ := command(t, env, append([]string{"users", "key"}, args...)...); code == exitOK || out != "" {
+			t.Errorf("users key %v: exit code %d\n%s", args, code, out)
+		}
+	}
+	var made struct {
+		Number int64
+		Key    string
+	}
+	code, out, said := command(t, env, "users", "key", "alice", "--scopes=SPEND,READ,READ")
+	if err := json.Unmarshal([]byte(out), &made); err != nil || code != exitOK {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	found, err := db.New(pool).UserByKey(t.Context(), graph.HashKey(made.Key))
+	if err != nil || fmt.Sprint(found.Scopes) != "[READ SPEND]" {
+		t.Errorf("the key is %+v, %v", found, err)
+	}
+	for _, want := range []int{exitOK, exitFailed} {
+		if code, _, said := command(t, env, "users", "revoke", fmt.Sprint(made.Number)); code != want {
+			t.Errorf("users revoke: exit code %d, want %d\n%s", code, want, said)
+		}
+	}
+	var shown []struct {
+		Number  int64
+		Scopes  []string
+		Revoked *time.Time
+	}
+	code, out, said = command(t, env, "users", "keys", "alice")
+	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != exitOK || len(shown) != 2 || shown[0].Revoked != nil || shown[1].Revoked == nil ||
+		shown[1].Number != made.Number || len(shown[0].Scopes) != len(graph.Scopes) || strings.Contains(out, made.Key) {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
 }

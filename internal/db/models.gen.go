@@ -445,6 +445,7 @@ type ApiKey struct {
 	KeyHash   []byte
 	CreatedAt time.Time
 	RevokedAt *time.Time
+	Scopes    []string
 }
 
 type BalanceDeltum struct {

@@ -26,19 +26,27 @@ func (q *Queries) CountWritten(ctx context.Context, arg CountWrittenParams) erro
 	return err
 }
 
-const insertKey = `-- name: InsertKey :exec
-INSERT INTO api_key (user_id, key_hash, created_at) VALUES ($1, $2, $3)
+const insertKey = `-- name: InsertKey :one
+INSERT INTO api_key (user_id, key_hash, scopes, created_at) VALUES ($1, $2, $3, $4) RETURNING id
 `
 
 type InsertKeyParams struct {
 	UserID    int64
 	KeyHash   []byte
+	Scopes    []string
 	CreatedAt time.Time
 }
 
-func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
-	_, err := q.db.Exec(ctx, insertKey, arg.UserID, arg.KeyHash, arg.CreatedAt)
-	return err
+func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
+	row := q.db.QueryRow(ctx, insertKey,
+		arg.UserID,
+		arg.KeyHash,
+		arg.Scopes,
+		arg.CreatedAt,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const insertUser = `-- name: InsertUser :one
@@ -55,6 +63,42 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (int64, 
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const keysOf = `-- name: KeysOf :many
+SELECT id, scopes, created_at, revoked_at FROM api_key WHERE user_id = $1 ORDER BY id
+`
+
+type KeysOfRow struct {
+	ID        int64
+	Scopes    []string
+	CreatedAt time.Time
+	RevokedAt *time.Time
+}
+
+func (q *Queries) KeysOf(ctx context.Context, userID int64) ([]KeysOfRow, error) {
+	rows, err := q.db.Query(ctx, keysOf, userID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []KeysOfRow
+	for rows.Next() {
+		var i KeysOfRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Scopes,
+			&i.CreatedAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const lockUser = `-- name: LockUser :one
@@ -91,6 +135,23 @@ func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const revokeKeyByID = `-- name: RevokeKeyByID :execrows
+UPDATE api_key SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL
+`
+
+type RevokeKeyByIDParams struct {
+	At *time.Time
+	ID int64
+}
+
+func (q *Queries) RevokeKeyByID(ctx context.Context, arg RevokeKeyByIDParams) (int64, error) {
+	result, err := q.db.Exec(ctx, revokeKeyByID, arg.At, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const trust = `-- name: Trust :one
 SELECT trust_micros FROM usr WHERE id = $1
 `
@@ -103,14 +164,19 @@ func (q *Queries) Trust(ctx context.Context, id int64) (int64, error) {
 }
 
 const userByKey = `-- name: UserByKey :one
-SELECT user_id FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL
+SELECT user_id, scopes FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL
 `
 
-func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (int64, error) {
+type UserByKeyRow struct {
+	UserID int64
+	Scopes []string
+}
+
+func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (UserByKeyRow, error) {
 	row := q.db.QueryRow(ctx, userByKey, keyHash)
-	var user_id int64
-	err := row.Scan(&user_id)
-	return user_id, err
+	var i UserByKeyRow
+	err := row.Scan(&i.UserID, &i.Scopes)
+	return i, err
 }
 
 const usersByID = `-- name: UsersByID :many

@@ -121,3 +121,17 @@ func portOf(t *testing.T, s *httptest.Server) string {
 	}
 	return u.Port()
 }
+
+// A name that leads to a public address and to a private one besides: the private one is never tried.
+func TestEveryAddressOfANameIsGuarded(t *testing.T) {
+	t.Parallel()
+	s := server(t, func(http.ResponseWriter, *http.Request) { t.Error("a private address was reached") })
+	for _, addresses := range [][]string{{"127.0.0.1"}, {"10.0.0.1", "127.0.0.1"}, {"127.0.0.1", "169.254.169.254"}} {
+		c := guarded(t)
+		c.Roots.AddCert(s.Certificate())
+		c.Resolver, _ = resolver(t, addresses)
+		if _, err := c.Do(t.Context(), Request{URL: "https://example.com:" + portOf(t, s)}); !errors.Is(err, ErrForbidden) {
+			t.Errorf("%v: %v", addresses, err)
+		}
+	}
+}

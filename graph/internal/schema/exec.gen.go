@@ -4129,6 +4129,23 @@ arguments, by the same names; the field's type is the action with its result.
 """
 directive @pays(kind: String!) on FIELD_DEFINITION
 
+"""
+What a key is good for. A request needs all that its fields need, and is refused as a whole where its key lacks one of them. Without a
+key nothing is asked for but to be signed in, where that is needed.
+"""
+enum Scope {
+  "To read what the key's owner sees. Without it a key sees what everybody sees, and what it just did."
+  READ
+  "To pay for what is done here, from the balances or by invoice, to try again and to cancel."
+  SPEND
+  "To let money leave: by Lightning, or to whoever redeems an invite."
+  WITHDRAW
+  "To change the wallets that get what others pay, and preferences."
+  SETTINGS
+}
+"What a key must be good for to ask for this field."
+directive @needs(scope: Scope!) on FIELD_DEFINITION
+
 "Generated types embed what this interface has."
 directive @goEmbedInterface on INTERFACE
 
@@ -4585,102 +4602,102 @@ paymentMethod asks for one way to pay; without it the first that works is taken.
 type Mutation {
   "boost, in sats, is added to the price, and so are the fees of uploads."
   createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   createComment(parent: ID!, body: String!, forwards: [Forward!], uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "A post that leads elsewhere, by http or https."
   createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   """
   A post with 2 to 10 possible answers. A vote costs price; from closesAt on nobody can vote, and without it the poll stays open.
   """
   createPoll(title: String!, options: [String!]!, price: Sats! = 1, closesAt: Time, body: String! = "", territory: String,
-    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   """
   A post that promises an amount for a comment below it. Nothing is set aside: the bounty is paid once its owner has zapped one comment
   with that much.
   """
   createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
-    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "What one says of oneself; everybody has one bio."
-  createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE")
+  createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "Votes in a poll, once a person. Nobody else learns what for."
-  pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod): PollVoteAction! @pays(kind: "POLL_VOTE")
+  pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod): PollVoteAction! @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
   """
   Changes what oneself has written, for ten minutes after it was paid; what is left out stays. forwards are replaced, uploads are
   added, and so is boost, in sats, both at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
   Those who were not signed in send the secret that they got.
   """
   updateItem(item: ID!, title: String, body: String, url: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
-    secret: String, idempotencyKey: String, paymentMethod: PaymentMethod): ItemUpdateAction! @pays(kind: "ITEM_UPDATE")
-  zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): ZapAction! @pays(kind: "ZAP")
+    secret: String, idempotencyKey: String, paymentMethod: PaymentMethod): ItemUpdateAction! @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
+  zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): ZapAction! @pays(kind: "ZAP") @needs(scope: SPEND)
   "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
-  downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DownZapAction! @pays(kind: "DOWN_ZAP")
+  downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DownZapAction! @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
   "Ranks a post higher for thirty days."
-  boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BoostAction! @pays(kind: "BOOST")
+  boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BoostAction! @pays(kind: "BOOST") @needs(scope: SPEND)
   "Gives to the rewards pool."
-  donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DonateAction! @pays(kind: "DONATE")
+  donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DonateAction! @pays(kind: "DONATE") @needs(scope: SPEND)
   "One credit is one sat."
-  buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BuyCreditsAction! @pays(kind: "BUY_CREDITS")
+  buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BuyCreditsAction! @pays(kind: "BUY_CREDITS") @needs(scope: SPEND)
 
   "Founds a territory, for one period. The costs are those of a post and of a comment in it."
   territoryCreate(name: String!, description: String! = "", baseCostSats: Sats!, replyCostSats: Sats!, billing: TerritoryBilling!,
-    autoRenew: Boolean! = false, idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryCreateAction! @pays(kind: "TERRITORY_CREATE")
+    autoRenew: Boolean! = false, idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryCreateAction! @pays(kind: "TERRITORY_CREATE") @needs(scope: SPEND)
   """
   Changes one's own territory; what is not given stays. A longer billing costs what it costs more than was paid for the period; all else
   is free, and a shorter billing begins with the next bill.
   """
   territoryUpdate(name: String!, description: String, baseCostSats: Sats, replyCostSats: Sats, billing: TerritoryBilling,
-    autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryUpdateAction! @pays(kind: "TERRITORY_UPDATE")
+    autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryUpdateAction! @pays(kind: "TERRITORY_UPDATE") @needs(scope: SPEND)
   "Pays for the next period of one's own territory."
   territoryBilling(name: String!,
-    idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryBillingAction! @pays(kind: "TERRITORY_BILLING")
+    idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryBillingAction! @pays(kind: "TERRITORY_BILLING") @needs(scope: SPEND)
   "Takes a stopped territory over, for one period."
   territoryUnarchive(name: String!, billing: TerritoryBilling!, autoRenew: Boolean! = false,
-    idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryUnarchiveAction! @pays(kind: "TERRITORY_UNARCHIVE")
+    idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryUnarchiveAction! @pays(kind: "TERRITORY_UNARCHIVE") @needs(scope: SPEND)
 
   "Sends to a user: to their own wallet if they have one, else to their balance."
   receive(user: ID!, msat: Msat!, comment: String,
-    idempotencyKey: String, paymentMethod: PaymentMethod): ReceiveAction! @pays(kind: "RECEIVE")
+    idempotencyKey: String, paymentMethod: PaymentMethod): ReceiveAction! @pays(kind: "RECEIVE") @needs(scope: SPEND)
   """
   Pays an invoice (bolt11) or a lightning address from the balance of sats. An address needs the amount. Routing may cost maxFeeSats;
   what it does not cost comes back.
   """
   withdraw(to: String!, sats: Sats, maxFeeSats: Sats!, comment: String,
-    idempotencyKey: String, paymentMethod: PaymentMethod): WithdrawAction! @pays(kind: "WITHDRAW")
+    idempotencyKey: String, paymentMethod: PaymentMethod): WithdrawAction! @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)
 
   "Tries a FAILED action again: the new attempt comes back. Those who are not signed in send the secret."
-  retryPaidAction(id: ID!, secret: String): PaidAction!
+  retryPaidAction(id: ID!, secret: String): PaidAction! @needs(scope: SPEND)
   "Gives up an action whose invoice is not paid."
-  cancelInvoice(id: ID!, secret: String): PaidAction!
+  cancelInvoice(id: ID!, secret: String): PaidAction! @needs(scope: SPEND)
 
   """
   Saves a wallet to receive payments with. It is tested before: it must issue an invoice. With an id it takes the place of that
   wallet of one's own, else it is a new one, asked last.
   """
-  walletSave(id: ID, label: String! = "", settings: WalletSettings!): Wallet!
+  walletSave(id: ID, label: String! = "", settings: WalletSettings!): Wallet! @needs(scope: SETTINGS)
   "Whether a wallet is asked for invoices."
-  walletEnable(id: ID!, enabled: Boolean!): Wallet!
+  walletEnable(id: ID!, enabled: Boolean!): Wallet! @needs(scope: SETTINGS)
   "Forgets a wallet, its settings and its log. The others come back."
-  walletRemove(id: ID!): [Wallet!]!
+  walletRemove(id: ID!): [Wallet!]! @needs(scope: SETTINGS)
   "Says in which order one's wallets are asked. Each is named once."
-  walletsReorder(ids: [ID!]!): [Wallet!]!
+  walletsReorder(ids: [ID!]!): [Wallet!]! @needs(scope: SETTINGS)
 
   "Makes an invite: so many newcomers get so many credits each, from one's own balance, when they redeem it."
-  createInvite(giftCredits: Sats!, limit: Int!): Invite!
+  createInvite(giftCredits: Sats!, limit: Int!): Invite! @needs(scope: WITHDRAW)
   "Takes an invite back: nobody can redeem it any more."
-  revokeInvite(code: String!): Invite!
+  revokeInvite(code: String!): Invite! @needs(scope: WITHDRAW)
   "Redeems an invite, once, and only shortly after signing up."
-  redeemInvite(code: String!): InviteRedemption!
+  redeemInvite(code: String!): InviteRedemption! @needs(scope: SPEND)
   "Replaces one's preferences: what is left out is as it is for everybody."
-  setPreferences(dropInvoicesAfterDays: Int): Preferences!
+  setPreferences(dropInvoicesAfterDays: Int): Preferences! @needs(scope: SETTINGS)
   "Says that one has seen one's notifications up to this one."
-  notificationsSeen(upTo: ID!): Me!
+  notificationsSeen(upTo: ID!): Me! @needs(scope: READ)
 
   "In development only: a new user. The key is shown this once."
-  signUp(name: String!): SignUp!
+  signUp(name: String!): SignUp! @needs(scope: SETTINGS)
 }
 
 "Gives a part of what an item earns to somebody else."
@@ -4728,38 +4745,38 @@ type SignUp {
 
 type Query {
   "Who the key belongs to; null without one."
-  me: Me
+  me: Me @needs(scope: READ)
   "An action of one's own. Those who are not signed in send the secret."
-  paidAction(id: ID!, secret: String): PaidAction!
+  paidAction(id: ID!, secret: String): PaidAction! @needs(scope: READ)
   "One's own actions, newest first."
-  paidActions(first: Int! = 20, after: ID): PaidActionPage!
+  paidActions(first: Int! = 20, after: ID): PaidActionPage! @needs(scope: READ)
   "Null where there is no such item, or it is not to be seen."
-  item(id: ID!): Item
+  item(id: ID!): Item @needs(scope: READ)
   """
   Posts that everybody sees, of all territories or of one. What was zapped or boosted in the last second may not rank yet. Posts that
   are written while one reads on neither repeat what was read nor hide what was not.
   """
-  items(sort: FeedSort! = NEW, within: FeedWindow! = ALL, territory: String, first: Int! = 20, after: String): FeedPage!
-  territory(name: String!): Territory
+  items(sort: FeedSort! = NEW, within: FeedWindow! = ALL, territory: String, first: Int! = 20, after: String): FeedPage! @needs(scope: READ)
+  territory(name: String!): Territory @needs(scope: READ)
   "All territories by name, the stopped ones too. after is the name that next was."
-  territories(first: Int! = 20, after: String): TerritoryPage!
-  user(name: String!): User
+  territories(first: Int! = 20, after: String): TerritoryPage! @needs(scope: READ)
+  user(name: String!): User @needs(scope: READ)
   "What is in the rewards pool."
-  rewardsMsat: Assets!
+  rewardsMsat: Assets! @needs(scope: READ)
   "What a day's pool was, and who got it; of the last day that was paid if none is given. Null for a day that is not paid."
-  rewards(day: Date): RewardDay
+  rewards(day: Date): RewardDay @needs(scope: READ)
   "One's own invites, newest first."
-  invites(first: Int! = 20, after: ID): InvitePage!
-  preferences: Preferences!
+  invites(first: Int! = 20, after: ID): InvitePage! @needs(scope: READ)
+  preferences: Preferences! @needs(scope: READ)
   "What one should know of, newest first."
-  notifications(first: Int! = 20, after: ID): NotificationPage!
+  notifications(first: Int! = 20, after: ID): NotificationPage! @needs(scope: READ)
   "One's own wallets, in the order in which they are asked."
-  wallets: [Wallet!]!
+  wallets: [Wallet!]! @needs(scope: READ)
 }
 
 type Subscription {
   "The action as it is now, then again after each change, until it has ended. Changes that follow each other quickly come as one."
-  paidActionUpdated(id: ID!, secret: String): PaidAction!
+  paidActionUpdated(id: ID!, secret: String): PaidAction! @needs(scope: READ)
 }
 
 type User {
@@ -29778,6 +29795,22 @@ func (ec *executionContext) unmarshalNSats2int64(ctx context.Context, v any) (in
 func (ec *executionContext) marshalNSats2int64(ctx context.Context, sel ast.SelectionSet, v int64) graphql.Marshaler {
 	_ = sel
 	res := MarshalSats(v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNScope2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNScope2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(v)
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+)
+
+// Who opens a connection and then hardly sends anything loses it; meanwhile others are served.
+func TestSlowSendersAreLeft(t *testing.T) {
+	t.Parallel()
+	s := serve(t, settings(pgtest.New(t)))
+	for name, c := range map[string]struct {
+		sent   string
+		within time.Duration
+	}{
+		"nothing":             {"", readHeaderTimeout},
+		"half of the headers": {"POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n", readHeaderTimeout},
+		"no body":             {"POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", readTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			begun := time.Now()
+			if _, err := io.WriteString(conn, c.sent); err != nil {
+				t.Fatal(err)
+			}
+			if status, _ := s.get("/healthz"); status != 200 {
+				t.Errorf("others get %d", status)
+			}
+			const slack = 5 * time.Second // of a loaded machine
+			_ = conn.SetReadDeadline(begun.Add(c.within + slack))
+			if _, err := io.Copy(io.Discard, conn); err != nil {
+				t.Errorf("the connection is still open after %s: %v", time.Since(begun), err)
+			}
+		})
+	}
+}
+
+// A header of any length is not read.
+func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	s := serve(t, settings(pgtest.New(t)))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_, err = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n")
+	for range 1000 {
+		if err == nil {
+			_, err = io.WriteString(conn, "X-More: "+strings.Repeat("x", 1000)+"\r\n")
+		}
+	}
+	answer, _ := io.ReadAll(conn)
+	if err == nil && !strings.HasPrefix(string(answer), "HTTP/1.1 431") {
+		t.Errorf("a megabyte of headers was taken: %.100s", answer)
+	}
+}

@@ -1,0 +1,238 @@
+package graph_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
+)
+
+// One request cannot do what many may not: each paying mutation in it counts, and so does what it asks for under other names.
+func TestAliasesAreNoWayAround(t *testing.T) {
+	t.Parallel()
+	a := limited(t, graph.Rates{Key: 100, KeyPaying: 0.5})
+	payer := a.Person("payer", 1000, 0)
+	times := func(n int, field string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, " a%d: %s", i, field)
+		}
+		return b.String()
+	}
+	for name, c := range map[string]struct{ query, code string }{
+		"1,000 payments":            {`mutation {` + times(1000, `donate(sats: 1) { id }`) + ` }`, "GRAPHQL_PARSE_FAILED"}, // too many tokens
+		"100 payments":              {`mutation {` + times(100, `donate(sats: 1) { id }`) + ` }`, "MUTATION_LIMIT_EXCEEDED"},
+		"100 payments in fragments": {`mutation {` + times(0, "") + strings.Repeat(` ...F`, 100) + ` } fragment F on Mutation { donate(sats: 1) { id } }`, "MUTATION_LIMIT_EXCEEDED"},
+		"60 lists":                  {`{` + times(60, `items(first: 100) { nodes { id } }`) + ` }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+	} {
+		if r := a.Do(payer, c.query, nil); r.code() != c.code || a.Count(`SELECT count(*) FROM paid_action`) != 0 {
+			t.Errorf("%s: %s", name, r.Raw[:min(len(r.Raw), 300)])
+		}
+	}
+	r := a.Do(payer, `mutation {`+times(10, `donate(sats: 1) { id }`)+` }`, nil)
+	if n := a.Count(`SELECT count(*) FROM paid_action`); n != 5 || r.code() != rateLimited {
+		t.Errorf("of ten payments in one request %d were made, want the five that may come at once: %s", n, r.Raw)
+	}
+}
+
+// What cannot be read, or is refused for its size, counts on a websocket as it does over HTTP.
+func TestRefusedOperationsCount(t *testing.T) {
+	t.Parallel()
+	a := limited(t, graph.Rates{Key: 0.5})
+	s := a.Socket(a.Person("busy", 0, 0)) // five may come at once
+	code := ""
+	for range 6 {
+		s.send(message{Type: "subscribe", ID: "1", Payload: encode(t, map[string]any{"query": "{ nonsense"})})
+		for m, err := s.read(); ; m, err = s.read() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Type == "complete" {
+				break
+			}
+			if code = ""; strings.Contains(string(m.Payload), rateLimited) {
+				code = rateLimited
+			}
+		}
+	}
+	if code != rateLimited {
+		t.Error("operations that cannot be read are not bounded")
+	}
+}
+
+// How many websockets one asker has open is bounded, and so is how many subscriptions, over all connections together.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Limits.Sockets, c.Limits.Subscriptions = 2, 3 })
+	payer, other := a.Person("payer", 0, 0), a.Person("other", 0, 0)
+	v, _, _ := a.holdPost(payer, "followed")
+	first, second := a.Socket(payer), a.Socket(payer)
+	a.Socket(other)
+	a.Socket(nobody)
+	refused := func() bool {
+		t.Helper()
+		s, _, err := a.dial(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.send(message{Type: "connection_init", Payload: encode(t, map[string]string{"Authorization": "Bearer " + payer.Key})})
+		_, err = s.read()
+		_ = s.conn.CloseNow()
+		return websocket.CloseStatus(err) == 4429
+	}
+	if !refused() {
+		t.Error("a third websocket was opened")
+	}
+
+	first.Subscribe("1", follow, v)
+	first.WantState("1", "PENDING_HELD")
+	second.Subscribe("1", follow, v)
+	second.WantState("1", "PENDING_HELD")
+	e := a.Events(payer, follow, v)
+	e.WantState("PENDING_HELD")
+	if _, r := a.Events(payer, follow, v).Next(); r.code() != "OPERATION_LIMIT_EXCEEDED" {
+		t.Errorf("a fourth subscription, by events: %s", r.Raw)
+	}
+	second.Subscribe("2", follow, v)
+	if r := second.next("2"); r.code() != "OPERATION_LIMIT_EXCEEDED" {
+		t.Errorf("a fourth subscription, on a websocket: %s", r.Raw)
+	}
+	second.WantComplete("2")
+
+	// What ends gives its place back.
+	_ = first.conn.CloseNow()
+	a.until("the place of the websocket that was closed", func() bool { return !refused() })
+	a.until("the place of its subscription", func() bool {
+		_, r := a.Events(payer, follow, v).Next()
+		return r.code() == ""
+	})
+}
+
+// A connection that begins with nonsense is closed, whatever the nonsense: it would else stay open for nothing.
+func TestWebsocketsThatBeginWithNonsenseAreClosed(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for _, said := range []string{`{"type":"connection_init","payload":"x"}`, `{"type":"connection_init","payload":{"Authorization":5}}`, `{"type":"subscribe"}`, `nonsense`, ``} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			s, _, err := a.In(t).dial(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.conn.Write(t.Context(), websocket.MessageText, []byte(said)); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := s.read(); err == nil && m.Type == "connection_ack" { // no key is no nonsense
+				_ = s.conn.CloseNow()
+			} else if err == nil || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%+v, %v", m, err)
+			}
+		})
+	}
+}
+
+// until waits until it is so.
+func (a *api) until(what string, so func() bool) {
+	a.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(20 * time.Second); !so(); <-again.C {
+		if time.Now().After(end) {
+			a.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// Who asks for much and takes none of it loses the connection, though they say that they are there.
+func TestReadersWhoTakeNothing(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Limits.Sockets, c.Keepalive = 1, 300*time.Millisecond })
+	author := a.Person("author", 1000, 0)
+	item := a.Want(author, `mutation($b: String!) { createPost(title: "long", body: $b) { result { item { id } } } }`, vars{"b": strings.Repeat("x", 40_000)}).
+		text("createPost", "result", "item", "id")
+	narrow := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	}}).DialContext}}
+	conn, _, err := websocket.Dial(a.Ctx, strings.Replace(a.URL, "http", "ws", 1)+"/graphql",
+		&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}, HTTPClient: narrow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	s := &socket{t, conn}
+	s.send(message{Type: "connection_init", Payload: encode(t, map[string]string{"Authorization": "Bearer " + author.Key})})
+	s.send(message{Type: "pong"}) // whoever has said it once is not asked for it while an answer is being written
+	var query strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&query, "a%d: item(id: %s) { body } ", i, item)
+	}
+	for i := range 4 { // of 6 MB each
+		s.Subscribe(fmt.Sprint(i), "{ "+query.String()+"}", nil)
+	}
+	a.until("the end of the connection", func() bool {
+		ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
+		defer cancel()
+		s, _, err := a.dial(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.conn.CloseNow()
+		s.send(message{Type: "connection_init", Payload: encode(t, map[string]string{"Authorization": "Bearer " + author.Key})})
+		_, _, err = s.conn.Read(ctx)
+		return err == nil
+	})
+}
+
+// Lists among the arguments are bounded before anything is done for them.
+func TestArgumentsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	p := a.Person("somebody", 1000, 0)
+	ids, texts := make([]int, 10_000), make([]string, 5_000)
+	for i := range ids {
+		ids[i] = i + 1
+	}
+	before := a.fingerprint()
+	for query, v := range map[string]vars{
+		`mutation($x: [ID!]!) { walletsReorder(ids: $x) { id } }`:                       {"x": ids},
+		`mutation($x: [ID!]) { createPost(title: "x", uploads: $x) { id } }`:            {"x": ids},
+		`mutation($x: [String!]!) { createPoll(title: "x", options: $x) { id } }`:       {"x": texts},
+		`mutation($x: String) { donate(sats: 1, idempotencyKey: $x) { id } }`:           {"x": strings.Repeat("x", 60_000)},
+		`mutation($x: String!) { territoryBilling(name: $x) { id } }`:                   {"x": strings.Repeat("x", 60_000)},
+		`mutation($x: String!) { withdraw(to: $x, maxFeeSats: 1) { id } }`:              {"x": "lnbc" + strings.Repeat("1", 60_000)},
+		`mutation($x: String!) { walletSave(settings: {lightningAddress: $x}) { id } }`: {"x": strings.Repeat("x", 60_000) + "@example.org"},
+	} {
+		r := a.Do(p, query, v)
+		if code := r.code(); code == "" || code == "INTERNAL" || a.fingerprint() != before {
+			t.Errorf("%s: %s", query, r.Raw[:min(len(r.Raw), 300)])
+		}
+	}
+}
+
+// What gqlgen would not understand it neither quotes in an answer nor in the log of the process. Not parallel: that log is one.
+func TestNothingIsQuoted(t *testing.T) {
+	a := serve(t)
+	var said bytes.Buffer
+	log.SetOutput(&said)
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
+	for _, body := range []string{`{"query": 5, "variables": {"key": "topsecret"}}`, `{"query": "{ me { creditsMsat } }", "variables": "topsecret"}`,
+		`{"query": "{ me { creditsMsat } }", "extensions": 5, "x": "topsecret"}`, `{"query": "{ me { creditsMsat } }"} topsecret`} {
+		for _, accept := range []string{"application/json", "text/event-stream"} {
+			if r := a.Post("", body, "Accept", accept); r.Status != http.StatusBadRequest || strings.Contains(r.Raw+said.String()+a.Log.String(), "topsecret") {
+				t.Errorf("%s: %d %s\n%s", body, r.Status, r.Raw, said.String())
+			}
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package graph
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// HashKey is how a key is stored, and looked up. A key is 32 random bytes, so a fast hash gives nothing away; and how long the look-up
+// takes depends on the hash of what was sent, which tells nothing of a key that is near it.
+func HashKey(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:]
+}
+
+// newKey makes a key of a user. It is shown this once; only its hash is stored.
+func newKey(ctx context.Context, q *db.Queries, user int64, scopes []string, now time.Time, random io.Reader) (id int64, key string, err error) {
+	var secret [32]byte
+	if _, err := io.ReadFull(random, secret[:]); err != nil {
+		return 0, "", fmt.Errorf("read randomness: %w", err)
+	}
+	key = "hf_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	id, err = q.InsertKey(ctx, db.InsertKeyParams{UserID: user, KeyHash: HashKey(key), Scopes: scopes, CreatedAt: now})
+	if err != nil {
+		return 0, "", fmt.Errorf("insert a key: %w", err)
+	}
+	return id, key, nil
+}
+
+var namePattern = regexp.MustCompile(`^[a-z0-9_]{1,32}$`)
+
+// SignUp makes a user and a key that is good for everything. The key is shown this once.
+//
+// Errors: INVALID_INPUT where the name breaks the rules, DUPLICATE where it is taken.
+func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time, random io.Reader) (user int64, key string, err error) {
+	if !namePattern.MatchString(name) {
+		return 0, "", paidaction.Errorf(paidaction.CodeInvalidInput, "A name has 1 to 32 characters: small letters, digits and underscores.")
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		user, err = q.InsertUser(ctx, db.InsertUserParams{Name: name, CreatedAt: now})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return paidaction.Errorf(paidaction.CodeDuplicate, "The name %s is taken. Choose another one.", name)
+		}
+		if err != nil {
+			return fmt.Errorf("insert a user: %w", err)
+		}
+		_, key, err = newKey(ctx, q, user, Scopes, now, random)
+		return err
+	})
+	return user, key, err
+}
+
+// AddKey makes a further key of a user, good for these scopes alone for as long as it lives: one that shall be good for something else
+// is another key. It is shown this once; its number is what it is revoked by.
+//
+// Errors: INVALID_INPUT for scopes that do not exist or are none, NOT_FOUND where there is no such user.
+func AddKey(ctx context.Context, pool *pgxpool.Pool, name string, scopes []string, now time.Time, random io.Reader) (id int64, key string, err error) {
+	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
+	if len(scopes) == 0 || slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(Scopes, s) }) {
+		return 0, "", paidaction.Errorf(paidaction.CodeInvalidInput, "Say what the key is good for: one or more of %s.", strings.Join(Scopes, ", "))
+	}
+	users, err := db.New(pool).UsersByName(ctx, []string{name})
+	if err != nil {
+		return 0, "", fmt.Errorf("look up a user: %w", err)
+	}
+	if len(users) == 0 {
+		return 0, "", paidaction.Errorf(paidaction.CodeNotFound, "There is no user %s.", name)
+	}
+	return newKey(ctx, db.New(pool), users[0].ID, scopes, now, random)
+}

@@ -1,0 +1,62 @@
+package graph
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// What a key may be good for. schema.graphql says what each of these allows, and by @needs which of them a field asks for. The names
+// keep their meaning for ever.
+const (
+	ScopeRead     = "READ"
+	ScopeSpend    = "SPEND"
+	ScopeWithdraw = "WITHDRAW"
+	ScopeSettings = "SETTINGS"
+)
+
+// Scopes are all of them.
+var Scopes = []string{ScopeRead, ScopeSpend, ScopeWithdraw, ScopeSettings}
+
+// may refuses with FORBIDDEN what the session's key is not good for. A session without a key has no scopes, and lacks none.
+func (s *session) may(scope string) error {
+	if s.user == nil || slices.Contains(s.scopes, scope) {
+		return nil
+	}
+	return refused(http.StatusForbidden, paidaction.CodeForbidden, "This key is not good for "+scope+". Nothing was done. Use a key that is.")
+}
+
+// viewer is whose eyes a request sees with; nil are those of everybody.
+func (s *session) viewer() *int64 {
+	if s.may(ScopeRead) != nil {
+		return nil
+	}
+	return s.user
+}
+
+// checkScopes refuses an operation if any of its fields, at whatever depth, needs what the key is not good for: before the first of
+// them is done.
+func checkScopes(ctx context.Context, needed map[string]bool) error {
+	for _, scope := range Scopes {
+		if !needed[scope] {
+			continue
+		}
+		if err := sessionOf(ctx).may(scope); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scopeOf is what a field needs, as the schema declares; empty if nothing.
+func scopeOf(field *ast.FieldDefinition) string {
+	needs := field.Directives.ForName("needs")
+	if needs == nil {
+		return ""
+	}
+	return needs.Arguments.ForName("scope").Value.Raw
+}
