@@ -92,10 +92,10 @@ func TestNoRowIsHot(t *testing.T) {
 			{community.KindZap, community.ZapArgs{Item: comment, Sats: sats}},
 			{community.KindDonate, community.DonateArgs{Sats: sats}},
 		} {
-			for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats, paidaction.Pessimistic} {
+			for j, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats, paidaction.Pessimistic} {
 				caller := enginetest.Caller(0)
 				if method != paidaction.Pessimistic {
-					caller = enginetest.Caller(w.User(fmt.Sprint(who, i, method), 100*sat, 100*sat))
+					caller = enginetest.Caller(w.User(fmt.Sprintf("%s_%d_%d", who, i, j), 100*sat, 100*sat))
 				}
 				payments = append(payments, func() error {
 					pa, err := e.Pay(ctx, paidaction.Request{Kind: target.kind, Args: target.args, Method: method, Caller: caller})

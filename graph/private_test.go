@@ -72,7 +72,7 @@ func TestNodesAreNotNamed(t *testing.T) {
 func TestEachSeesTheirOwnOfAWrappedPayment(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
-	author, payer := a.Person("author", 100, 0), a.Person("payer", 0, 0)
+	author, payer := a.Person("author", 150, 0), a.Person("payer", 0, 0)
 	post := a.PostBy(author, "a post")
 	wallet := a.Wallets.Add(author.ID)
 	wallet.Ask.Route = simnode.Route{Fee: 1234, Blocks: 40}
@@ -81,8 +81,8 @@ func TestEachSeesTheirOwnOfAWrappedPayment(t *testing.T) {
 	a.PayInvoice(outer)
 	a.Advance(number(t, id))
 	a.Run(a.Relay)
-	a.Await(number(t, id), paidaction.Paid)
 	a.AwaitStage(number(t, id), "completed")
+	a.WantState(number(t, id), paidaction.Paid)
 	a.Drain()
 
 	const action = `{ id kind state costMsat costSats invoice { bolt11 paymentHash amountMsat receivedMsat } failure { message } }`

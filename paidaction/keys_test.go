@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -61,6 +62,7 @@ func TestOneKeyOfManyClients(t *testing.T) {
 	const each = 100 // keys of one payer, so that nobody has too many open invoices
 	type payer struct{ id, post int64 }
 	var payers []payer
+	begun := time.Now()
 	for i := range *keys {
 		if i%each == 0 {
 			id := w.User(fmt.Sprint("payer_", i), 1000*sat, 1000*sat)
@@ -92,6 +94,7 @@ func TestOneKeyOfManyClients(t *testing.T) {
 		_, err := engine.Pay(w.Ctx, other)
 		w.WantRefusal(err, paidaction.CodeIdempotencyConflict)
 	}
+	t.Logf("%d keys, each of %d clients at once and of one with other arguments: %v", *keys, clients, time.Since(begun))
 	wantOncePerKey(w, *keys)
 	for n, p := range payers {
 		made := make([]int64, 4)
