@@ -125,14 +125,13 @@ func TestNoRowIsHot(t *testing.T) {
 			}
 		})
 	}
+	ctx, cancel := context.WithTimeout(w.Ctx, time.Minute)
+	defer cancel()
 	for waiting() < int64(len(slow)) {
-		if w.Ctx.Err() != nil || t.Failed() {
-			t.Fatalf("%d of %d stand still", waiting(), len(slow))
+		if ctx.Err() != nil || t.Failed() {
+			t.Fatalf("%d of %d stand still, the others wait for them", waiting(), len(slow))
 		}
 	}
-
-	ctx, cancel := context.WithTimeout(w.Ctx, 20*time.Second)
-	defer cancel()
 	for i, pay := range everything(ctx, w.Engine, "quick", 10) {
 		if err := pay(); err != nil {
 			t.Fatalf("payment %d is held up: %v", i, err)
@@ -180,6 +179,8 @@ func TestForwardeesInEveryOrder(t *testing.T) {
 		}
 	}
 	before := w.Balance(ledger.RewardCredits) + w.Balance(ledger.RewardSats)
+	ctx, cancel := context.WithTimeout(w.Ctx, time.Minute)
+	defer cancel()
 	var zaps, folds sync.WaitGroup
 	done := make(chan struct{})
 	folds.Go(func() {
@@ -203,7 +204,7 @@ func TestForwardeesInEveryOrder(t *testing.T) {
 				paid += rounds * 10 * sat
 				zaps.Go(func() {
 					for range rounds {
-						_, err := engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: post, Sats: 10}, Method: method,
+						_, err := engine.Pay(ctx, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: post, Sats: 10}, Method: method,
 							Caller: enginetest.Caller(payer)})
 						if err != nil {
 							t.Error(err)

@@ -16,7 +16,7 @@ import (
 )
 
 // keys is how many keys TestOneKeyOfManyClients tries; docs/known-failures.md says what came of 10,000.
-var keys = flag.Int("keys", 500, "keys that 32 clients use at once, one after the other")
+var keys = flag.Int("keys", 300, "keys that 32 clients use at once, one after the other")
 
 // clients are those who send the same request at once, each on a connection of its own.
 const clients = 32
