@@ -116,10 +116,10 @@ var (
 		"The history holds a step that the machine does not have.", byHand+outside+"correct the row's state to where its money is.")
 	strangeFact = kind(6, "fact", "FactsOfHistory, with paidaction.Machine",
 		"A step was taken for a reason that does not lead there.", byHand+bug+"look at the node's view before it moves on.")
-	gap = kind(6, "gap", "BreaksOfHistory", "A step does not begin where the one before it ended.", byHand+outside+"put the missing step back.")
+	gap        = kind(6, "gap", "BreaksOfHistory", "A step does not begin where the one before it ended.", byHand+outside+"put the missing step back.")
 	endDiffers = kind(6, "end", "BreaksOfHistory", "The last step does not lead to the state that the action has.",
 		byHand+outside+"set the state to that of the last step, unless the node says otherwise.")
-	noHistory = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
+	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
 	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, or keeps the history from being changed, is switched off.",
 		"Switch the trigger on again: ALTER TABLE … ENABLE TRIGGER. Then run `holdfast reconcile`.")
 )
