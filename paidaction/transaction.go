@@ -101,6 +101,10 @@ func isConnectionCode(code string) bool {
 	return len(code) == 5 && (code[:2] == "08" || code[:3] == "57P")
 }
 
+// isStall says that the server has ended a transaction in which this process stood still for too long. Nothing of it was committed: the
+// server tells so in place of the answer to whatever comes next, a commit included.
+func isStall(code string) bool { return code == "25P03" || code == "25P04" }
+
 // isPassing says whether an error may go away by itself: the database or the network is away, too busy, or shutting down.
 // An action that fails with such an error is tried again; with any other one its payment is given back. The two must not
 // be confused in either direction (spec 05.14).
@@ -113,7 +117,7 @@ func isPassing(err error) bool {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return isConnectionCode(pg.Code) || pg.Code[:2] == "53" || pg.Code[:2] == "40" || pg.Code == "57014" || pg.Code == "55P03"
+		return isConnectionCode(pg.Code) || isStall(pg.Code) || pg.Code[:2] == "53" || pg.Code[:2] == "40" || pg.Code == "57014" || pg.Code == "55P03"
 	}
 	var network net.Error
 	var connect *pgconn.ConnectError

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,91 +12,119 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// page is how many invoices are read at a time.
-const page = 500
+// nodeTimeout is how long one question to a node may take.
+const nodeTimeout = 10 * time.Second
 
-// compareNodes holds invoices against the nodes that issued them (invariant 9): settled ⇔ PAID, cancelled ⇔ FAILED, and what
-// was received equal to the millisatoshi.
-func compareNodes(ctx context.Context, c Config) (Invariant, error) {
-	found := Invariant{ID: 9, Name: "the nodes and we agree"}
-	now := c.Now()
-	next := db.InvoicesToCompareParams{Since: now.Add(-c.Since), Page: page}
-	for {
-		rows, err := db.New(c.Pool).InvoicesToCompare(ctx, next)
-		if err != nil {
-			return found, fmt.Errorf("read invoices: %w", err)
+// atNodes holds a page of actions against the nodes (invariant 9): settled ⇔ PAID, cancelled ⇔ FAILED, paid out ⇔ booked, and all of it
+// equal to the millisatoshi.
+func (r *run) atNodes(ctx context.Context, ids []int64) error {
+	since := r.Now().Add(-r.Since)
+	var invoices []db.InvoicesToCompareRow
+	var payments []db.PaymentsToCompareRow
+	err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+		if invoices, err = q.InvoicesToCompare(ctx, db.InvoicesToCompareParams{Actions: ids, Since: since}); err != nil {
+			return err
 		}
-		for _, r := range rows {
-			found.Checked++
-			if err := compare(ctx, c, r, &found); err != nil {
-				return found, err
-			}
-			next.After = r.ActionID
-		}
-		if len(rows) < page {
-			return found, comparePayments(ctx, c, &found)
-		}
-	}
-}
-
-// compare asks the node first and reads the row afterwards: our row is then the newer of the two, and only a row that should
-// have moved long ago is a difference.
-func compare(ctx context.Context, c Config, r db.InvoicesToCompareRow, found *Invariant) error {
-	node, err := c.Nodes.Node(r.Node)
+		payments, err = q.PaymentsToCompare(ctx, db.PaymentsToCompareParams{Actions: ids, Since: since})
+		return err
+	})
 	if err != nil {
-		found.broke("action %d: its node %s is not configured", r.ActionID, r.Node)
-		return nil
+		return fmt.Errorf("read what to ask the nodes: %w", err)
 	}
-	there, err := node.LookupInvoice(ctx, paidaction.Hash(r.PaymentHash))
-	absent := errors.Is(err, paidaction.ErrInvoiceNotFound)
-	if err != nil && !absent {
-		return fmt.Errorf("ask node %s: %w", r.Node, err)
-	}
-	q := db.New(c.Pool)
-	row, err := q.GetAction(ctx, r.ActionID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		found.broke("action %d: the row is gone", r.ActionID)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read action %d: %w", r.ActionID, err)
-	}
-	state := paidaction.State(row.PaidAction.State)
-	if !state.Terminal() && c.Now().Before(row.PaidAction.Deadline.Add(c.Grace)) {
-		return nil // under way
-	}
-	issued := r.Issued || row.Bolt11 != nil // its text may have been dropped since
-	unpaid := state == paidaction.Failed || state == paidaction.Retrying
-	if (absent || there.State == paidaction.InvoiceCanceled) && state == paidaction.Paid {
-		// A loss that is booked, or an invoice that was paid without the node, is none.
-		known, err := q.LossOf(ctx, &r.ActionID)
-		if err != nil {
-			return fmt.Errorf("read the losses of action %d: %w", r.ActionID, err)
-		}
-		if known.Booked || (known.PaidInside && !absent) {
-			return nil
+	for _, row := range invoices {
+		if err := r.ask(ctx, row.Node, row.ActionID, func(ctx context.Context, node paidaction.Node) error { return r.compareInvoice(ctx, node, row) }); err != nil {
+			return err
 		}
 	}
-	switch {
-	case absent && (issued || state == paidaction.Paid):
-		found.broke("action %d is %s: node %s does not know its invoice", r.ActionID, state, r.Node)
-	case absent:
-	case there.State == paidaction.InvoiceSettled && state != paidaction.Paid:
-		found.broke("action %d is %s: node %s has settled its invoice with %d msat", r.ActionID, state, r.Node, there.Received)
-	case there.State == paidaction.InvoiceCanceled && !unpaid:
-		found.broke("action %d is %s: node %s has cancelled its invoice", r.ActionID, state, r.Node)
-	case there.State == paidaction.InvoiceAccepted:
-		found.broke("action %d is %s: node %s still holds the payment", r.ActionID, state, r.Node)
-	case there.State == paidaction.InvoiceOpen && (state == paidaction.Paid || unpaid && issued):
-		found.broke("action %d is %s: the invoice is still open at node %s", r.ActionID, state, r.Node)
-	case state == paidaction.Paid:
-		booked, err := q.BookedForInvoice(ctx, &r.ActionID)
-		if err != nil {
-			return fmt.Errorf("read the postings of action %d: %w", r.ActionID, err)
-		}
-		if booked != int64(there.Received) {
-			found.broke("action %d: node %s received %d msat, %d msat are booked", r.ActionID, r.Node, there.Received, booked)
+	for _, row := range payments {
+		if err := r.ask(ctx, row.Node, row.ActionID, func(ctx context.Context, node paidaction.Node) error { return r.comparePayment(ctx, node, row) }); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// errSilent is what a node answers that cannot be asked.
+type errSilent struct{ error }
+
+// ask compares something with a node, within a time. One that does not answer is not asked again: what it holds is not known.
+func (r *run) ask(ctx context.Context, name string, action int64, compare func(context.Context, paidaction.Node) error) error {
+	if r.silent[name] != nil {
+		return nil
+	}
+	r.look(9, 1)
+	node, err := r.Nodes.Node(name)
+	if err != nil {
+		r.found(nodeGone.broken(at{actions: []int64{action}, node: name}, "action %d: its node %s is not configured", action, name))
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	err = compare(limited, node)
+	var silent errSilent
+	if errors.As(err, &silent) && ctx.Err() == nil {
+		r.silent[name] = silent.error
+		return nil
+	}
+	return err
+}
+
+// compareInvoice asks the node first and reads the row afterwards: our row is then the newer of the two, and only a row that should
+// have moved long ago is a difference.
+func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.InvoicesToCompareRow) error {
+	there, err := node.LookupInvoice(ctx, paidaction.Hash(row.PaymentHash))
+	absent := errors.Is(err, paidaction.ErrInvoiceNotFound)
+	if err != nil && !absent {
+		return errSilent{err}
+	}
+	q := db.New(r.Pool)
+	now, err := q.GetAction(ctx, row.ActionID)
+	if err != nil {
+		return fmt.Errorf("read action %d: %w", row.ActionID, err)
+	}
+	state := paidaction.State(now.PaidAction.State)
+	if deadline := now.PaidAction.Deadline; !state.Terminal() && deadline != nil && r.Now().Before(deadline.Add(r.Grace)) {
+		return nil // under way
+	}
+	var booked int64
+	var known db.LossOfRow
+	if state == paidaction.Paid {
+		if known, err = q.LossOf(ctx, &row.ActionID); err != nil {
+			return fmt.Errorf("read the losses of action %d: %w", row.ActionID, err)
+		}
+		if booked, err = q.BookedForInvoice(ctx, &row.ActionID); err != nil {
+			return fmt.Errorf("read the postings of action %d: %w", row.ActionID, err)
+		}
+	}
+	issued := row.Issued || now.Bolt11 != nil // its text may have been dropped since
+	if k, what := judge(state, there, absent, issued, known, booked); k != nil {
+		r.found(k.broken(at{actions: []int64{row.ActionID}, node: row.Node, hash: paidaction.Hash(row.PaymentHash).String()},
+			"action %d is %s: node %s %s", row.ActionID, state, row.Node, what))
+	}
+	return nil
+}
+
+// judge says what is wrong between an action that should be at rest and its invoice at the node; nil if nothing is.
+func judge(state paidaction.State, there paidaction.NodeInvoice, absent, issued bool, known db.LossOfRow, booked int64) (k *Kind, what string) {
+	paid, unpaid := state == paidaction.Paid, state == paidaction.Failed || state == paidaction.Retrying
+	gone := absent || there.State == paidaction.InvoiceCanceled
+	switch {
+	case paid && gone && (known.Booked || (known.PaidInside && !absent)):
+		return nil, "" // a loss that is booked, or an invoice that was paid without the node
+	case absent && (issued || paid):
+		return invoiceLost, "does not know its invoice"
+	case absent:
+		return nil, ""
+	case there.State == paidaction.InvoiceSettled && !paid:
+		return settledUnpaid, fmt.Sprintf("has settled its invoice with %d msat", there.Received)
+	case there.State == paidaction.InvoiceCanceled && !unpaid:
+		return canceledUnfailed, "has cancelled its invoice"
+	case there.State == paidaction.InvoiceAccepted && state.Terminal():
+		return stillHeld, "still holds the payment"
+	case there.State == paidaction.InvoiceOpen && (paid || unpaid && issued):
+		return stillOpen, "still has the invoice open"
+	case paid && booked != int64(there.Received):
+		return receivedDiffers, fmt.Sprintf("received %d msat, %d msat are booked", there.Received, booked)
+	}
+	return nil, ""
 }

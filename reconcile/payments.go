@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -10,108 +11,139 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// comparePayments holds what left against the nodes it left through (invariant 9): paid out ⇔ booked, fees equal to the
-// millisatoshi.
-func comparePayments(ctx context.Context, c Config, found *Invariant) error {
-	next := db.PaymentsToCompareParams{Since: c.Now().Add(-c.Since), Page: page}
-	for {
-		rows, err := db.New(c.Pool).PaymentsToCompare(ctx, next)
-		if err != nil {
-			return fmt.Errorf("read outgoing payments: %w", err)
-		}
-		for _, r := range rows {
-			found.Checked++
-			if err := comparePayment(ctx, c, r, found); err != nil {
-				return err
-			}
-			next.After = r.ID
-		}
-		if len(rows) < page {
-			break
-		}
-	}
-	for _, name := range c.Senders {
-		if err := unrecorded(ctx, c, name, found); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 var errSeen = errors.New("seen")
 
 // comparePayment asks the node for one claim's payment. What moved within the grace is under way.
-func comparePayment(ctx context.Context, c Config, r db.PaymentsToCompareRow, found *Invariant) error {
-	node, err := c.Nodes.Node(r.Node)
-	if err != nil {
-		found.broke("action %d: node %s, which was to pay for it, is not configured", r.ActionID, r.Node)
-		return nil
-	}
+func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.PaymentsToCompareRow) error {
+	a := at{actions: []int64{row.ActionID}, node: row.Node, hash: hex.EncodeToString(row.PaymentHash)}
 	sender, ok := node.(paidaction.SendingNode)
 	if !ok {
-		found.broke("action %d: node %s, which was to pay for it, does not send", r.ActionID, r.Node)
+		r.found(nodeGone.broken(a, "action %d: node %s, which was to pay for it, does not send", row.ActionID, row.Node))
 		return nil
 	}
 	var there paidaction.PaymentUpdate
-	err = sender.TrackPayment(ctx, paidaction.Hash(r.PaymentHash), func(u paidaction.PaymentUpdate) error { there = u; return errSeen })
+	err := sender.TrackPayment(ctx, paidaction.Hash(row.PaymentHash), func(u paidaction.PaymentUpdate) error { there = u; return errSeen })
 	absent := errors.Is(err, paidaction.ErrPaymentNotFound)
 	if err != nil && !absent && !errors.Is(err, errSeen) {
-		return fmt.Errorf("ask node %s: %w", r.Node, err)
+		return errSilent{err}
 	}
-	if c.Now().Before(r.ChangedAt.Add(c.Grace)) && r.Stage != "completed" {
+	if r.Now().Before(row.ChangedAt.Add(r.Grace)) && row.Stage != "completed" {
 		return nil
 	}
-	paid := r.Outcome != nil && *r.Outcome == "PAID"
+	paid, completed := row.Outcome != nil && *row.Outcome == "PAID", row.Stage == "completed"
 	switch {
-	case paid && absent && r.WrittenOff && r.Stage == "completed": // it is listed as a loss
+	case paid && absent && row.WrittenOff && completed: // it is listed as a loss
 	case paid && absent:
-		found.broke("action %d: node %s does not know the payment it made", r.ActionID, r.Node)
+		r.found(paymentLost.broken(a, "action %d: node %s does not know the payment it made", row.ActionID, row.Node))
 	case absent:
 	case there.State == paidaction.PaymentSucceeded && !paid:
-		found.broke("action %d: node %s has paid %d msat, and the payment counts as %s since %s", r.ActionID, r.Node, there.Amount, r.Stage, r.ChangedAt.Format(time.RFC3339))
-	case there.State == paidaction.PaymentInFlight && r.Stage == "failed":
-		found.broke("action %d: node %s may still pay, and the payment was given up", r.ActionID, r.Node)
-	case r.Stage == "completed" && paid && (int64(there.Paid+there.Fee) != r.LeftMsat || int64(there.Fee) != r.FeeMsat):
-		found.broke("action %d: node %s paid %d msat and a fee of %d, booked are %d msat together and a fee of %d", r.ActionID, r.Node, there.Paid, there.Fee, r.LeftMsat, r.FeeMsat)
+		r.found(paidUnbooked.broken(a, "action %d: node %s has paid %d msat, and the payment counts as %s since %s", row.ActionID, row.Node, there.Amount,
+			row.Stage, row.ChangedAt.UTC().Format(time.RFC3339)))
+	case there.State == paidaction.PaymentFailed && paid:
+		r.found(bookedUnpaid.broken(a, "action %d: node %s says that the payment failed, and it counts as made", row.ActionID, row.Node))
+	case there.State == paidaction.PaymentInFlight && (row.Stage == "failed" || completed && !row.WrittenOff):
+		r.found(mayStillPay.broken(a, "action %d: node %s may still pay, and the payment is %s", row.ActionID, row.Node, row.Stage))
+	case completed && paid && (int64(there.Paid+there.Fee) != row.LeftMsat || int64(there.Fee) != row.FeeMsat):
+		r.found(leftDiffers.broken(a, "action %d: node %s paid %d msat and a fee of %d, booked are %d msat together and a fee of %d", row.ActionID, row.Node,
+			there.Paid, there.Fee, row.LeftMsat, row.FeeMsat))
 	}
 	return nil
 }
 
-// unrecorded looks for payments that a node made and we know nothing of: a database that was restored, or failed over to a copy that
+// everyPayment looks for payments that a node made and we know nothing of: a database that was restored, or failed over to a copy that
 // lagged behind, has forgotten them (spec 05.16g). A node that also serves somebody else shows theirs here.
-func unrecorded(ctx context.Context, c Config, name string, found *Invariant) error {
-	node, err := c.Nodes.Node(name)
-	if err != nil {
-		return nil // said of each of its invoices already
-	}
-	sender, ok := node.(paidaction.SendingNode)
-	if !ok {
-		return nil
-	}
-	made := map[paidaction.Hash]paidaction.PaymentUpdate{}
-	var hashes [][]byte
-	young := c.Now().Add(-c.Grace)
-	err = sender.EachPayment(ctx, c.Now().Add(-c.Since), func(u paidaction.PaymentUpdate, created time.Time) error {
-		// What is under way may be a probe, or younger than our own record is to this question.
-		if u.State == paidaction.PaymentSucceeded || created.Before(young) {
-			made[u.Hash] = u
-			hashes = append(hashes, u.Hash[:])
+func (r *run) everyPayment(ctx context.Context) error {
+	for _, name := range r.Senders {
+		node, err := r.Nodes.Node(name)
+		sender, ok := node.(paidaction.SendingNode)
+		if err != nil || !ok || r.silent[name] != nil {
+			continue // said of what it was asked before
 		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("ask node %s for its payments: %w", name, err)
+		if err := r.paymentsOf(ctx, name, sender); err != nil {
+			return err
+		}
 	}
-	found.Checked += int64(len(made))
-	known, err := db.New(c.Pool).RecordedHashes(ctx, db.RecordedHashesParams{Hashes: hashes, Node: name})
+	return r.earlierPayments(ctx)
+}
+
+// paymentsOf looks at what one node has paid, a page at a time.
+func (r *run) paymentsOf(ctx context.Context, name string, sender paidaction.SendingNode) error {
+	since := r.Now().Add(-r.Since)
+	if r.Changed.After(since) {
+		since = r.Changed
+	}
+	young := r.Now().Add(-r.Grace)
+	made := make([]paidaction.PaymentUpdate, 0, page)
+	var ours error // what failed here, and not at the node
+	err := sender.EachPayment(ctx, since, func(u paidaction.PaymentUpdate, created time.Time) error {
+		// What is under way may be a probe, or younger than our own record is to this question.
+		if u.State != paidaction.PaymentSucceeded && !created.Before(young) {
+			return nil
+		}
+		if made = append(made, u); len(made) < page {
+			return nil
+		}
+		ours = r.recorded(ctx, name, made)
+		made = made[:0]
+		return ours
+	})
+	switch {
+	case ours != nil:
+		return ours
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("ask node %s for its payments: %w", name, err)
+	case err != nil:
+		r.silent[name] = err
+	}
+	return r.recorded(ctx, name, made)
+}
+
+// recorded holds payments that a node has made against what we have given it.
+func (r *run) recorded(ctx context.Context, node string, made []paidaction.PaymentUpdate) error {
+	if len(made) == 0 {
+		return nil
+	}
+	r.look(9, int64(len(made)))
+	hashes := make([][]byte, len(made))
+	for i, u := range made {
+		hashes[i] = u.Hash[:]
+	}
+	rows, err := db.New(r.Pool).RecordedHashes(ctx, db.RecordedHashesParams{Hashes: hashes, Node: node})
 	if err != nil {
 		return fmt.Errorf("look up payment hashes: %w", err)
 	}
-	for _, h := range known {
-		delete(made, paidaction.Hash(h))
+	known := map[paidaction.Hash]db.RecordedHashesRow{}
+	for _, row := range rows {
+		known[paidaction.Hash(row.PaymentHash)] = row
 	}
-	for h, u := range made {
-		found.broke("node %s has a payment of %d msat with the hash %s (%s) that is not recorded", name, u.Amount, h, u.State)
+	for _, u := range made {
+		row := known[u.Hash]
+		if !row.Here {
+			r.found(unrecorded.broken(at{node: node, hash: u.Hash.String()}, "node %s has a payment of %d msat with the hash %s (%s) that is not recorded",
+				node, u.Amount, u.Hash, u.State))
+		}
+		if row.Elsewhere {
+			r.found(paidElsewhere.broken(at{actions: []int64{row.ActionID}, node: node, hash: u.Hash.String()},
+				"node %s has a payment of action %d (%s) that another node has paid or may pay", node, row.ActionID, u.State))
+		}
+	}
+	return nil
+}
+
+// earlierPayments looks whether what was not recorded at an earlier run is now. The node is not asked: what it has made it has made.
+func (r *run) earlierPayments(ctx context.Context) error {
+	for _, b := range r.Earlier {
+		hash, err := hex.DecodeString(b.Hash)
+		if b.kind != unrecorded || err != nil || len(hash) != len(paidaction.Hash{}) {
+			continue
+		}
+		rows, err := db.New(r.Pool).RecordedHashes(ctx, db.RecordedHashesParams{Hashes: [][]byte{hash}, Node: b.Node})
+		if err != nil {
+			return fmt.Errorf("look up a payment hash: %w", err)
+		}
+		if len(rows) == 0 || !rows[0].Here {
+			r.found(unrecorded.broken(at{node: b.Node, hash: b.Hash}, "%s", b.What))
+		}
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 // Package reconcile holds what is stored against what must be true (spec 01 §1.8): every invariant, against the database and
-// against the nodes. It runs on a live system: it reads in one snapshot, takes no locks, and changes nothing.
+// against the nodes. It runs on a live system: it reads snapshots, takes no locks that anybody waits for, and changes nothing of what it
+// looks at.
 package reconcile
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,13 +26,40 @@ type Config struct {
 	Now     func() time.Time // default time.Now
 	Grace   time.Duration    // how far past its deadline an open action may be; default 90 seconds: sweeps and a restart fit in
 	Since   time.Duration    // how far back ended invoices are held against the nodes; default 24 hours
+	// Again is how long to wait before what looks broken is looked at once more: what moves meanwhile was under way, between a node's
+	// answer and our row. 0: once is enough, since nothing runs.
+	Again   time.Duration
+	Timeout time.Duration // of one statement; of the sum of all postings ten times as much. Default 1 minute
+	// Changed makes it a partial run, of what moved or booked something since, and of everything open. It leaves out what has ended
+	// before, and the sum of all postings. The zero time: everything.
+	Changed time.Time
+	// Earlier is what an earlier run has found: a partial run looks at it again, however long ago it moved.
+	Earlier []Break
+}
+
+func (c Config) defaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Grace == 0 {
+		c.Grace = 90 * time.Second
+	}
+	if c.Since == 0 {
+		c.Since = 24 * time.Hour
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
+	}
+	return c
 }
 
 // Report is what was found.
 type Report struct {
-	OK         bool        `json:"ok"`
+	OK         bool        `json:"ok"` // everything was looked at, and nothing is broken
 	Invariants []Invariant `json:"invariants"`
-	LostMsat   int64       `json:"lost_msat"` // all that was ever booked as lost
+	Unknown    []string    `json:"unknown,omitempty"` // what could not be looked at, and why
+	Seconds    float64     `json:"seconds"`           // how long it took
+	LostMsat   int64       `json:"lost_msat"`         // all that was ever booked as lost
 	Losses     []Loss      `json:"losses,omitempty"`
 }
 
@@ -43,263 +72,259 @@ type Loss struct {
 
 // Invariant is one of the ten of spec 01 §1.8.
 type Invariant struct {
-	ID      int      `json:"id"`
-	Name    string   `json:"name"`
-	Checked int64    `json:"checked"` // how many things were looked at
-	Broken  int64    `json:"broken"`  // how many of them are not as they must be
-	Breaks  []string `json:"breaks,omitempty"`
-	Mend    string   `json:"mend,omitempty"` // what to do; only where something is broken
+	ID      int     `json:"id"`
+	Name    string  `json:"name"`
+	Checked int64   `json:"checked"` // how many things were looked at
+	Broken  int64   `json:"broken"`  // how many of them are not as they must be
+	Breaks  []Break `json:"breaks,omitempty"`
 }
 
-// shown is how many breaks of one invariant are told in full.
-const shown = 20
-
-func (i *Invariant) broke(format string, args ...any) {
-	i.Broken++
-	if len(i.Breaks) < shown {
-		i.Breaks = append(i.Breaks, fmt.Sprintf(format, args...))
-	}
+// Names of the invariants, the first of which is 1.
+var Names = []string{
+	"money is conserved",
+	"every paid action has one payment source and ended once",
+	"what an action did counts exactly if it was paid",
+	"one payment hash is paid once",
+	"a known outgoing preimage means a settled incoming payment, or a booked loss",
+	"the history holds only steps of the machine and ends in the state",
+	"every open action has a job and is not past its deadline",
+	"one idempotency key is one action",
+	"the nodes and we agree",
+	"no deadlocks",
 }
 
-// check is how one invariant is held against one snapshot of the database.
-type check struct {
-	id   int
-	name string
-	mend string
-	look func(ctx context.Context, s *snapshot, found *Invariant) error
+const (
+	// shown is how many losses are told, and how many accounts that differ.
+	shown = 20
+	// page is how many actions are looked at in one snapshot.
+	page = 1000
+	// remembered is how many breaks are looked at once more, and told. What is beyond is counted as it was first seen.
+	remembered = 1000
+)
+
+// run is one look at everything.
+type run struct {
+	Config
+	checked [10]int64
+	suspect []Break
+	beyond  [10]int64 // breaks that were not remembered
+	seen    map[string]bool
+	silent  map[string]error // nodes that do not answer
 }
 
-// snapshot is one moment of the database.
-type snapshot struct {
-	*db.Queries
-	tx     pgx.Tx
-	config Config
-	now    time.Time
-}
-
-// checks are the invariants that the database alone can answer; the ninth is in nodes.go.
-var checks = []check{
-	{1, "money is conserved", "Compare the account's postings with its balance and deltas; book the difference against the loss account once its cause is known.", conservation},
-	{2, "every paid action has one payment source and ended once", "Show the action with its history; an action that was paid without a posting has to be booked by hand.", payment},
-	{3, "what an action did counts exactly if it was paid", "Show the action; mark its rows as its state says.", effects},
-	{4, "one payment hash is paid once", "A second invoice with the same hash must be cancelled at its node at once.", hashes},
-	{5, "a known outgoing preimage means a settled incoming payment, or a booked loss", "Show the action and the payment at its node: holdfast relay show ID.", outgoing},
-	{6, "the history holds only steps of the machine and ends in the state", "Somebody changed rows past the service: compare with a backup.", history},
-	{7, "every open action has a job and is not past its deadline", "Requeue it: holdfast actions requeue ID. If it does not move, its node is away or does not know the invoice: the log says which.", deadlines},
-	{8, "one idempotency key is one action", "A unique index is missing: run holdfast migrate up, and refund the second action.", keys},
-	{10, "no deadlocks", "Look for the statements in PostgreSQL's log; two transactions lock rows in different orders.", deadlocks},
-}
-
-// Run checks every invariant. An error means that it could not be told whether they hold.
+// Run checks every invariant. An error means that it could not be told whether they hold; that a node does not answer is none, and said
+// in the report.
+//
+// What one action must agree with, its rows, is read in one snapshot for each page of actions: a payment that commits between two queries
+// is no difference, and no snapshot lasts so long that the database could not clean up behind it. What is about all accounts is one
+// snapshot too. The nodes are asked outside of any transaction.
 func Run(ctx context.Context, c Config) (*Report, error) {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Grace == 0 {
-		c.Grace = 90 * time.Second
-	}
-	if c.Since == 0 {
-		c.Since = 24 * time.Hour
-	}
-	report := &Report{OK: true}
-	// Repeatable read: all queries see one moment, so that a payment that commits between two of them is no difference.
-	tx, err := c.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return nil, fmt.Errorf("begin: %w", err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	s := &snapshot{Queries: db.New(tx), tx: tx, config: c, now: c.Now()}
-	for _, check := range checks {
-		found := Invariant{ID: check.id, Name: check.name}
-		if err := check.look(ctx, s, &found); err != nil {
-			return nil, fmt.Errorf("invariant %d: %w", check.id, err)
-		}
-		report.add(found, check.mend)
-	}
-	if err := report.losses(ctx, s); err != nil {
+	r := &run{Config: c.defaults(), seen: map[string]bool{}, silent: map[string]error{}}
+	report, began := &Report{}, r.Now()
+	if err := r.whole(ctx, report); err != nil {
 		return nil, err
 	}
-	// The nodes are asked last, and outside the snapshot: their answers are newer than it.
-	if err := tx.Rollback(ctx); err != nil {
-		return nil, fmt.Errorf("end the snapshot: %w", err)
+	if err := r.everyAction(ctx); err != nil {
+		return nil, err
 	}
-	found, err := compareNodes(ctx, c)
-	if err != nil {
-		return nil, fmt.Errorf("invariant 9: %w", err)
+	if err := r.open(ctx); err != nil {
+		return nil, err
 	}
-	report.add(found, "Show the action and look the invoice up at its node. A payment that the node has and the action has not is booked by requeueing the action while it is open, else by hand.")
+	if err := r.everyPayment(ctx); err != nil {
+		return nil, err
+	}
+	r.keepUnknown()
+	if len(r.suspect) > 0 && c.Again > 0 {
+		if err := r.lookAgain(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.tell(report)
+	report.Seconds = r.Now().Sub(began).Seconds()
 	return report, nil
 }
 
-// add keeps the invariants in the order of their numbers.
-func (r *Report) add(found Invariant, mend string) {
-	if found.Broken > 0 {
-		r.OK = false
-		found.Mend = mend
+// found notes a break, once.
+func (r *run) found(b Break) {
+	switch key := b.key(); {
+	case r.seen[key]:
+	case len(r.suspect) >= remembered:
+		r.beyond[b.kind.Invariant-1]++
+	default:
+		r.seen[key] = true
+		r.suspect = append(r.suspect, b)
 	}
-	at := len(r.Invariants)
-	for at > 0 && r.Invariants[at-1].ID > found.ID {
-		at--
-	}
-	r.Invariants = append(r.Invariants[:at], append([]Invariant{found}, r.Invariants[at:]...)...)
 }
 
-func (r *Report) losses(ctx context.Context, s *snapshot) error {
-	lost, err := ledger.Balance(ctx, s.Queries, ledger.LossSats)
+func (r *run) look(invariant int, things int64) { r.checked[invariant-1] += things }
+
+// lookAgain keeps of what was found what a second look finds too. What is about the whole database was true in its snapshot, and
+// stays.
+func (r *run) lookAgain(ctx context.Context) error {
+	timer := time.NewTimer(r.Again)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+	}
+	second := &run{Config: r.Config, seen: map[string]bool{}, silent: r.silent}
+	for part := range slices.Chunk(actionsOf(r.suspect), page) {
+		if err := second.actions(ctx, part); err != nil {
+			return err
+		}
+	}
+	if err := second.open(ctx); err != nil {
+		return err
+	}
+	r.suspect = slices.DeleteFunc(r.suspect, func(b Break) bool {
+		unasked := b.kind.Invariant == 9 && r.silent[b.Node] != nil
+		return !b.lasting() && !second.seen[b.key()] && !unasked
+	})
+	return nil
+}
+
+// keepUnknown keeps what an earlier run has found at a node that cannot be asked now.
+func (r *run) keepUnknown() {
+	for _, b := range r.Earlier {
+		if b.kind != nil && r.silent[b.Node] != nil {
+			r.found(b)
+		}
+	}
+}
+
+// breaks are all that was found, as an earlier run for the next one.
+func (report *Report) breaks() (all []Break) {
+	for _, i := range report.Invariants {
+		for _, b := range i.Breaks {
+			at := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Invariant == i.ID && k.Name == b.Kind })
+			if at >= 0 { // else an older program has found it
+				b.kind = kinds[at]
+				all = append(all, b)
+			}
+		}
+	}
+	return all
+}
+
+// lasting says that a break does not go away by itself: it is not about rows on their way.
+func (b Break) lasting() bool { return len(b.Actions) == 0 || b.kind == paidElsewhere }
+
+func actionsOf(breaks []Break) []int64 {
+	var all []int64
+	for _, b := range breaks {
+		all = append(all, b.Actions...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// tell fills in the report.
+func (r *run) tell(report *Report) {
+	report.OK = true
+	for i, name := range Names {
+		v := Invariant{ID: i + 1, Name: name, Checked: r.checked[i], Broken: r.beyond[i]}
+		for _, b := range r.suspect {
+			if b.kind.Invariant != v.ID {
+				continue
+			}
+			v.Broken++
+			v.Breaks = append(v.Breaks, b)
+		}
+		report.OK = report.OK && v.Broken == 0
+		report.Invariants = append(report.Invariants, v)
+	}
+	for node, err := range r.silent {
+		report.Unknown = append(report.Unknown, fmt.Sprintf("node %s does not answer, so what it holds was not compared: %v", node, err))
+	}
+	slices.Sort(report.Unknown)
+	report.OK = report.OK && len(report.Unknown) == 0
+}
+
+// snapshot runs do on one moment of the database, in which no statement takes longer than timeout.
+func (r *run) snapshot(ctx context.Context, timeout time.Duration, do func(q *db.Queries, tx pgx.Tx) error) error {
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return pgx.BeginTxFunc(ctx, r.Pool, options, func(tx pgx.Tx) error {
+		// A migration may lock a table: then this gives up, rather than stand in the queue for it.
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d", timeout.Milliseconds(), lockTimeout.Milliseconds())); err != nil {
+			return fmt.Errorf("bound the statements: %w", err)
+		}
+		return do(db.New(tx), tx)
+	})
+}
+
+const lockTimeout = 5 * time.Second
+
+// everyAction looks at every action, or at every one that changed, in pages.
+func (r *run) everyAction(ctx context.Context) error {
+	next := func(q *db.Queries, after int64) ([]int64, error) {
+		return q.ActionsToCheck(ctx, db.ActionsToCheckParams{After: after, Page: page})
+	}
+	if !r.Changed.IsZero() {
+		var marks db.MarksRow
+		err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+			marks, err = q.Marks(ctx, r.Changed)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("find out what has changed: %w", err)
+		}
+		next = func(q *db.Queries, after int64) ([]int64, error) {
+			return q.ChangedActions(ctx, db.ChangedActionsParams{History: marks.History, Posting: marks.Posting, After: after, Page: page})
+		}
+		for part := range slices.Chunk(actionsOf(r.Earlier), page) {
+			if err := r.actions(ctx, part); err != nil {
+				return err
+			}
+		}
+	}
+	for after := int64(0); ; {
+		var ids []int64
+		err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+			ids, err = next(q, after)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("read actions: %w", err)
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		if err := r.actions(ctx, ids); err != nil {
+			return err
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// actions looks at a page of actions: in the database, and then at the nodes.
+func (r *run) actions(ctx context.Context, ids []int64) error {
+	err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) error {
+		for _, c := range checks {
+			if err := c(ctx, r, q, ids); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look at the actions from %d to %d: %w", ids[0], ids[len(ids)-1], err)
+	}
+	return r.atNodes(ctx, ids)
+}
+
+func (report *Report) losses(ctx context.Context, q *db.Queries) error {
+	lost, err := ledger.Balance(ctx, q, ledger.LossSats)
 	if err != nil {
 		return err
 	}
-	r.LostMsat = -lost
-	rows, err := s.Losses(ctx, shown)
+	report.LostMsat = -lost
+	rows, err := q.Losses(ctx, shown)
 	if err != nil {
 		return fmt.Errorf("read the losses: %w", err)
 	}
 	for _, row := range rows {
-		r.Losses = append(r.Losses, Loss{Action: row.ActionID, Msat: row.Msat, Reason: row.Reason})
-	}
-	return nil
-}
-
-func conservation(ctx context.Context, s *snapshot, found *Invariant) (err error) {
-	if found.Checked, err = s.CountAccounts(ctx); err != nil {
-		return err
-	}
-	rows, err := s.BreaksOfConservation(ctx)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		found.broke("%s: %d msat by its postings, %d msat by its balance", ledger.Account(r.Account), r.Posted, r.Held)
-	}
-	backing, err := ledger.Balance(ctx, s.Queries, ledger.BackingSats)
-	if err != nil {
-		return err
-	}
-	issued, err := ledger.Balance(ctx, s.Queries, ledger.IssuedCredits)
-	if err != nil {
-		return err
-	}
-	if backing != -issued {
-		found.broke("%d msat of credits are in circulation, and %d msat of sats back them", -issued, backing)
-	}
-	return rewards(ctx, s, found)
-}
-
-func payment(ctx context.Context, s *snapshot, found *Invariant) (err error) {
-	if found.Checked, err = s.CountActions(ctx); err != nil {
-		return err
-	}
-	rows, err := s.BreaksOfPayment(ctx)
-	for _, r := range rows {
-		found.broke("action %d (%s): costs %d msat, %d msat posted from %d sources, ended %d times", r.ID, r.Method, r.CostMsat, r.Posted, r.Sources, r.Ends)
-	}
-	return err
-}
-
-func effects(ctx context.Context, s *snapshot, found *Invariant) (err error) {
-	if found.Checked, err = s.CountEffects(ctx); err != nil {
-		return err
-	}
-	rows, err := s.BreaksOfEffects(ctx)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		found.broke("the %s of action %d is %s, the action is %s", r.What, r.ActionID, r.Effect, r.State)
-	}
-	unperformed, err := s.BreaksOfResult(ctx)
-	for _, r := range unperformed {
-		found.broke("action %d is %s and was never performed", r.ID, r.State)
-	}
-	return err
-}
-
-// outgoing looks at both outgoing invariants at once: they are about the same rows.
-func outgoing(ctx context.Context, s *snapshot, found *Invariant) (err error) {
-	if found.Checked, err = s.CountRelay(ctx); err != nil {
-		return err
-	}
-	rows, err := s.BreaksOfRelay(ctx)
-	for _, r := range rows {
-		switch {
-		case r.Twice:
-			found.broke("the hash of action %d is paid by another action too", r.ActionID)
-		case r.ForeignInvoice:
-			found.broke("action %d pays the hash of an invoice of ours that is another action's", r.ActionID)
-		case r.Disagrees:
-			found.broke("the outgoing payment of action %d is %s, the action is %s", r.ActionID, r.Stage, r.State)
-		default:
-			found.broke("of action %d, which is %s, %d msat are still set aside", r.ActionID, r.State, r.HeldMsat)
-		}
-	}
-	return err
-}
-
-func hashes(ctx context.Context, s *snapshot, found *Invariant) (err error) {
-	if found.Checked, err = s.CountInvoices(ctx); err != nil {
-		return err
-	}
-	rows, err := s.BreaksOfHashes(ctx)
-	for _, r := range rows {
-		found.broke("actions %d and %d share a payment hash", r.First, r.Last)
-	}
-	return err
-}
-
-func history(ctx context.Context, s *snapshot, found *Invariant) (err error) {
-	if found.Checked, err = s.CountHistory(ctx); err != nil {
-		return err
-	}
-	rows, err := s.BreaksOfHistory(ctx)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		found.broke("action %d has the step %q to %q", r.ActionID, r.FromState, r.ToState)
-	}
-	missing, err := s.ActionsWithoutHistory(ctx)
-	for _, id := range missing {
-		found.broke("action %d has no history", id)
-	}
-	return err
-}
-
-func deadlines(ctx context.Context, s *snapshot, found *Invariant) (err error) {
-	if found.Checked, err = s.CountOpen(ctx); err != nil {
-		return err
-	}
-	rows, err := s.BreaksOfDeadlines(ctx, s.now.Add(-s.config.Grace))
-	for _, r := range rows {
-		if r.HasJob {
-			found.broke("action %d is still %s, since its deadline at %s", r.ID, r.State, r.Deadline.Format(time.RFC3339))
-		} else {
-			found.broke("action %d is %s and has no job", r.ID, r.State)
-		}
-	}
-	return err
-}
-
-func keys(ctx context.Context, s *snapshot, found *Invariant) (err error) {
-	if found.Checked, err = s.CountKeys(ctx); err != nil {
-		return err
-	}
-	rows, err := s.BreaksOfKeys(ctx)
-	for _, r := range rows {
-		found.broke("actions %d and %d have the same key", r.First, r.Last)
-	}
-	return err
-}
-
-// deadlocks asks PostgreSQL's statistics, a view that the generated queries cannot know.
-func deadlocks(ctx context.Context, s *snapshot, found *Invariant) error {
-	var n int64
-	if err := s.tx.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
-		return fmt.Errorf("count deadlocks: %w", err)
-	}
-	found.Checked = 1
-	if n > 0 {
-		found.broke("PostgreSQL has broken %d deadlocks", n)
-		found.Broken = n
+		report.Losses = append(report.Losses, Loss{Action: row.ActionID, Msat: row.Msat, Reason: row.Reason})
 	}
 	return nil
 }

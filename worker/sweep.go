@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +25,7 @@ func (w *Worker) Sweep(ctx context.Context) {
 
 // Turn gives a chore its turn, once.
 func (w *Worker) Turn(ctx context.Context, c Chore) {
-	ctx, cancel := context.WithTimeout(ctx, choreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Limit, choreTimeout))
 	defer cancel()
 	w.failed(ctx, c.Name, c.Do(ctx))
 }

@@ -29,7 +29,7 @@ const (
 	stopTimeout = 5 * time.Second
 	// stopLimit is when a job that does not heed its context is left behind.
 	stopLimit = 10 * time.Second
-	// choreTimeout is how long one turn of a chore may take; what is left is done at the next.
+	// choreTimeout is how long one turn of a chore may take unless it says otherwise; what is left is done at the next.
 	choreTimeout = time.Minute
 )
 
@@ -74,6 +74,7 @@ type Fold struct {
 type Chore struct {
 	Name  string
 	Every time.Duration
+	Limit time.Duration // of one turn; default 1 minute
 	Do    func(ctx context.Context) error
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -17,7 +18,7 @@ const chorePage = 1000
 // chores are what the application does by the clock, whoever pays or not.
 func (s *service) chores() []worker.Chore {
 	settings := s.config.Prices.Community()
-	return []worker.Chore{
+	chores := []worker.Chore{
 		{Name: "boosts", Every: time.Minute, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.ExpireBoosts(ctx, q, now, chorePage)
 			return err
@@ -36,7 +37,21 @@ func (s *service) chores() []worker.Chore {
 		})},
 		{Name: "dropping of invoices", Every: time.Minute, Do: s.untilDone(community.DropInvoices)},
 	}
+	if every := s.config.ReconcileEvery; every > 0 && s.config.Has("worker") {
+		watch := reconcile.NewWatch(s.reconciled(reconcileAgain), every, s.log, s.registry)
+		// Each process looks more often than one of them reconciles, to show what the others have found.
+		chores = append(chores, worker.Chore{Name: "reconcile", Every: min(every, time.Minute), Limit: max(every, time.Minute), Do: watch.Turn})
+	}
+	return chores
 }
+
+// reconciled is what is compared by reconciling, with a pause before the second look.
+func (s *service) reconciled(again time.Duration) reconcile.Config {
+	return reconcile.Config{Pool: s.pool, Nodes: s.nodes, Senders: s.senders().Names(), Again: again}
+}
+
+// reconcileAgain is long enough for what moves between a node and the database to have arrived.
+const reconcileAgain = 2 * time.Second
 
 // inTx is a chore of one transaction; now is the moment it began.
 func (s *service) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context) error {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
@@ -12,23 +15,55 @@ import (
 
 // openPool connects, and makes sure that it is the database it should be: reachable, at this program's version.
 func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
-	settings, err := pgxpool.ParseConfig(string(e.config.DatabaseURL))
+	pool, err := connect(ctx, e, e.config.Bounds.Parameters())
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == "08P01" {
+		// A pooler in transaction mode knows no parameters of a session, and refuses them. There the server's own have to do.
+		if pool, err = connect(ctx, e, nil); err == nil {
+			warnUnbounded(ctx, e, pool)
+		}
+	}
 	if err != nil {
 		return nil, databaseError(e, err)
 	}
+	return pool, nil
+}
+
+// connect opens a pool whose sessions begin with these parameters, but for those that the address itself sets.
+func connect(ctx context.Context, e *environment, parameters map[string]int64) (*pgxpool.Pool, error) {
+	settings, err := pgxpool.ParseConfig(string(e.config.DatabaseURL))
+	if err != nil {
+		return nil, err
+	}
 	settings.MaxConns = e.config.DatabasePool
-	settings.ConnConfig.RuntimeParams["application_name"] = "holdfast"
+	given := settings.ConnConfig.RuntimeParams
+	given["application_name"] = "holdfast"
+	for name, ms := range parameters {
+		if _, ok := given[name]; !ok {
+			given[name] = strconv.FormatInt(ms, 10)
+		}
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
-		return nil, databaseError(e, err)
+		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err = migrated(limited, pool); err != nil {
 		pool.Close()
-		return nil, databaseError(e, err)
+		return nil, err
 	}
 	return pool, nil
+}
+
+// warnUnbounded says so if a transaction of a process that stands still would keep its locks.
+func warnUnbounded(ctx context.Context, e *environment, pool *pgxpool.Pool) {
+	var stall string
+	err := pool.QueryRow(ctx, "SHOW idle_in_transaction_session_timeout").Scan(&stall)
+	if err == nil && stall != "0" || e.config.Bounds.Stall == 0 {
+		return
+	}
+	e.log.WarnContext(ctx, "the pooler takes no parameters, so a process that stands still inside a transaction keeps its locks: set idle_in_transaction_session_timeout, lock_timeout and statement_timeout for the role with ALTER ROLE", "error", err)
 }
 
 // migrated returns nil where the schema is the one this program was made for.

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
@@ -12,6 +15,7 @@ import (
 type reconcileCommand struct {
 	Grace time.Duration `help:"How far past its deadline an open action may be." default:"90s"`
 	Since time.Duration `help:"How far back invoices that have ended are held against the nodes." default:"24h"`
+	Again time.Duration `help:"How long to wait before what looks broken is looked at again; 0 if nothing runs." default:"2s"`
 }
 
 // Run reads only, and locks nothing: it may run beside the service at any time.
@@ -26,7 +30,9 @@ func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
 	if err := s.dial(ctx); err != nil {
 		return err
 	}
-	report, err := reconcile.Run(ctx, reconcile.Config{Pool: pool, Nodes: s.nodes, Senders: s.senders().Names(), Grace: c.Grace, Since: c.Since})
+	compared := s.reconciled(c.Again)
+	compared.Grace, compared.Since = c.Grace, c.Since
+	report, err := reconcile.Run(ctx, compared)
 	if err != nil {
 		return err
 	}
@@ -35,26 +41,37 @@ func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
 	} else {
 		err = e.print(report, invariantsTable(report))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !report.OK {
+	case slices.ContainsFunc(report.Invariants, func(i reconcile.Invariant) bool { return i.Broken > 0 }):
 		return exitCode(exitFound)
+	case !report.OK:
+		return errors.New("nothing was found broken, and not everything could be looked at: " + strings.Join(report.Unknown, "; "))
 	}
 	return nil
 }
+
+// printed is how many breaks of one invariant are told on a terminal.
+const printed = 20
 
 func invariantsTable(report *reconcile.Report) func(t *table) {
 	return func(t *table) {
 		t.row("", "INVARIANT", "CHECKED", "BROKEN")
 		for _, i := range report.Invariants {
 			t.row(i.ID, i.Name, i.Checked, i.Broken)
-			for _, b := range i.Breaks {
-				t.row("", "  "+b)
+			told := i.Breaks[:min(len(i.Breaks), printed)]
+			for _, b := range told {
+				t.row("", "  "+b.What)
+				t.row("", "    What to do: "+b.Mend)
 			}
-			if i.Mend != "" {
-				t.row("", "  What to do: "+i.Mend)
+			if more := i.Broken - int64(len(told)); more > 0 {
+				t.row("", fmt.Sprintf("  and %d more", more))
 			}
+		}
+		for _, u := range report.Unknown {
+			t.row()
+			t.row("", "UNKNOWN: "+u)
 		}
 		if len(report.Losses) == 0 {
 			return

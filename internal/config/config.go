@@ -20,6 +20,7 @@ import (
 type Config struct {
 	DatabaseURL  Database `help:"PostgreSQL to use, as a URL." default:"postgres://localhost/holdfast" placeholder:"URL"`
 	DatabasePool int32    `help:"Database connections of this process at most." default:"24"`
+	Bounds       Bounds   `embed:"" prefix:"database-"`
 
 	Listen      string   `help:"Address of the API, /healthz, /readyz and /metrics." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	Roles       []string `help:"What this process does: api, worker, listener." enum:"api,worker,listener" default:"api,worker,listener"`
@@ -34,6 +35,8 @@ type Config struct {
 	HoldExpiryDelta uint32        `help:"The nodes' holdexpirydelta, in blocks." default:"18"`
 	SafetyBlocks    uint32        `help:"Distance kept from the height at which a node gives a held payment back." default:"12"`
 	MaxPending      int64         `help:"Open invoices per payer at most." default:"100"`
+
+	ReconcileEvery time.Duration `help:"How often one of the workers reconciles what has changed; 0: never." default:"10m"`
 
 	Origins        []string       `help:"Further origins whose pages may open websockets, such as https://example.org, several with commas." placeholder:"ORIGIN"`
 	TrustedProxies []netip.Prefix `help:"Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, several with commas." placeholder:"NETWORK"`
@@ -89,6 +92,9 @@ func (c *Config) Check() error {
 	unfit := c.Prices.Community().Check()
 	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
+	refuse(c.ReconcileEvery < 0 || (c.ReconcileEvery > 0 && c.ReconcileEvery < time.Second),
+		"Reconciling would never rest: set HOLDFAST_RECONCILE_EVERY to 1s or more, or to 0.")
+	c.Bounds.check(refuse)
 	c.Lock.check(refuse)
 	c.Rate.check(refuse)
 	c.Sending.check(refuse)

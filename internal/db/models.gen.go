@@ -736,6 +736,14 @@ type ReceiverWallet struct {
 	ChangedAt time.Time
 }
 
+type ReconcileRun struct {
+	One       bool
+	BeganAt   time.Time
+	CheckedTo *time.Time
+	EndedAt   *time.Time
+	Report    json.RawMessage
+}
+
 type RelayAttempt struct {
 	ID        int64
 	PaymentID int64

@@ -1,7 +1,39 @@
--- Every query here looks for what must not be. They run in one read-only snapshot and lock nothing.
+-- Every query here looks for what must not be, in one page of actions unless it says otherwise. They run in read-only snapshots and
+-- lock nothing.
+
+-- name: ActionsToCheck :many
+-- Every action, in pages.
+SELECT id FROM paid_action WHERE id > @after ORDER BY id LIMIT @page;
+
+-- name: Marks :one
+-- Where the history and the postings were at a moment. Both are walked back from their ends.
+SELECT coalesce((SELECT action_history.id FROM action_history WHERE action_history.at < @since ORDER BY action_history.id DESC LIMIT 1), 0)::bigint AS history,
+    coalesce((SELECT posting.id FROM posting WHERE posting.at < @since ORDER BY posting.id DESC LIMIT 1), 0)::bigint AS posting;
+
+-- name: ChangedActions :many
+-- The actions that are open, or moved, or booked something since two marks, in pages.
+SELECT c.id::bigint AS id FROM (
+    SELECT paid_action.id FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
+    UNION SELECT h.action_id FROM action_history h WHERE h.id > @history
+    UNION SELECT p.action_id FROM posting p WHERE p.id > @posting AND p.action_id IS NOT NULL
+    UNION SELECT r.action_id FROM relay_payment r WHERE r.stage IN ('incoming', 'in_work', 'pending_confirmation')
+) AS c WHERE c.id > @after::bigint ORDER BY c.id LIMIT @page;
+
+-- name: CountsOfActions :one
+-- How much there is to look at.
+SELECT (SELECT count(*) FROM invoice WHERE invoice.action_id = ANY(@actions::bigint[])) AS invoices,
+    (SELECT count(*) FROM relay_payment WHERE relay_payment.action_id = ANY(@actions)) AS payments,
+    (SELECT count(*) FROM action_history WHERE action_history.action_id = ANY(@actions)) AS steps,
+    (SELECT count(*) FROM paid_action WHERE paid_action.id = ANY(@actions) AND idempotency_key IS NOT NULL) AS keys,
+    ((SELECT count(*) FROM item WHERE item.action_id = ANY(@actions)) + (SELECT count(*) FROM zap WHERE zap.action_id = ANY(@actions))
+        + (SELECT count(*) FROM donation WHERE donation.action_id = ANY(@actions)) + (SELECT count(*) FROM poll_vote WHERE poll_vote.action_id = ANY(@actions))
+        + (SELECT count(*) FROM bounty_payment WHERE bounty_payment.action_id = ANY(@actions)) + (SELECT count(*) FROM boost WHERE boost.action_id = ANY(@actions))
+        + (SELECT count(*) FROM item_edit WHERE item_edit.action_id = ANY(@actions)) + (SELECT count(*) FROM upload WHERE upload.action_id = ANY(@actions))
+        + (SELECT count(*) FROM territory WHERE pending_action = ANY(@actions)) + (SELECT count(*) FROM territory_transfer WHERE territory_transfer.action_id = ANY(@actions))
+        + (SELECT count(*) FROM invite_redemption WHERE invite_redemption.action_id = ANY(@actions)))::bigint AS effects;
 
 -- name: BreaksOfConservation :many
--- Invariant 1: an account whose balance differs from its postings, or a user's below zero.
+-- Invariant 1, of all accounts: one whose balance differs from its postings, or a user's below zero. The first are told, all counted.
 WITH posted AS (
     SELECT p.id, sum(p.msat) AS msat FROM (
         SELECT to_account AS id, msat FROM posting UNION ALL SELECT from_account, -msat FROM posting) AS p GROUP BY p.id
@@ -10,42 +42,50 @@ WITH posted AS (
         SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
     GROUP BY h.id
 )
-SELECT coalesce(posted.id, held.id)::bigint AS account, coalesce(posted.msat, 0)::bigint AS posted, coalesce(held.msat, 0)::bigint AS held
+SELECT coalesce(posted.id, held.id)::bigint AS account, coalesce(posted.msat, 0)::bigint AS posted, coalesce(held.msat, 0)::bigint AS held,
+    count(*) OVER ()::bigint AS total
 FROM posted FULL JOIN held ON held.id = posted.id
 WHERE coalesce(posted.msat, 0) <> coalesce(held.msat, 0) OR (coalesce(posted.id, held.id) >= 16 AND coalesce(held.msat, 0) < 0)
-ORDER BY 1;
+ORDER BY 1 LIMIT @page;
+
+-- name: BreaksOfTotals :many
+-- Invariant 1, without the postings: an asset of which more is held than was ever paid in, or less. Transfers cannot change the sum.
+SELECT (h.id & 1)::bigint AS asset, sum(h.msat)::bigint AS msat FROM (
+    SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
+GROUP BY 1 HAVING sum(h.msat) <> 0 ORDER BY 1;
+
+-- name: UsersBelowZero :many
+SELECT account.id, account.balance, count(*) OVER ()::bigint AS total FROM account WHERE account.id >= 16 AND account.balance < 0 ORDER BY account.id LIMIT @page;
 
 -- name: CountAccounts :one
 SELECT count(*) FROM account;
 
 -- name: BreaksOfPayment :many
--- Invariant 2: a PAID action that was not paid exactly once from exactly one source, or anything else that was paid.
-SELECT paid_action.id, paid_action.method, paid_action.cost_msat, coalesce(p.msat, 0)::bigint AS posted, coalesce(p.sources, 0)::bigint AS sources,
-    coalesce(h.ends, 0)::bigint AS ends
-FROM paid_action
-LEFT JOIN (
+-- Invariant 2: a PAID action that was not paid exactly once from exactly one source, anything else that was paid, and what did not end
+-- exactly once.
+WITH source AS (
     -- The source is the payer's own account or the node's; the loss account where the payer's payment was lost; what a withdrawal
     -- here has set aside, where it pays another action's invoice. What else passes through the system's accounts is none.
-    SELECT action_id, sum(msat) AS msat, count(DISTINCT from_account) AS sources FROM posting
-    WHERE action_id IS NOT NULL AND (from_account >= 16 OR from_account = 0 OR (from_account = 8 AND to_account <> 0)
-        OR (from_account = 6 AND EXISTS (SELECT FROM relay_payment WHERE inside_id = posting.action_id AND preimage IS NOT NULL)))
-    GROUP BY action_id
-) AS p ON p.action_id = paid_action.id
-LEFT JOIN invoice ON invoice.action_id = paid_action.id
-LEFT JOIN (
-    SELECT action_id, count(*) AS ends FROM action_history WHERE to_state IN ('PAID', 'FAILED') GROUP BY action_id
-) AS h ON h.action_id = paid_action.id
-WHERE CASE
-    WHEN paid_action.flow = 'OUTGOING' THEN coalesce(p.msat, 0) <> paid_action.cost_msat OR coalesce(p.sources, 0) <> 1
-        OR coalesce(h.ends, 0) <> (paid_action.state IN ('PAID', 'FAILED', 'RETRYING'))::int
-    WHEN paid_action.state <> 'PAID' THEN p.action_id IS NOT NULL OR coalesce(h.ends, 0) <> (paid_action.state IN ('FAILED', 'RETRYING'))::int
-    ELSE coalesce(h.ends, 0) <> 1 OR coalesce(p.sources, 0) <> (paid_action.cost_msat > 0)::int
-        OR coalesce(p.msat, 0) <> CASE WHEN paid_action.flow = 'BALANCE' THEN paid_action.cost_msat ELSE invoice.received_msat END
-    END
-ORDER BY paid_action.id;
-
--- name: CountActions :one
-SELECT count(*) FROM paid_action;
+    SELECT posting.action_id, sum(posting.msat) AS msat, count(DISTINCT posting.from_account) AS accounts FROM posting
+    WHERE posting.action_id = ANY(@actions::bigint[]) AND (posting.from_account >= 16 OR posting.from_account = 0
+        OR (posting.from_account = 8 AND posting.to_account <> 0)
+        OR (posting.from_account = 6 AND EXISTS (SELECT FROM relay_payment WHERE inside_id = posting.action_id AND preimage IS NOT NULL)))
+    GROUP BY posting.action_id
+), ended AS (
+    SELECT action_history.action_id, count(*) AS times FROM action_history
+    WHERE action_history.action_id = ANY(@actions) AND to_state IN ('PAID', 'FAILED') GROUP BY action_history.action_id
+), found AS (
+    SELECT a.id, a.state, a.method,
+        (CASE WHEN a.flow = 'OUTGOING' OR (a.state = 'PAID' AND a.flow = 'BALANCE') THEN a.cost_msat
+            WHEN a.state = 'PAID' THEN coalesce(invoice.received_msat, 0) ELSE 0 END)::bigint AS due,
+        ((a.flow = 'OUTGOING' OR a.state = 'PAID') AND a.cost_msat > 0)::boolean AS pays,
+        (a.state IN ('PAID', 'FAILED', 'RETRYING'))::boolean AS over,
+        coalesce(source.msat, 0)::bigint AS posted, coalesce(source.accounts, 0)::bigint AS sources, coalesce(ended.times, 0)::bigint AS ends
+    FROM paid_action a LEFT JOIN source ON source.action_id = a.id LEFT JOIN ended ON ended.action_id = a.id
+    LEFT JOIN invoice ON invoice.action_id = a.id
+    WHERE a.id = ANY(@actions)
+)
+SELECT * FROM found WHERE posted <> due OR sources <> pays::int OR ends <> over::int ORDER BY id;
 
 -- name: BreaksOfEffects :many
 -- Invariant 3: rows of the application that count though their action was not paid, or the other way round.
@@ -60,26 +100,91 @@ SELECT e.what, e.action_id, e.effect::text AS effect, paid_action.state FROM (
     UNION ALL SELECT 'upload', action_id, CASE WHEN paid_at IS NULL THEN 'PENDING' ELSE 'PAID' END::item_state FROM upload WHERE action_id IS NOT NULL
     UNION ALL SELECT 'reservation of a territory', pending_action, 'PENDING' FROM territory WHERE pending_action IS NOT NULL
     UNION ALL SELECT 'transfer of a territory', action_id, 'PAID' FROM territory_transfer
+    UNION ALL SELECT 'redeemed invite', action_id, 'PAID' FROM invite_redemption
 ) AS e JOIN paid_action ON paid_action.id = e.action_id
-WHERE (e.effect = 'PAID') <> (paid_action.state = 'PAID') OR (e.effect = 'FAILED') <> (paid_action.state IN ('FAILED', 'RETRYING'))
+WHERE e.action_id = ANY(@actions::bigint[])
+    AND ((e.effect = 'PAID') <> (paid_action.state = 'PAID') OR (e.effect = 'FAILED') <> (paid_action.state IN ('FAILED', 'RETRYING')))
 ORDER BY 2;
 
--- name: BreaksOfResult :many
-SELECT id, state FROM paid_action WHERE state = 'PAID' AND flow <> 'OUTGOING' AND result IS NULL ORDER BY id;
+-- name: MissingEffects :many
+-- Invariant 3: what was paid and is not there: never performed, or without the row that its kind makes.
+SELECT a.id, a.kind FROM paid_action a
+WHERE a.id = ANY(@actions::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGOING' AND a.result IS NULL) OR CASE a.kind
+    WHEN 'ITEM_CREATE' THEN NOT EXISTS (SELECT FROM item WHERE item.action_id = a.id)
+    WHEN 'ZAP' THEN NOT EXISTS (SELECT FROM zap WHERE zap.action_id = a.id)
+    WHEN 'DOWN_ZAP' THEN NOT EXISTS (SELECT FROM zap WHERE zap.action_id = a.id)
+    WHEN 'DONATE' THEN NOT EXISTS (SELECT FROM donation WHERE donation.action_id = a.id)
+    WHEN 'POLL_VOTE' THEN NOT EXISTS (SELECT FROM poll_vote WHERE poll_vote.action_id = a.id)
+    WHEN 'BOOST' THEN NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id)
+    WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id)
+    WHEN 'BUY_CREDITS' THEN NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1)
+    WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id)
+    ELSE false END)
+ORDER BY a.id;
 
--- name: CountEffects :one
-SELECT ((SELECT count(*) FROM item) + (SELECT count(*) FROM zap) + (SELECT count(*) FROM donation)
-    + (SELECT count(*) FROM poll_vote) + (SELECT count(*) FROM bounty_payment) + (SELECT count(*) FROM boost)
-    + (SELECT count(*) FROM item_edit) + (SELECT count(*) FROM upload WHERE action_id IS NOT NULL)
-    + (SELECT count(*) FROM territory WHERE pending_action IS NOT NULL) + (SELECT count(*) FROM territory_transfer))::bigint;
+-- name: BreaksOfHashes :many
+-- Invariant 4: one payment hash on two invoices.
+SELECT least(i.action_id, o.action_id)::bigint AS first, greatest(i.action_id, o.action_id)::bigint AS last
+FROM invoice i JOIN invoice o ON o.payment_hash = i.payment_hash AND o.action_id <> i.action_id
+WHERE i.action_id = ANY(@actions::bigint[]) ORDER BY 1;
+
+-- name: ClaimsOfHashes :many
+-- Invariant 4: a hash of which more than one claim may have been paid.
+SELECT r.action_id, count(*) AS claims, count(DISTINCT a.node) AS nodes
+FROM relay_payment r JOIN relay_payment s ON s.payment_hash = r.payment_hash JOIN relay_attempt a ON a.payment_id = s.id
+WHERE r.action_id = ANY(@actions::bigint[]) AND (a.outcome IS NULL OR a.outcome = 'PAID')
+GROUP BY r.action_id HAVING count(*) > 1 ORDER BY 1;
+
+-- name: UnnotedHashes :many
+-- Invariant 4: somebody else's hash that is not noted as what it is used for, and so could be used for the other thing too.
+SELECT r.action_id, 'WITHDRAWN'::text AS used FROM relay_payment r
+WHERE r.action_id = ANY(@actions::bigint[]) AND r.receiver_id IS NULL AND r.inside_id IS NULL
+    AND NOT EXISTS (SELECT FROM foreign_hash f WHERE f.payment_hash = r.payment_hash AND f.used = 'WITHDRAWN')
+UNION ALL SELECT i.action_id, 'WRAPPED' FROM inner_invoice n JOIN invoice i ON i.action_id = n.action_id
+WHERE n.action_id = ANY(@actions) AND NOT EXISTS (SELECT FROM foreign_hash f WHERE f.payment_hash = i.payment_hash AND f.used = 'WRAPPED')
+ORDER BY 1;
+
+-- name: BreaksOfRelay :many
+-- Invariants 2, 4, 5 and 9, as far as they are about one outgoing payment and its action.
+WITH found AS (
+    SELECT r.action_id, r.stage, a.state, coalesce(r.node, '') AS node,
+        -- 4: shares its hash with another payment that was or may be made, or with an invoice of ours that it does not belong to
+        EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed') AS twice,
+        EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id) AS foreign_invoice,
+        -- 5: made while its action does not say so; given up while its action goes on; not given up though its action has
+        (r.preimage IS NOT NULL AND a.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL) AS unsaid,
+        (r.stage = 'failed' AND a.state IN ('FORWARDED', 'PAID')) AS given_up,
+        (r.stage <> 'failed' AND a.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')) AS live,
+        (r.preimage IS NOT NULL AND sha256(r.preimage) <> r.payment_hash) AS wrong_preimage,
+        (a.flow = 'WRAPPED' AND a.state = 'FORWARDED' AND coalesce(c.height > a.deadline_height, false)) AS late,
+        (a.flow = 'WRAPPED' AND a.state = 'PAID'
+            AND EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'PAID' AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
+            AND NOT EXISTS (SELECT FROM posting p WHERE p.action_id = a.id AND p.from_account = 8 AND p.to_account <> 0)) AS unbooked_loss,
+        -- 2 and 9: set aside for it, and neither spent nor back though it is at its end
+        CASE WHEN r.inside_id IS NULL AND (r.stage = 'completed' OR a.state IN ('FAILED', 'RETRYING')) THEN coalesce((
+            SELECT sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) FROM posting p
+            WHERE p.action_id = r.action_id AND (p.from_account = 6 OR p.to_account = 6)), 0) ELSE 0 END AS held
+    FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
+    LEFT JOIN invoice ON invoice.action_id = r.action_id LEFT JOIN node_cursor c ON c.node = invoice.node
+    WHERE r.action_id = ANY(@actions::bigint[])
+)
+SELECT action_id, stage, state, node, twice::boolean AS twice, foreign_invoice::boolean AS foreign_invoice, unsaid::boolean AS unsaid,
+    given_up::boolean AS given_up, live::boolean AS live, wrong_preimage::boolean AS wrong_preimage, late::boolean AS late,
+    unbooked_loss::boolean AS unbooked_loss, held::bigint AS held_msat
+FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR held <> 0
+ORDER BY action_id;
 
 -- name: BreaksOfHistory :many
 -- Invariant 6: a step that the machine does not have, a gap between two steps, or an end other than the row's state.
-SELECT h.action_id, coalesce(h.from_state::text, '')::text AS from_state, h.to_state FROM (
+SELECT h.action_id, coalesce(h.from_state::text, '')::text AS from_state, h.to_state, h.state,
+    (NOT action_step_allowed(h.flow, coalesce(h.from_state::text, ''), h.to_state::text))::boolean AS strange,
+    (h.before IS DISTINCT FROM h.from_state)::boolean AS gap, (h.next IS NULL AND h.to_state <> h.state)::boolean AS differs
+FROM (
     SELECT action_history.action_id, action_history.from_state, action_history.to_state,
         lag(action_history.to_state) OVER w AS before, lead(action_history.id) OVER w AS next,
         paid_action.flow, paid_action.state
     FROM action_history JOIN paid_action ON paid_action.id = action_history.action_id
+    WHERE action_history.action_id = ANY(@actions::bigint[])
     WINDOW w AS (PARTITION BY action_history.action_id ORDER BY action_history.id)
 ) AS h
 WHERE NOT action_step_allowed(h.flow, coalesce(h.from_state::text, ''), h.to_state::text)
@@ -87,95 +192,80 @@ WHERE NOT action_step_allowed(h.flow, coalesce(h.from_state::text, ''), h.to_sta
     OR (h.next IS NULL AND h.to_state <> h.state)
 ORDER BY h.action_id;
 
--- name: ActionsWithoutHistory :many
-SELECT id FROM paid_action WHERE NOT EXISTS (SELECT FROM action_history WHERE action_id = paid_action.id) ORDER BY id;
+-- name: FactsOfHistory :many
+-- Each kind of step that was taken, and for what reason; and one action that took it.
+SELECT paid_action.flow, coalesce(h.from_state::text, '')::text AS from_state, h.to_state, h.fact, min(h.action_id)::bigint AS action_id
+FROM action_history h JOIN paid_action ON paid_action.id = h.action_id
+WHERE h.action_id = ANY(@actions::bigint[]) GROUP BY paid_action.flow, h.from_state, h.to_state, h.fact ORDER BY 5;
 
--- name: CountHistory :one
-SELECT count(*) FROM action_history;
+-- name: ActionsWithoutHistory :many
+SELECT id FROM paid_action WHERE id = ANY(@actions::bigint[]) AND NOT EXISTS (SELECT FROM action_history WHERE action_id = paid_action.id) ORDER BY id;
 
 -- name: BreaksOfDeadlines :many
--- Invariant 7: an open action that is past its deadline by more than the grace, or that nothing will ever move.
-SELECT paid_action.id, paid_action.state, paid_action.deadline,
-    (job.action_id IS NOT NULL)::boolean AS has_job
-FROM paid_action LEFT JOIN (
-    SELECT DISTINCT (args->>'action')::bigint AS action_id FROM river_job
-    WHERE kind = 'advance' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
-) AS job ON job.action_id = paid_action.id
-WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING')
-    AND (paid_action.deadline < @overdue::timestamptz OR job.action_id IS NULL)
-ORDER BY paid_action.id;
+-- Invariant 7, of everything open, in pages: past its deadline, or without what will ever move it. While a node is at an outgoing payment
+-- the deadline is the height at which the payer's payment is in danger; the clock's says only when we look.
+SELECT d.id, d.state, d.deadline, d.overdue::boolean AS overdue, d.too_high::boolean AS too_high, d.idle::boolean AS idle FROM (
+    SELECT a.id, a.state, a.deadline,
+        coalesce(a.deadline < @overdue::timestamptz AND NOT (coalesce(r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL, false)
+            AND (a.state = 'FORWARDING' OR (a.state = 'FORWARDED' AND a.flow = 'OUTGOING'))), false) AS overdue,
+        coalesce(a.state <> 'FORWARDED' AND c.height > a.deadline_height, false) AS too_high, -- FORWARDED is the fifth's
+        j.action_id IS NULL AS idle
+    FROM paid_action a LEFT JOIN relay_payment r ON r.action_id = a.id
+    LEFT JOIN invoice ON invoice.action_id = a.id LEFT JOIN node_cursor c ON c.node = invoice.node
+    LEFT JOIN (
+        SELECT DISTINCT (args->>'action')::bigint AS action_id FROM river_job
+        WHERE kind = 'advance' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+    ) AS j ON j.action_id = a.id
+    WHERE a.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND a.id > @after
+) AS d
+WHERE d.overdue OR d.too_high OR d.idle OR d.deadline IS NULL ORDER BY d.id LIMIT @page;
 
 -- name: CountOpen :one
 SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING');
 
 -- name: BreaksOfKeys :many
 -- Invariant 8: one key with two actions; the unique indexes refuse it, unless one was dropped.
-SELECT min(id)::bigint AS first, max(id)::bigint AS last FROM paid_action WHERE idempotency_key IS NOT NULL
-GROUP BY payer_id, idempotency_key HAVING count(*) > 1 ORDER BY 1;
+SELECT least(a.id, o.id)::bigint AS first, greatest(a.id, o.id)::bigint AS last FROM paid_action a
+JOIN paid_action o ON o.payer_id = a.payer_id AND o.idempotency_key = a.idempotency_key AND o.id <> a.id
+WHERE a.id = ANY(@actions::bigint[]) AND a.payer_id IS NOT NULL AND a.idempotency_key IS NOT NULL
+    AND o.payer_id IS NOT NULL AND o.idempotency_key IS NOT NULL
+UNION ALL SELECT least(a.id, o.id)::bigint, greatest(a.id, o.id)::bigint FROM paid_action a
+JOIN paid_action o ON o.idempotency_key = a.idempotency_key AND o.id <> a.id
+WHERE a.id = ANY(@actions) AND a.payer_id IS NULL AND a.idempotency_key IS NOT NULL AND o.payer_id IS NULL AND o.idempotency_key IS NOT NULL
+ORDER BY 1;
 
--- name: CountKeys :one
-SELECT count(*) FROM paid_action WHERE idempotency_key IS NOT NULL;
-
--- name: BreaksOfHashes :many
--- Invariants 4 and 9: one payment hash on two invoices.
-SELECT min(action_id)::bigint AS first, max(action_id)::bigint AS last FROM invoice
-GROUP BY payment_hash HAVING count(*) > 1 ORDER BY 1;
-
--- name: CountInvoices :one
-SELECT count(*) FROM invoice;
+-- name: WeakKeys :many
+-- Invariant 8: an anonymous key that can be guessed, or a key whose arguments are not known and so cannot be compared.
+SELECT id, (payer_id IS NULL AND octet_length(idempotency_key) < 22)::boolean AS guessable,
+    (args_hash IS NULL OR octet_length(args_hash) <> 32)::boolean AS unhashed
+FROM paid_action WHERE id = ANY(@actions::bigint[]) AND idempotency_key IS NOT NULL
+    AND ((payer_id IS NULL AND octet_length(idempotency_key) < 22) OR args_hash IS NULL OR octet_length(args_hash) <> 32)
+ORDER BY id;
 
 -- name: InvoicesToCompare :many
 -- What is held against the nodes: everything open, and everything that ended since.
 SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued
 FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.id > @after AND (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR paid_action.changed_at >= @since)
-ORDER BY paid_action.id LIMIT @page;
+WHERE paid_action.id = ANY(@actions::bigint[]) AND (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR paid_action.changed_at >= @since)
+ORDER BY paid_action.id;
 
 -- name: BookedForInvoice :one
 -- What the ledger took from the node's account for one action.
 SELECT coalesce(sum(msat), 0)::bigint FROM posting WHERE action_id = @action_id AND from_account = 0;
 
--- name: BreaksOfRelay :many
--- Invariants 4 and 5: an outgoing payment that shares its hash with another that was or may be made, or with an invoice of ours that
--- it does not belong to; one that was made while its action does not say so; one that was given up while its action goes on as if
--- it were not; and money set aside for it that is neither spent nor back though it is at its end.
-SELECT r.action_id, r.stage, paid_action.state,
-    (EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed'))::boolean AS twice,
-    (EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id))::boolean AS foreign_invoice,
-    ((r.preimage IS NOT NULL AND paid_action.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL)
-        OR (r.stage = 'failed' AND paid_action.state IN ('FORWARDED', 'PAID'))
-        OR (r.stage <> 'failed' AND paid_action.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')))::boolean AS disagrees,
-    coalesce(held.msat, 0)::bigint AS held_msat
-FROM relay_payment r JOIN paid_action ON paid_action.id = r.action_id
-LEFT JOIN (
-    SELECT p.action_id, sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) AS msat FROM posting p
-    WHERE p.from_account = 6 OR p.to_account = 6 GROUP BY p.action_id
-) AS held ON held.action_id = r.action_id
-WHERE EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed')
-    OR EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id)
-    OR (r.preimage IS NOT NULL AND paid_action.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL)
-    OR (r.stage = 'failed' AND paid_action.state IN ('FORWARDED', 'PAID'))
-    OR (r.stage <> 'failed' AND paid_action.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD'))
-    OR (coalesce(held.msat, 0) <> 0 AND r.inside_id IS NULL
-        AND (r.stage = 'completed' OR paid_action.state IN ('FAILED', 'RETRYING')))
-ORDER BY r.action_id;
-
--- name: CountRelay :one
-SELECT count(*) FROM relay_payment;
-
 -- name: PaymentsToCompare :many
 -- Every claim on a node that may have been paid, of what is open and of what ended since, and what its action has booked as having
 -- left our nodes.
-SELECT relay_attempt.id, relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
+SELECT relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
     coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
     (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat,
     (relay_payment.failure_code IS NOT DISTINCT FROM 'WRITTEN_OFF')::boolean AS written_off
 FROM relay_attempt JOIN relay_payment ON relay_payment.id = relay_attempt.payment_id
-WHERE relay_attempt.id > @after AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= @since)
+WHERE relay_payment.action_id = ANY(@actions::bigint[]) AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= @since)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
         SELECT FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
         WHERE p.payment_hash = relay_payment.payment_hash AND a.node = relay_attempt.node AND a.id > relay_attempt.id)
-ORDER BY relay_attempt.id LIMIT @page;
+ORDER BY relay_attempt.id;
 
 -- name: LossOf :one
 -- Whether an action's payment was lost, and the loss booked (what goes to the nodes' account is a routing fee); and whether it was paid
@@ -184,9 +274,11 @@ SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = @action_id AND fro
     (EXISTS (SELECT FROM relay_payment WHERE inside_id = @action_id AND preimage IS NOT NULL))::boolean AS paid_inside;
 
 -- name: RecordedHashes :many
--- Which of these hashes a node was ever given by us.
-SELECT DISTINCT relay_payment.payment_hash FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
-WHERE relay_payment.payment_hash = ANY(@hashes::bytea[]) AND relay_attempt.node = @node;
+-- Which of these hashes a node was ever given by us, and which another node has paid or may still pay.
+SELECT relay_payment.payment_hash, min(relay_payment.action_id)::bigint AS action_id, bool_or(relay_attempt.node = @node::text)::boolean AS here,
+    bool_or(relay_attempt.node <> @node AND (relay_attempt.outcome IS NULL OR relay_attempt.outcome = 'PAID'))::boolean AS elsewhere
+FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
+WHERE relay_payment.payment_hash = ANY(@hashes::bytea[]) GROUP BY relay_payment.payment_hash;
 
 -- name: Losses :many
 -- What was booked as lost, newest first, and what an operator said where it was one.

@@ -10,12 +10,45 @@ import (
 	"time"
 )
 
-const actionsWithoutHistory = `-- name: ActionsWithoutHistory :many
-SELECT id FROM paid_action WHERE NOT EXISTS (SELECT FROM action_history WHERE action_id = paid_action.id) ORDER BY id
+const actionsToCheck = `-- name: ActionsToCheck :many
+
+SELECT id FROM paid_action WHERE id > $1 ORDER BY id LIMIT $2
 `
 
-func (q *Queries) ActionsWithoutHistory(ctx context.Context) ([]int64, error) {
-	rows, err := q.db.Query(ctx, actionsWithoutHistory)
+type ActionsToCheckParams struct {
+	After int64
+	Page  int32
+}
+
+// Every query here looks for what must not be, in one page of actions unless it says otherwise. They run in read-only snapshots and
+// lock nothing.
+// Every action, in pages.
+func (q *Queries) ActionsToCheck(ctx context.Context, arg ActionsToCheckParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, actionsToCheck, arg.After, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const actionsWithoutHistory = `-- name: ActionsWithoutHistory :many
+SELECT id FROM paid_action WHERE id = ANY($1::bigint[]) AND NOT EXISTS (SELECT FROM action_history WHERE action_id = paid_action.id) ORDER BY id
+`
+
+func (q *Queries) ActionsWithoutHistory(ctx context.Context, actions []int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, actionsWithoutHistory, actions)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +80,6 @@ func (q *Queries) BookedForInvoice(ctx context.Context, actionID *int64) (int64,
 }
 
 const breaksOfConservation = `-- name: BreaksOfConservation :many
-
 WITH posted AS (
     SELECT p.id, sum(p.msat) AS msat FROM (
         SELECT to_account AS id, msat FROM posting UNION ALL SELECT from_account, -msat FROM posting) AS p GROUP BY p.id
@@ -56,22 +88,23 @@ WITH posted AS (
         SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
     GROUP BY h.id
 )
-SELECT coalesce(posted.id, held.id)::bigint AS account, coalesce(posted.msat, 0)::bigint AS posted, coalesce(held.msat, 0)::bigint AS held
+SELECT coalesce(posted.id, held.id)::bigint AS account, coalesce(posted.msat, 0)::bigint AS posted, coalesce(held.msat, 0)::bigint AS held,
+    count(*) OVER ()::bigint AS total
 FROM posted FULL JOIN held ON held.id = posted.id
 WHERE coalesce(posted.msat, 0) <> coalesce(held.msat, 0) OR (coalesce(posted.id, held.id) >= 16 AND coalesce(held.msat, 0) < 0)
-ORDER BY 1
+ORDER BY 1 LIMIT $1
 `
 
 type BreaksOfConservationRow struct {
 	Account int64
 	Posted  int64
 	Held    int64
+	Total   int64
 }
 
-// Every query here looks for what must not be. They run in one read-only snapshot and lock nothing.
-// Invariant 1: an account whose balance differs from its postings, or a user's below zero.
-func (q *Queries) BreaksOfConservation(ctx context.Context) ([]BreaksOfConservationRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfConservation)
+// Invariant 1, of all accounts: one whose balance differs from its postings, or a user's below zero. The first are told, all counted.
+func (q *Queries) BreaksOfConservation(ctx context.Context, page int32) ([]BreaksOfConservationRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfConservation, page)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +112,12 @@ func (q *Queries) BreaksOfConservation(ctx context.Context) ([]BreaksOfConservat
 	var items []BreaksOfConservationRow
 	for rows.Next() {
 		var i BreaksOfConservationRow
-		if err := rows.Scan(&i.Account, &i.Posted, &i.Held); err != nil {
+		if err := rows.Scan(
+			&i.Account,
+			&i.Posted,
+			&i.Held,
+			&i.Total,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -91,27 +129,42 @@ func (q *Queries) BreaksOfConservation(ctx context.Context) ([]BreaksOfConservat
 }
 
 const breaksOfDeadlines = `-- name: BreaksOfDeadlines :many
-SELECT paid_action.id, paid_action.state, paid_action.deadline,
-    (job.action_id IS NOT NULL)::boolean AS has_job
-FROM paid_action LEFT JOIN (
-    SELECT DISTINCT (args->>'action')::bigint AS action_id FROM river_job
-    WHERE kind = 'advance' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
-) AS job ON job.action_id = paid_action.id
-WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING')
-    AND (paid_action.deadline < $1::timestamptz OR job.action_id IS NULL)
-ORDER BY paid_action.id
+SELECT d.id, d.state, d.deadline, d.overdue::boolean AS overdue, d.too_high::boolean AS too_high, d.idle::boolean AS idle FROM (
+    SELECT a.id, a.state, a.deadline,
+        coalesce(a.deadline < $1::timestamptz AND NOT (coalesce(r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL, false)
+            AND (a.state = 'FORWARDING' OR (a.state = 'FORWARDED' AND a.flow = 'OUTGOING'))), false) AS overdue,
+        coalesce(a.state <> 'FORWARDED' AND c.height > a.deadline_height, false) AS too_high, -- FORWARDED is the fifth's
+        j.action_id IS NULL AS idle
+    FROM paid_action a LEFT JOIN relay_payment r ON r.action_id = a.id
+    LEFT JOIN invoice ON invoice.action_id = a.id LEFT JOIN node_cursor c ON c.node = invoice.node
+    LEFT JOIN (
+        SELECT DISTINCT (args->>'action')::bigint AS action_id FROM river_job
+        WHERE kind = 'advance' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+    ) AS j ON j.action_id = a.id
+    WHERE a.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND a.id > $2
+) AS d
+WHERE d.overdue OR d.too_high OR d.idle OR d.deadline IS NULL ORDER BY d.id LIMIT $3
 `
+
+type BreaksOfDeadlinesParams struct {
+	Overdue time.Time
+	After   int64
+	Page    int32
+}
 
 type BreaksOfDeadlinesRow struct {
 	ID       int64
 	State    string
 	Deadline *time.Time
-	HasJob   bool
+	Overdue  bool
+	TooHigh  bool
+	Idle     bool
 }
 
-// Invariant 7: an open action that is past its deadline by more than the grace, or that nothing will ever move.
-func (q *Queries) BreaksOfDeadlines(ctx context.Context, overdue time.Time) ([]BreaksOfDeadlinesRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfDeadlines, overdue)
+// Invariant 7, of everything open, in pages: past its deadline, or without what will ever move it. While a node is at an outgoing payment
+// the deadline is the height at which the payer's payment is in danger; the clock's says only when we look.
+func (q *Queries) BreaksOfDeadlines(ctx context.Context, arg BreaksOfDeadlinesParams) ([]BreaksOfDeadlinesRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfDeadlines, arg.Overdue, arg.After, arg.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +176,9 @@ func (q *Queries) BreaksOfDeadlines(ctx context.Context, overdue time.Time) ([]B
 			&i.ID,
 			&i.State,
 			&i.Deadline,
-			&i.HasJob,
+			&i.Overdue,
+			&i.TooHigh,
+			&i.Idle,
 		); err != nil {
 			return nil, err
 		}
@@ -147,8 +202,10 @@ SELECT e.what, e.action_id, e.effect::text AS effect, paid_action.state FROM (
     UNION ALL SELECT 'upload', action_id, CASE WHEN paid_at IS NULL THEN 'PENDING' ELSE 'PAID' END::item_state FROM upload WHERE action_id IS NOT NULL
     UNION ALL SELECT 'reservation of a territory', pending_action, 'PENDING' FROM territory WHERE pending_action IS NOT NULL
     UNION ALL SELECT 'transfer of a territory', action_id, 'PAID' FROM territory_transfer
+    UNION ALL SELECT 'redeemed invite', action_id, 'PAID' FROM invite_redemption
 ) AS e JOIN paid_action ON paid_action.id = e.action_id
-WHERE (e.effect = 'PAID') <> (paid_action.state = 'PAID') OR (e.effect = 'FAILED') <> (paid_action.state IN ('FAILED', 'RETRYING'))
+WHERE e.action_id = ANY($1::bigint[])
+    AND ((e.effect = 'PAID') <> (paid_action.state = 'PAID') OR (e.effect = 'FAILED') <> (paid_action.state IN ('FAILED', 'RETRYING')))
 ORDER BY 2
 `
 
@@ -160,8 +217,8 @@ type BreaksOfEffectsRow struct {
 }
 
 // Invariant 3: rows of the application that count though their action was not paid, or the other way round.
-func (q *Queries) BreaksOfEffects(ctx context.Context) ([]BreaksOfEffectsRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfEffects)
+func (q *Queries) BreaksOfEffects(ctx context.Context, actions []int64) ([]BreaksOfEffectsRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfEffects, actions)
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +243,9 @@ func (q *Queries) BreaksOfEffects(ctx context.Context) ([]BreaksOfEffectsRow, er
 }
 
 const breaksOfHashes = `-- name: BreaksOfHashes :many
-SELECT min(action_id)::bigint AS first, max(action_id)::bigint AS last FROM invoice
-GROUP BY payment_hash HAVING count(*) > 1 ORDER BY 1
+SELECT least(i.action_id, o.action_id)::bigint AS first, greatest(i.action_id, o.action_id)::bigint AS last
+FROM invoice i JOIN invoice o ON o.payment_hash = i.payment_hash AND o.action_id <> i.action_id
+WHERE i.action_id = ANY($1::bigint[]) ORDER BY 1
 `
 
 type BreaksOfHashesRow struct {
@@ -195,9 +253,9 @@ type BreaksOfHashesRow struct {
 	Last  int64
 }
 
-// Invariants 4 and 9: one payment hash on two invoices.
-func (q *Queries) BreaksOfHashes(ctx context.Context) ([]BreaksOfHashesRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfHashes)
+// Invariant 4: one payment hash on two invoices.
+func (q *Queries) BreaksOfHashes(ctx context.Context, actions []int64) ([]BreaksOfHashesRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfHashes, actions)
 	if err != nil {
 		return nil, err
 	}
@@ -217,11 +275,15 @@ func (q *Queries) BreaksOfHashes(ctx context.Context) ([]BreaksOfHashesRow, erro
 }
 
 const breaksOfHistory = `-- name: BreaksOfHistory :many
-SELECT h.action_id, coalesce(h.from_state::text, '')::text AS from_state, h.to_state FROM (
+SELECT h.action_id, coalesce(h.from_state::text, '')::text AS from_state, h.to_state, h.state,
+    (NOT action_step_allowed(h.flow, coalesce(h.from_state::text, ''), h.to_state::text))::boolean AS strange,
+    (h.before IS DISTINCT FROM h.from_state)::boolean AS gap, (h.next IS NULL AND h.to_state <> h.state)::boolean AS differs
+FROM (
     SELECT action_history.action_id, action_history.from_state, action_history.to_state,
         lag(action_history.to_state) OVER w AS before, lead(action_history.id) OVER w AS next,
         paid_action.flow, paid_action.state
     FROM action_history JOIN paid_action ON paid_action.id = action_history.action_id
+    WHERE action_history.action_id = ANY($1::bigint[])
     WINDOW w AS (PARTITION BY action_history.action_id ORDER BY action_history.id)
 ) AS h
 WHERE NOT action_step_allowed(h.flow, coalesce(h.from_state::text, ''), h.to_state::text)
@@ -234,11 +296,15 @@ type BreaksOfHistoryRow struct {
 	ActionID  int64
 	FromState string
 	ToState   string
+	State     string
+	Strange   bool
+	Gap       bool
+	Differs   bool
 }
 
 // Invariant 6: a step that the machine does not have, a gap between two steps, or an end other than the row's state.
-func (q *Queries) BreaksOfHistory(ctx context.Context) ([]BreaksOfHistoryRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfHistory)
+func (q *Queries) BreaksOfHistory(ctx context.Context, actions []int64) ([]BreaksOfHistoryRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfHistory, actions)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +312,15 @@ func (q *Queries) BreaksOfHistory(ctx context.Context) ([]BreaksOfHistoryRow, er
 	var items []BreaksOfHistoryRow
 	for rows.Next() {
 		var i BreaksOfHistoryRow
-		if err := rows.Scan(&i.ActionID, &i.FromState, &i.ToState); err != nil {
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.FromState,
+			&i.ToState,
+			&i.State,
+			&i.Strange,
+			&i.Gap,
+			&i.Differs,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -258,8 +332,14 @@ func (q *Queries) BreaksOfHistory(ctx context.Context) ([]BreaksOfHistoryRow, er
 }
 
 const breaksOfKeys = `-- name: BreaksOfKeys :many
-SELECT min(id)::bigint AS first, max(id)::bigint AS last FROM paid_action WHERE idempotency_key IS NOT NULL
-GROUP BY payer_id, idempotency_key HAVING count(*) > 1 ORDER BY 1
+SELECT least(a.id, o.id)::bigint AS first, greatest(a.id, o.id)::bigint AS last FROM paid_action a
+JOIN paid_action o ON o.payer_id = a.payer_id AND o.idempotency_key = a.idempotency_key AND o.id <> a.id
+WHERE a.id = ANY($1::bigint[]) AND a.payer_id IS NOT NULL AND a.idempotency_key IS NOT NULL
+    AND o.payer_id IS NOT NULL AND o.idempotency_key IS NOT NULL
+UNION ALL SELECT least(a.id, o.id)::bigint, greatest(a.id, o.id)::bigint FROM paid_action a
+JOIN paid_action o ON o.idempotency_key = a.idempotency_key AND o.id <> a.id
+WHERE a.id = ANY($1) AND a.payer_id IS NULL AND a.idempotency_key IS NOT NULL AND o.payer_id IS NULL AND o.idempotency_key IS NOT NULL
+ORDER BY 1
 `
 
 type BreaksOfKeysRow struct {
@@ -268,8 +348,8 @@ type BreaksOfKeysRow struct {
 }
 
 // Invariant 8: one key with two actions; the unique indexes refuse it, unless one was dropped.
-func (q *Queries) BreaksOfKeys(ctx context.Context) ([]BreaksOfKeysRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfKeys)
+func (q *Queries) BreaksOfKeys(ctx context.Context, actions []int64) ([]BreaksOfKeysRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfKeys, actions)
 	if err != nil {
 		return nil, err
 	}
@@ -289,43 +369,47 @@ func (q *Queries) BreaksOfKeys(ctx context.Context) ([]BreaksOfKeysRow, error) {
 }
 
 const breaksOfPayment = `-- name: BreaksOfPayment :many
-SELECT paid_action.id, paid_action.method, paid_action.cost_msat, coalesce(p.msat, 0)::bigint AS posted, coalesce(p.sources, 0)::bigint AS sources,
-    coalesce(h.ends, 0)::bigint AS ends
-FROM paid_action
-LEFT JOIN (
+WITH source AS (
     -- The source is the payer's own account or the node's; the loss account where the payer's payment was lost; what a withdrawal
     -- here has set aside, where it pays another action's invoice. What else passes through the system's accounts is none.
-    SELECT action_id, sum(msat) AS msat, count(DISTINCT from_account) AS sources FROM posting
-    WHERE action_id IS NOT NULL AND (from_account >= 16 OR from_account = 0 OR (from_account = 8 AND to_account <> 0)
-        OR (from_account = 6 AND EXISTS (SELECT FROM relay_payment WHERE inside_id = posting.action_id AND preimage IS NOT NULL)))
-    GROUP BY action_id
-) AS p ON p.action_id = paid_action.id
-LEFT JOIN invoice ON invoice.action_id = paid_action.id
-LEFT JOIN (
-    SELECT action_id, count(*) AS ends FROM action_history WHERE to_state IN ('PAID', 'FAILED') GROUP BY action_id
-) AS h ON h.action_id = paid_action.id
-WHERE CASE
-    WHEN paid_action.flow = 'OUTGOING' THEN coalesce(p.msat, 0) <> paid_action.cost_msat OR coalesce(p.sources, 0) <> 1
-        OR coalesce(h.ends, 0) <> (paid_action.state IN ('PAID', 'FAILED', 'RETRYING'))::int
-    WHEN paid_action.state <> 'PAID' THEN p.action_id IS NOT NULL OR coalesce(h.ends, 0) <> (paid_action.state IN ('FAILED', 'RETRYING'))::int
-    ELSE coalesce(h.ends, 0) <> 1 OR coalesce(p.sources, 0) <> (paid_action.cost_msat > 0)::int
-        OR coalesce(p.msat, 0) <> CASE WHEN paid_action.flow = 'BALANCE' THEN paid_action.cost_msat ELSE invoice.received_msat END
-    END
-ORDER BY paid_action.id
+    SELECT posting.action_id, sum(posting.msat) AS msat, count(DISTINCT posting.from_account) AS accounts FROM posting
+    WHERE posting.action_id = ANY($1::bigint[]) AND (posting.from_account >= 16 OR posting.from_account = 0
+        OR (posting.from_account = 8 AND posting.to_account <> 0)
+        OR (posting.from_account = 6 AND EXISTS (SELECT FROM relay_payment WHERE inside_id = posting.action_id AND preimage IS NOT NULL)))
+    GROUP BY posting.action_id
+), ended AS (
+    SELECT action_history.action_id, count(*) AS times FROM action_history
+    WHERE action_history.action_id = ANY($1) AND to_state IN ('PAID', 'FAILED') GROUP BY action_history.action_id
+), found AS (
+    SELECT a.id, a.state, a.method,
+        (CASE WHEN a.flow = 'OUTGOING' OR (a.state = 'PAID' AND a.flow = 'BALANCE') THEN a.cost_msat
+            WHEN a.state = 'PAID' THEN coalesce(invoice.received_msat, 0) ELSE 0 END)::bigint AS due,
+        ((a.flow = 'OUTGOING' OR a.state = 'PAID') AND a.cost_msat > 0)::boolean AS pays,
+        (a.state IN ('PAID', 'FAILED', 'RETRYING'))::boolean AS over,
+        coalesce(source.msat, 0)::bigint AS posted, coalesce(source.accounts, 0)::bigint AS sources, coalesce(ended.times, 0)::bigint AS ends
+    FROM paid_action a LEFT JOIN source ON source.action_id = a.id LEFT JOIN ended ON ended.action_id = a.id
+    LEFT JOIN invoice ON invoice.action_id = a.id
+    WHERE a.id = ANY($1)
+)
+SELECT id, state, method, due, pays, over, posted, sources, ends FROM found WHERE posted <> due OR sources <> pays::int OR ends <> over::int ORDER BY id
 `
 
 type BreaksOfPaymentRow struct {
-	ID       int64
-	Method   string
-	CostMsat int64
-	Posted   int64
-	Sources  int64
-	Ends     int64
+	ID      int64
+	State   string
+	Method  string
+	Due     int64
+	Pays    bool
+	Over    bool
+	Posted  int64
+	Sources int64
+	Ends    int64
 }
 
-// Invariant 2: a PAID action that was not paid exactly once from exactly one source, or anything else that was paid.
-func (q *Queries) BreaksOfPayment(ctx context.Context) ([]BreaksOfPaymentRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfPayment)
+// Invariant 2: a PAID action that was not paid exactly once from exactly one source, anything else that was paid, and what did not end
+// exactly once.
+func (q *Queries) BreaksOfPayment(ctx context.Context, actions []int64) ([]BreaksOfPaymentRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfPayment, actions)
 	if err != nil {
 		return nil, err
 	}
@@ -335,8 +419,11 @@ func (q *Queries) BreaksOfPayment(ctx context.Context) ([]BreaksOfPaymentRow, er
 		var i BreaksOfPaymentRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.State,
 			&i.Method,
-			&i.CostMsat,
+			&i.Due,
+			&i.Pays,
+			&i.Over,
 			&i.Posted,
 			&i.Sources,
 			&i.Ends,
@@ -352,43 +439,54 @@ func (q *Queries) BreaksOfPayment(ctx context.Context) ([]BreaksOfPaymentRow, er
 }
 
 const breaksOfRelay = `-- name: BreaksOfRelay :many
-SELECT r.action_id, r.stage, paid_action.state,
-    (EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed'))::boolean AS twice,
-    (EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id))::boolean AS foreign_invoice,
-    ((r.preimage IS NOT NULL AND paid_action.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL)
-        OR (r.stage = 'failed' AND paid_action.state IN ('FORWARDED', 'PAID'))
-        OR (r.stage <> 'failed' AND paid_action.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')))::boolean AS disagrees,
-    coalesce(held.msat, 0)::bigint AS held_msat
-FROM relay_payment r JOIN paid_action ON paid_action.id = r.action_id
-LEFT JOIN (
-    SELECT p.action_id, sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) AS msat FROM posting p
-    WHERE p.from_account = 6 OR p.to_account = 6 GROUP BY p.action_id
-) AS held ON held.action_id = r.action_id
-WHERE EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed')
-    OR EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id)
-    OR (r.preimage IS NOT NULL AND paid_action.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL)
-    OR (r.stage = 'failed' AND paid_action.state IN ('FORWARDED', 'PAID'))
-    OR (r.stage <> 'failed' AND paid_action.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD'))
-    OR (coalesce(held.msat, 0) <> 0 AND r.inside_id IS NULL
-        AND (r.stage = 'completed' OR paid_action.state IN ('FAILED', 'RETRYING')))
-ORDER BY r.action_id
+WITH found AS (
+    SELECT r.action_id, r.stage, a.state, coalesce(r.node, '') AS node,
+        -- 4: shares its hash with another payment that was or may be made, or with an invoice of ours that it does not belong to
+        EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed') AS twice,
+        EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id) AS foreign_invoice,
+        -- 5: made while its action does not say so; given up while its action goes on; not given up though its action has
+        (r.preimage IS NOT NULL AND a.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL) AS unsaid,
+        (r.stage = 'failed' AND a.state IN ('FORWARDED', 'PAID')) AS given_up,
+        (r.stage <> 'failed' AND a.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')) AS live,
+        (r.preimage IS NOT NULL AND sha256(r.preimage) <> r.payment_hash) AS wrong_preimage,
+        (a.flow = 'WRAPPED' AND a.state = 'FORWARDED' AND coalesce(c.height > a.deadline_height, false)) AS late,
+        (a.flow = 'WRAPPED' AND a.state = 'PAID'
+            AND EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'PAID' AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
+            AND NOT EXISTS (SELECT FROM posting p WHERE p.action_id = a.id AND p.from_account = 8 AND p.to_account <> 0)) AS unbooked_loss,
+        -- 2 and 9: set aside for it, and neither spent nor back though it is at its end
+        CASE WHEN r.inside_id IS NULL AND (r.stage = 'completed' OR a.state IN ('FAILED', 'RETRYING')) THEN coalesce((
+            SELECT sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) FROM posting p
+            WHERE p.action_id = r.action_id AND (p.from_account = 6 OR p.to_account = 6)), 0) ELSE 0 END AS held
+    FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
+    LEFT JOIN invoice ON invoice.action_id = r.action_id LEFT JOIN node_cursor c ON c.node = invoice.node
+    WHERE r.action_id = ANY($1::bigint[])
+)
+SELECT action_id, stage, state, node, twice::boolean AS twice, foreign_invoice::boolean AS foreign_invoice, unsaid::boolean AS unsaid,
+    given_up::boolean AS given_up, live::boolean AS live, wrong_preimage::boolean AS wrong_preimage, late::boolean AS late,
+    unbooked_loss::boolean AS unbooked_loss, held::bigint AS held_msat
+FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR held <> 0
+ORDER BY action_id
 `
 
 type BreaksOfRelayRow struct {
 	ActionID       int64
 	Stage          string
 	State          string
+	Node           string
 	Twice          bool
 	ForeignInvoice bool
-	Disagrees      bool
+	Unsaid         bool
+	GivenUp        bool
+	Live           bool
+	WrongPreimage  bool
+	Late           bool
+	UnbookedLoss   bool
 	HeldMsat       int64
 }
 
-// Invariants 4 and 5: an outgoing payment that shares its hash with another that was or may be made, or with an invoice of ours that
-// it does not belong to; one that was made while its action does not say so; one that was given up while its action goes on as if
-// it were not; and money set aside for it that is neither spent nor back though it is at its end.
-func (q *Queries) BreaksOfRelay(ctx context.Context) ([]BreaksOfRelayRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfRelay)
+// Invariants 2, 4, 5 and 9, as far as they are about one outgoing payment and its action.
+func (q *Queries) BreaksOfRelay(ctx context.Context, actions []int64) ([]BreaksOfRelayRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfRelay, actions)
 	if err != nil {
 		return nil, err
 	}
@@ -400,9 +498,15 @@ func (q *Queries) BreaksOfRelay(ctx context.Context) ([]BreaksOfRelayRow, error)
 			&i.ActionID,
 			&i.Stage,
 			&i.State,
+			&i.Node,
 			&i.Twice,
 			&i.ForeignInvoice,
-			&i.Disagrees,
+			&i.Unsaid,
+			&i.GivenUp,
+			&i.Live,
+			&i.WrongPreimage,
+			&i.Late,
+			&i.UnbookedLoss,
 			&i.HeldMsat,
 		); err != nil {
 			return nil, err
@@ -415,25 +519,104 @@ func (q *Queries) BreaksOfRelay(ctx context.Context) ([]BreaksOfRelayRow, error)
 	return items, nil
 }
 
-const breaksOfResult = `-- name: BreaksOfResult :many
-SELECT id, state FROM paid_action WHERE state = 'PAID' AND flow <> 'OUTGOING' AND result IS NULL ORDER BY id
+const breaksOfTotals = `-- name: BreaksOfTotals :many
+SELECT (h.id & 1)::bigint AS asset, sum(h.msat)::bigint AS msat FROM (
+    SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
+GROUP BY 1 HAVING sum(h.msat) <> 0 ORDER BY 1
 `
 
-type BreaksOfResultRow struct {
-	ID    int64
-	State string
+type BreaksOfTotalsRow struct {
+	Asset int64
+	Msat  int64
 }
 
-func (q *Queries) BreaksOfResult(ctx context.Context) ([]BreaksOfResultRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfResult)
+// Invariant 1, without the postings: an asset of which more is held than was ever paid in, or less. Transfers cannot change the sum.
+func (q *Queries) BreaksOfTotals(ctx context.Context) ([]BreaksOfTotalsRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfTotals)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []BreaksOfResultRow
+	var items []BreaksOfTotalsRow
 	for rows.Next() {
-		var i BreaksOfResultRow
-		if err := rows.Scan(&i.ID, &i.State); err != nil {
+		var i BreaksOfTotalsRow
+		if err := rows.Scan(&i.Asset, &i.Msat); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const changedActions = `-- name: ChangedActions :many
+SELECT c.id::bigint AS id FROM (
+    SELECT paid_action.id FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
+    UNION SELECT h.action_id FROM action_history h WHERE h.id > $1
+    UNION SELECT p.action_id FROM posting p WHERE p.id > $2 AND p.action_id IS NOT NULL
+    UNION SELECT r.action_id FROM relay_payment r WHERE r.stage IN ('incoming', 'in_work', 'pending_confirmation')
+) AS c WHERE c.id > $3::bigint ORDER BY c.id LIMIT $4
+`
+
+type ChangedActionsParams struct {
+	History int64
+	Posting int64
+	After   int64
+	Page    int32
+}
+
+// The actions that are open, or moved, or booked something since two marks, in pages.
+func (q *Queries) ChangedActions(ctx context.Context, arg ChangedActionsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, changedActions,
+		arg.History,
+		arg.Posting,
+		arg.After,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimsOfHashes = `-- name: ClaimsOfHashes :many
+SELECT r.action_id, count(*) AS claims, count(DISTINCT a.node) AS nodes
+FROM relay_payment r JOIN relay_payment s ON s.payment_hash = r.payment_hash JOIN relay_attempt a ON a.payment_id = s.id
+WHERE r.action_id = ANY($1::bigint[]) AND (a.outcome IS NULL OR a.outcome = 'PAID')
+GROUP BY r.action_id HAVING count(*) > 1 ORDER BY 1
+`
+
+type ClaimsOfHashesRow struct {
+	ActionID int64
+	Claims   int64
+	Nodes    int64
+}
+
+// Invariant 4: a hash of which more than one claim may have been paid.
+func (q *Queries) ClaimsOfHashes(ctx context.Context, actions []int64) ([]ClaimsOfHashesRow, error) {
+	rows, err := q.db.Query(ctx, claimsOfHashes, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimsOfHashesRow
+	for rows.Next() {
+		var i ClaimsOfHashesRow
+		if err := rows.Scan(&i.ActionID, &i.Claims, &i.Nodes); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -455,64 +638,6 @@ func (q *Queries) CountAccounts(ctx context.Context) (int64, error) {
 	return count, err
 }
 
-const countActions = `-- name: CountActions :one
-SELECT count(*) FROM paid_action
-`
-
-func (q *Queries) CountActions(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, countActions)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countEffects = `-- name: CountEffects :one
-SELECT ((SELECT count(*) FROM item) + (SELECT count(*) FROM zap) + (SELECT count(*) FROM donation)
-    + (SELECT count(*) FROM poll_vote) + (SELECT count(*) FROM bounty_payment) + (SELECT count(*) FROM boost)
-    + (SELECT count(*) FROM item_edit) + (SELECT count(*) FROM upload WHERE action_id IS NOT NULL)
-    + (SELECT count(*) FROM territory WHERE pending_action IS NOT NULL) + (SELECT count(*) FROM territory_transfer))::bigint
-`
-
-func (q *Queries) CountEffects(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, countEffects)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
-const countHistory = `-- name: CountHistory :one
-SELECT count(*) FROM action_history
-`
-
-func (q *Queries) CountHistory(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, countHistory)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countInvoices = `-- name: CountInvoices :one
-SELECT count(*) FROM invoice
-`
-
-func (q *Queries) CountInvoices(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, countInvoices)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countKeys = `-- name: CountKeys :one
-SELECT count(*) FROM paid_action WHERE idempotency_key IS NOT NULL
-`
-
-func (q *Queries) CountKeys(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, countKeys)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const countOpen = `-- name: CountOpen :one
 SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
 `
@@ -524,28 +649,92 @@ func (q *Queries) CountOpen(ctx context.Context) (int64, error) {
 	return count, err
 }
 
-const countRelay = `-- name: CountRelay :one
-SELECT count(*) FROM relay_payment
+const countsOfActions = `-- name: CountsOfActions :one
+SELECT (SELECT count(*) FROM invoice WHERE invoice.action_id = ANY($1::bigint[])) AS invoices,
+    (SELECT count(*) FROM relay_payment WHERE relay_payment.action_id = ANY($1)) AS payments,
+    (SELECT count(*) FROM action_history WHERE action_history.action_id = ANY($1)) AS steps,
+    (SELECT count(*) FROM paid_action WHERE paid_action.id = ANY($1) AND idempotency_key IS NOT NULL) AS keys,
+    ((SELECT count(*) FROM item WHERE item.action_id = ANY($1)) + (SELECT count(*) FROM zap WHERE zap.action_id = ANY($1))
+        + (SELECT count(*) FROM donation WHERE donation.action_id = ANY($1)) + (SELECT count(*) FROM poll_vote WHERE poll_vote.action_id = ANY($1))
+        + (SELECT count(*) FROM bounty_payment WHERE bounty_payment.action_id = ANY($1)) + (SELECT count(*) FROM boost WHERE boost.action_id = ANY($1))
+        + (SELECT count(*) FROM item_edit WHERE item_edit.action_id = ANY($1)) + (SELECT count(*) FROM upload WHERE upload.action_id = ANY($1))
+        + (SELECT count(*) FROM territory WHERE pending_action = ANY($1)) + (SELECT count(*) FROM territory_transfer WHERE territory_transfer.action_id = ANY($1))
+        + (SELECT count(*) FROM invite_redemption WHERE invite_redemption.action_id = ANY($1)))::bigint AS effects
 `
 
-func (q *Queries) CountRelay(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, countRelay)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+type CountsOfActionsRow struct {
+	Invoices int64
+	Payments int64
+	Steps    int64
+	Keys     int64
+	Effects  int64
+}
+
+// How much there is to look at.
+func (q *Queries) CountsOfActions(ctx context.Context, actions []int64) (CountsOfActionsRow, error) {
+	row := q.db.QueryRow(ctx, countsOfActions, actions)
+	var i CountsOfActionsRow
+	err := row.Scan(
+		&i.Invoices,
+		&i.Payments,
+		&i.Steps,
+		&i.Keys,
+		&i.Effects,
+	)
+	return i, err
+}
+
+const factsOfHistory = `-- name: FactsOfHistory :many
+SELECT paid_action.flow, coalesce(h.from_state::text, '')::text AS from_state, h.to_state, h.fact, min(h.action_id)::bigint AS action_id
+FROM action_history h JOIN paid_action ON paid_action.id = h.action_id
+WHERE h.action_id = ANY($1::bigint[]) GROUP BY paid_action.flow, h.from_state, h.to_state, h.fact ORDER BY 5
+`
+
+type FactsOfHistoryRow struct {
+	Flow      string
+	FromState string
+	ToState   string
+	Fact      string
+	ActionID  int64
+}
+
+// Each kind of step that was taken, and for what reason; and one action that took it.
+func (q *Queries) FactsOfHistory(ctx context.Context, actions []int64) ([]FactsOfHistoryRow, error) {
+	rows, err := q.db.Query(ctx, factsOfHistory, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FactsOfHistoryRow
+	for rows.Next() {
+		var i FactsOfHistoryRow
+		if err := rows.Scan(
+			&i.Flow,
+			&i.FromState,
+			&i.ToState,
+			&i.Fact,
+			&i.ActionID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const invoicesToCompare = `-- name: InvoicesToCompare :many
 SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued
 FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.id > $1 AND (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR paid_action.changed_at >= $2)
-ORDER BY paid_action.id LIMIT $3
+WHERE paid_action.id = ANY($1::bigint[]) AND (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR paid_action.changed_at >= $2)
+ORDER BY paid_action.id
 `
 
 type InvoicesToCompareParams struct {
-	After int64
-	Since time.Time
-	Page  int32
+	Actions []int64
+	Since   time.Time
 }
 
 type InvoicesToCompareRow struct {
@@ -557,7 +746,7 @@ type InvoicesToCompareRow struct {
 
 // What is held against the nodes: everything open, and everything that ended since.
 func (q *Queries) InvoicesToCompare(ctx context.Context, arg InvoicesToCompareParams) ([]InvoicesToCompareRow, error) {
-	rows, err := q.db.Query(ctx, invoicesToCompare, arg.After, arg.Since, arg.Page)
+	rows, err := q.db.Query(ctx, invoicesToCompare, arg.Actions, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -634,27 +823,85 @@ func (q *Queries) Losses(ctx context.Context, page int32) ([]LossesRow, error) {
 	return items, nil
 }
 
+const marks = `-- name: Marks :one
+SELECT coalesce((SELECT action_history.id FROM action_history WHERE action_history.at < $1 ORDER BY action_history.id DESC LIMIT 1), 0)::bigint AS history,
+    coalesce((SELECT posting.id FROM posting WHERE posting.at < $1 ORDER BY posting.id DESC LIMIT 1), 0)::bigint AS posting
+`
+
+type MarksRow struct {
+	History int64
+	Posting int64
+}
+
+// Where the history and the postings were at a moment. Both are walked back from their ends.
+func (q *Queries) Marks(ctx context.Context, since time.Time) (MarksRow, error) {
+	row := q.db.QueryRow(ctx, marks, since)
+	var i MarksRow
+	err := row.Scan(&i.History, &i.Posting)
+	return i, err
+}
+
+const missingEffects = `-- name: MissingEffects :many
+SELECT a.id, a.kind FROM paid_action a
+WHERE a.id = ANY($1::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGOING' AND a.result IS NULL) OR CASE a.kind
+    WHEN 'ITEM_CREATE' THEN NOT EXISTS (SELECT FROM item WHERE item.action_id = a.id)
+    WHEN 'ZAP' THEN NOT EXISTS (SELECT FROM zap WHERE zap.action_id = a.id)
+    WHEN 'DOWN_ZAP' THEN NOT EXISTS (SELECT FROM zap WHERE zap.action_id = a.id)
+    WHEN 'DONATE' THEN NOT EXISTS (SELECT FROM donation WHERE donation.action_id = a.id)
+    WHEN 'POLL_VOTE' THEN NOT EXISTS (SELECT FROM poll_vote WHERE poll_vote.action_id = a.id)
+    WHEN 'BOOST' THEN NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id)
+    WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id)
+    WHEN 'BUY_CREDITS' THEN NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1)
+    WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id)
+    ELSE false END)
+ORDER BY a.id
+`
+
+type MissingEffectsRow struct {
+	ID   int64
+	Kind string
+}
+
+// Invariant 3: what was paid and is not there: never performed, or without the row that its kind makes.
+func (q *Queries) MissingEffects(ctx context.Context, actions []int64) ([]MissingEffectsRow, error) {
+	rows, err := q.db.Query(ctx, missingEffects, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MissingEffectsRow
+	for rows.Next() {
+		var i MissingEffectsRow
+		if err := rows.Scan(&i.ID, &i.Kind); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const paymentsToCompare = `-- name: PaymentsToCompare :many
-SELECT relay_attempt.id, relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
+SELECT relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
     coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
     (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat,
     (relay_payment.failure_code IS NOT DISTINCT FROM 'WRITTEN_OFF')::boolean AS written_off
 FROM relay_attempt JOIN relay_payment ON relay_payment.id = relay_attempt.payment_id
-WHERE relay_attempt.id > $1 AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= $2)
+WHERE relay_payment.action_id = ANY($1::bigint[]) AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= $2)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
         SELECT FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
         WHERE p.payment_hash = relay_payment.payment_hash AND a.node = relay_attempt.node AND a.id > relay_attempt.id)
-ORDER BY relay_attempt.id LIMIT $3
+ORDER BY relay_attempt.id
 `
 
 type PaymentsToCompareParams struct {
-	After int64
-	Since time.Time
-	Page  int32
+	Actions []int64
+	Since   time.Time
 }
 
 type PaymentsToCompareRow struct {
-	ID          int64
 	Node        string
 	Outcome     *string
 	ActionID    int64
@@ -669,7 +916,7 @@ type PaymentsToCompareRow struct {
 // Every claim on a node that may have been paid, of what is open and of what ended since, and what its action has booked as having
 // left our nodes.
 func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToCompareParams) ([]PaymentsToCompareRow, error) {
-	rows, err := q.db.Query(ctx, paymentsToCompare, arg.After, arg.Since, arg.Page)
+	rows, err := q.db.Query(ctx, paymentsToCompare, arg.Actions, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -678,7 +925,6 @@ func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToComparePa
 	for rows.Next() {
 		var i PaymentsToCompareRow
 		if err := rows.Scan(
-			&i.ID,
 			&i.Node,
 			&i.Outcome,
 			&i.ActionID,
@@ -700,29 +946,143 @@ func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToComparePa
 }
 
 const recordedHashes = `-- name: RecordedHashes :many
-SELECT DISTINCT relay_payment.payment_hash FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
-WHERE relay_payment.payment_hash = ANY($1::bytea[]) AND relay_attempt.node = $2
+SELECT relay_payment.payment_hash, min(relay_payment.action_id)::bigint AS action_id, bool_or(relay_attempt.node = $1::text)::boolean AS here,
+    bool_or(relay_attempt.node <> $1 AND (relay_attempt.outcome IS NULL OR relay_attempt.outcome = 'PAID'))::boolean AS elsewhere
+FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
+WHERE relay_payment.payment_hash = ANY($2::bytea[]) GROUP BY relay_payment.payment_hash
 `
 
 type RecordedHashesParams struct {
-	Hashes [][]byte
 	Node   string
+	Hashes [][]byte
 }
 
-// Which of these hashes a node was ever given by us.
-func (q *Queries) RecordedHashes(ctx context.Context, arg RecordedHashesParams) ([][]byte, error) {
-	rows, err := q.db.Query(ctx, recordedHashes, arg.Hashes, arg.Node)
+type RecordedHashesRow struct {
+	PaymentHash []byte
+	ActionID    int64
+	Here        bool
+	Elsewhere   bool
+}
+
+// Which of these hashes a node was ever given by us, and which another node has paid or may still pay.
+func (q *Queries) RecordedHashes(ctx context.Context, arg RecordedHashesParams) ([]RecordedHashesRow, error) {
+	rows, err := q.db.Query(ctx, recordedHashes, arg.Node, arg.Hashes)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items [][]byte
+	var items []RecordedHashesRow
 	for rows.Next() {
-		var payment_hash []byte
-		if err := rows.Scan(&payment_hash); err != nil {
+		var i RecordedHashesRow
+		if err := rows.Scan(
+			&i.PaymentHash,
+			&i.ActionID,
+			&i.Here,
+			&i.Elsewhere,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, payment_hash)
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unnotedHashes = `-- name: UnnotedHashes :many
+SELECT r.action_id, 'WITHDRAWN'::text AS used FROM relay_payment r
+WHERE r.action_id = ANY($1::bigint[]) AND r.receiver_id IS NULL AND r.inside_id IS NULL
+    AND NOT EXISTS (SELECT FROM foreign_hash f WHERE f.payment_hash = r.payment_hash AND f.used = 'WITHDRAWN')
+UNION ALL SELECT i.action_id, 'WRAPPED' FROM inner_invoice n JOIN invoice i ON i.action_id = n.action_id
+WHERE n.action_id = ANY($1) AND NOT EXISTS (SELECT FROM foreign_hash f WHERE f.payment_hash = i.payment_hash AND f.used = 'WRAPPED')
+ORDER BY 1
+`
+
+type UnnotedHashesRow struct {
+	ActionID int64
+	Used     string
+}
+
+// Invariant 4: somebody else's hash that is not noted as what it is used for, and so could be used for the other thing too.
+func (q *Queries) UnnotedHashes(ctx context.Context, actions []int64) ([]UnnotedHashesRow, error) {
+	rows, err := q.db.Query(ctx, unnotedHashes, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnnotedHashesRow
+	for rows.Next() {
+		var i UnnotedHashesRow
+		if err := rows.Scan(&i.ActionID, &i.Used); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const usersBelowZero = `-- name: UsersBelowZero :many
+SELECT account.id, account.balance, count(*) OVER ()::bigint AS total FROM account WHERE account.id >= 16 AND account.balance < 0 ORDER BY account.id LIMIT $1
+`
+
+type UsersBelowZeroRow struct {
+	ID      int64
+	Balance int64
+	Total   int64
+}
+
+func (q *Queries) UsersBelowZero(ctx context.Context, page int32) ([]UsersBelowZeroRow, error) {
+	rows, err := q.db.Query(ctx, usersBelowZero, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsersBelowZeroRow
+	for rows.Next() {
+		var i UsersBelowZeroRow
+		if err := rows.Scan(&i.ID, &i.Balance, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const weakKeys = `-- name: WeakKeys :many
+SELECT id, (payer_id IS NULL AND octet_length(idempotency_key) < 22)::boolean AS guessable,
+    (args_hash IS NULL OR octet_length(args_hash) <> 32)::boolean AS unhashed
+FROM paid_action WHERE id = ANY($1::bigint[]) AND idempotency_key IS NOT NULL
+    AND ((payer_id IS NULL AND octet_length(idempotency_key) < 22) OR args_hash IS NULL OR octet_length(args_hash) <> 32)
+ORDER BY id
+`
+
+type WeakKeysRow struct {
+	ID        int64
+	Guessable bool
+	Unhashed  bool
+}
+
+// Invariant 8: an anonymous key that can be guessed, or a key whose arguments are not known and so cannot be compared.
+func (q *Queries) WeakKeys(ctx context.Context, actions []int64) ([]WeakKeysRow, error) {
+	rows, err := q.db.Query(ctx, weakKeys, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WeakKeysRow
+	for rows.Next() {
+		var i WeakKeysRow
+		if err := rows.Scan(&i.ID, &i.Guessable, &i.Unhashed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -187,10 +187,12 @@ func (d *Demo) reconcile(ctx context.Context, s *Summary) error {
 	var report struct {
 		OK         bool `json:"ok"`
 		Invariants []struct {
-			ID      int      `json:"id"`
-			Broken  int64    `json:"broken"`
-			Checked int64    `json:"checked"`
-			Breaks  []string `json:"breaks"`
+			ID      int   `json:"id"`
+			Broken  int64 `json:"broken"`
+			Checked int64 `json:"checked"`
+			Breaks  []struct {
+				What string `json:"explanation"`
+			} `json:"breaks"`
 		} `json:"invariants"`
 	}
 	if jsonErr := json.Unmarshal(out, &report); jsonErr != nil {
@@ -201,7 +203,7 @@ func (d *Demo) reconcile(ctx context.Context, s *Summary) error {
 		s.Differences += i.Broken
 		checked += i.Checked
 		for _, b := range i.Breaks {
-			fmt.Fprintf(d.out, "invariant %d is broken: %s\n", i.ID, b)
+			fmt.Fprintf(d.out, "invariant %d is broken: %s\n", i.ID, b.What)
 		}
 	}
 	fmt.Fprintf(d.out, "Reconcile: %d differences in %d things checked\n", s.Differences, checked)

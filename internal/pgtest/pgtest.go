@@ -30,6 +30,12 @@ func New(t testing.TB) *pgxpool.Pool {
 	return open(t, migrated{}, refuseDeadlocks)
 }
 
+// NewForDeadlocks is New for a test that makes deadlocks itself.
+func NewForDeadlocks(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return open(t, migrated{})
+}
+
 // open makes the database. Each of after looks at it once the pool is closed and before it is dropped.
 func open(t testing.TB, migrator pgtestdb.Migrator, after ...func(t testing.TB, admin *pgx.Conn, database string)) *pgxpool.Pool {
 	t.Helper()

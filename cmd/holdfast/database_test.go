@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/config"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+)
+
+// opened is the service's own pool on a database, and what was logged.
+func opened(t *testing.T, url string, bounds config.Bounds) (*pgxpool.Pool, *strings.Builder) {
+	t.Helper()
+	var said strings.Builder
+	e := &environment{config: &config.Config{DatabaseURL: config.Database(url), DatabasePool: 4, Bounds: bounds}, log: slog.New(slog.NewTextHandler(&said, nil))}
+	pool, err := openPool(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool, &said
+}
+
+func shownBy(t *testing.T, pool *pgxpool.Pool) string {
+	t.Helper()
+	var stall, wait, statement string
+	err := pool.QueryRow(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout'), current_setting('statement_timeout')`).
+		Scan(&stall, &wait, &statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(stall, " ", wait, " ", statement)
+}
+
+// stall holds a row's lock and stands still until PostgreSQL has ended the transaction, as others see it: they get the lock.
+func stall(t *testing.T, pool *pgxpool.Pool, others *pgxpool.Pool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(ctx)
+	const lock = `UPDATE account SET balance = balance WHERE id = 0`
+	if _, err := tx.Exec(ctx, lock); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := others.Exec(ctx, lock); err != nil {
+		t.Fatalf("the lock of a process that stands still was never free: %v", err)
+	}
+	if _, err := tx.Exec(ctx, lock); err == nil {
+		t.Error("the transaction went on")
+	}
+}
+
+// The bounds of this program are those of each of its connections, unless the address sets others.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t)
+	url := database.Config().ConnString()
+	bounds := config.Bounds{Stall: time.Second, LockWait: 2 * time.Second, Statement: 3 * time.Second}
+	pool, said := opened(t, url, bounds)
+	if got := shownBy(t, pool); got != "1s 2s 3s" || said.Len() != 0 {
+		t.Errorf("%s, %s", got, said)
+	}
+	stall(t, pool, database)
+	var refused *pgconn.PgError
+	if _, err := pool.Exec(t.Context(), `SELECT pg_sleep(10)`); !errors.As(err, &refused) || refused.Code != "57014" {
+		t.Errorf("%v", err)
+	}
+	own, _ := opened(t, url+"&statement_timeout=7000", bounds)
+	if got := shownBy(t, own); got != "1s 2s 7s" {
+		t.Error(got)
+	}
+	none, _ := opened(t, url, config.Bounds{})
+	if got := shownBy(t, none); got != "0 0 0" {
+		t.Error(got)
+	}
+}
+
+// A pooler in transaction mode takes no parameters. The service goes on without, says so, and the role's or the database's own hold.
+func TestConnectionsBehindAPoolerAreBoundedByTheServer(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t)
+	bounds := config.Bounds{Stall: time.Second, LockWait: 2 * time.Second, Statement: 3 * time.Second}
+	pool, said := opened(t, bouncer(t, database), bounds)
+	if got := shownBy(t, pool); got != "0 0 0" || !strings.Contains(said.String(), "ALTER ROLE") {
+		t.Errorf("%s, %s", got, said)
+	}
+	pool.Close()
+	if _, err := database.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER ROLE CURRENT_USER IN DATABASE %I SET idle_in_transaction_session_timeout = 1000', current_database()); END $$`); err != nil {
+		t.Fatal(err)
+	}
+	pool, said = opened(t, bouncer(t, database), bounds)
+	if got := shownBy(t, pool); got != "1s 0 0" || said.Len() != 0 {
+		t.Errorf("%s, %s", got, said)
+	}
+	stall(t, pool, database)
+}
+
+// bouncer is the address of a database through a pooler in transaction mode.
+func bouncer(t *testing.T, database *pgxpool.Pool) string {
+	t.Helper()
+	scratch, err := child.NewScratch("holdfast-test-pgbouncer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, stop, err := pgbouncer.Start(t.Context(), scratch.Dir, database.Config().ConnString(), 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		if err := scratch.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return url
+}

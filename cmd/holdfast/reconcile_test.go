@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+)
+
+var advised = regexp.MustCompile("`(holdfast [^`]*)`")
+
+// What reconcile tells an operator to run can be run: the program's own parser takes it.
+func TestTheAdviceCanBeFollowed(t *testing.T) {
+	t.Parallel()
+	commands := 0
+	for _, k := range reconcile.Kinds() {
+		if k.Means == "" || k.Mend == "" || k.Checked == "" {
+			t.Errorf("invariant %d, %s says too little", k.Invariant, k.Name)
+		}
+		advice := strings.NewReplacer("{action}", "42", "{other}", "43", "{node}", "alice").Replace(k.Mend)
+		for _, m := range advised.FindAllStringSubmatch(advice, -1) {
+			commands++
+			var c cli
+			parser, err := kong.New(&c, kong.Name("holdfast"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := parser.Parse(words(m[1])[1:]); err != nil {
+				t.Errorf("invariant %d, %s advises %s: %v", k.Invariant, k.Name, m[1], err)
+			}
+		}
+	}
+	if commands < 50 {
+		t.Errorf("%d commands were found: does this test still look at the right place?", commands)
+	}
+}
+
+// words are a command's, as a shell takes them apart.
+func words(command string) (all []string) {
+	for i, part := range strings.Split(command, `"`) {
+		if i%2 == 1 {
+			all = append(all, part)
+		} else {
+			all = append(all, strings.Fields(part)...)
+		}
+	}
+	return all
+}
+
+// The JSON keeps its form, and says of each break what it is, whom it is about and how to mend it.
+func TestReconcileTellsWhatIsBroken(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	type answer struct {
+		OK         bool
+		Invariants []struct {
+			ID              int
+			Checked, Broken *int64
+			Breaks          []map[string]any
+		}
+	}
+	look := func(want int) (got answer) {
+		t.Helper()
+		code, out, said := command(t, env, "reconcile", "--json", "--again=0s")
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != want || len(got.Invariants) != 10 || strings.Count(out, "\n") != 1 {
+			t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+		}
+		for i, v := range got.Invariants {
+			if v.ID != i+1 || v.Checked == nil || v.Broken == nil {
+				t.Errorf("%+v", v)
+			}
+		}
+		return got
+	}
+	if got := look(exitOK); !got.OK {
+		t.Errorf("%+v", got)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE account SET balance = 5 WHERE id = $1`, ledger.LossSats); err != nil {
+		t.Fatal(err)
+	}
+	got := look(exitFound)
+	if broken := got.Invariants[0]; got.OK || *broken.Broken != 1 || len(broken.Breaks) != 1 || broken.Breaks[0]["kind"] != "balance" ||
+		!strings.Contains(broken.Breaks[0]["explanation"].(string), "loss sats") || broken.Breaks[0]["mend"] == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The worker reconciles by itself, and shows it.
+func TestTheServiceReconciles(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `UPDATE account SET balance = 5 WHERE id = $1`, ledger.LossSats); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, settings(pool, "HOLDFAST_RECONCILE_EVERY=1s"))
+	s.await("the metrics", func() bool {
+		_, body := s.get("/metrics")
+		return strings.Contains(body, `holdfast_reconcile_broken{invariant="1"} 1`) && strings.Contains(body, `holdfast_reconcile_broken{invariant="9"} 0`) &&
+			strings.Contains(body, "holdfast_reconcile_last_run_timestamp_seconds ") && strings.Contains(body, "holdfast_reconcile_duration_seconds ")
+	})
+	s.await("the log", func() bool {
+		return strings.Contains(s.said(), "an invariant is broken") && strings.Contains(s.said(), `"level":"ERROR"`)
+	})
+}

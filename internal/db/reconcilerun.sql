@@ -1,0 +1,11 @@
+-- name: BeginReconcile :execrows
+-- 0 rows: another process has begun one, not long ago.
+INSERT INTO reconcile_run (began_at) VALUES (@at)
+ON CONFLICT (one) DO UPDATE SET began_at = excluded.began_at WHERE reconcile_run.began_at <= @due::timestamptz;
+
+-- name: EndReconcile :execrows
+-- 0 rows: another process has begun one since, and will say more.
+UPDATE reconcile_run SET checked_to = sqlc.narg(checked_to), ended_at = @ended_at, report = @report WHERE began_at = @began_at;
+
+-- name: LastReconcile :one
+SELECT checked_to, ended_at, report FROM reconcile_run WHERE ended_at IS NOT NULL;

@@ -1,0 +1,182 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// checks are what the rows of a page of actions must agree in, in one snapshot.
+var checks = []func(ctx context.Context, r *run, q *db.Queries, ids []int64) error{
+	count, payment, effects, hashes, outgoing, history, keys,
+}
+
+func count(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	n, err := q.CountsOfActions(ctx, ids)
+	if err != nil {
+		return err
+	}
+	r.look(2, int64(len(ids)))
+	r.look(3, n.Effects)
+	r.look(4, n.Invoices)
+	r.look(5, n.Payments)
+	r.look(6, n.Steps)
+	r.look(8, n.Keys)
+	return nil
+}
+
+func payment(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	rows, err := q.BreaksOfPayment(ctx, ids)
+	for _, b := range rows {
+		a := of(b.ID)
+		switch {
+		case b.Posted == b.Due && b.Sources == number(b.Pays):
+		case !b.Pays && b.Due == 0:
+			r.found(charged.broken(a, "action %d (%s) is %s, and %d msat were taken for it", b.ID, b.Method, b.State, b.Posted))
+		case b.Sources == 0:
+			r.found(noSource.broken(a, "action %d (%s) is %s for %d msat, and nothing was taken for it", b.ID, b.Method, b.State, b.Due))
+		case b.Sources > 1:
+			r.found(manySources.broken(a, "action %d (%s) was paid from %d accounts, with %d msat", b.ID, b.Method, b.Sources, b.Posted))
+		default:
+			r.found(wrongAmount.broken(a, "action %d (%s) was to be paid with %d msat, and %d were taken for it", b.ID, b.Method, b.Due, b.Posted))
+		}
+		if b.Ends != number(b.Over) {
+			r.found(endedWrong.broken(a, "action %d is %s, and has come to an end %d times", b.ID, b.State, b.Ends))
+		}
+	}
+	return err
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	rows, err := q.BreaksOfEffects(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range rows {
+		k := undoneEarly
+		switch state := paidaction.State(b.State); {
+		case b.Effect == "PAID":
+			k = countsUnpaid
+		case state == paidaction.Paid:
+			k = paidUncounted
+		case state == paidaction.Failed || state == paidaction.Retrying:
+			k = notUndone
+		}
+		r.found(k.broken(of(b.ActionID), "the %s of action %d is %s, the action is %s", b.What, b.ActionID, b.Effect, b.State))
+	}
+	missing, err := q.MissingEffects(ctx, ids)
+	for _, b := range missing {
+		r.found(effectMissing.broken(of(b.ID), "action %d (%s) is PAID, and what it was to do is not there", b.ID, b.Kind))
+	}
+	return err
+}
+
+func hashes(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	same, err := q.BreaksOfHashes(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range same {
+		r.found(invoiceTwice.broken(of(b.First, b.Last), "actions %d and %d share a payment hash", b.First, b.Last))
+	}
+	claims, err := q.ClaimsOfHashes(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range claims {
+		r.found(twoClaims.broken(of(b.ActionID), "of the payment hash of action %d there are %d claims, on %d nodes, that may have been paid", b.ActionID, b.Claims, b.Nodes))
+	}
+	unnoted, err := q.UnnotedHashes(ctx, ids)
+	for _, b := range unnoted {
+		r.found(notNoted.broken(of(b.ActionID), "the payment hash of action %d is not noted as %s", b.ActionID, b.Used))
+	}
+	return err
+}
+
+// outgoing looks at all that is about one outgoing payment and its action.
+func outgoing(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	rows, err := q.BreaksOfRelay(ctx, ids)
+	for _, b := range rows {
+		a := at{actions: []int64{b.ActionID}, node: b.Node}
+		tell := func(when bool, k *Kind, format string, args ...any) {
+			if when {
+				r.found(k.broken(a, format, args...))
+			}
+		}
+		tell(b.Twice, paidTwice, "the payment hash of action %d is paid by another action too", b.ActionID)
+		tell(b.ForeignInvoice, ownInvoice, "action %d pays the hash of an invoice of ours that is another action's", b.ActionID)
+		tell(b.Unsaid, unsaid, "the receiver's preimage is known of action %d, which is %s", b.ActionID, b.State)
+		tell(b.GivenUp, givenUp, "the outgoing payment of action %d is failed, the action is %s", b.ActionID, b.State)
+		tell(b.Live, stillLive, "the outgoing payment of action %d is %s, the action is %s", b.ActionID, b.Stage, b.State)
+		tell(b.WrongPreimage, wrongPreimage, "the preimage of the outgoing payment of action %d is not that of its hash", b.ActionID)
+		tell(b.Late, notSettled, "action %d is FORWARDED, and past its safety height", b.ActionID)
+		tell(b.UnbookedLoss, lossUnbooked, "the payer's payment of action %d was lost, and no loss is booked", b.ActionID)
+		over := paidaction.State(b.State)
+		failed := over == paidaction.Failed || over == paidaction.Retrying
+		tell(b.HeldMsat != 0 && failed, notRefunded, "of action %d, which is %s, %d msat are still set aside", b.ActionID, b.State, b.HeldMsat)
+		tell(b.HeldMsat != 0 && !failed, setAside, "of action %d, whose payment is completed, %d msat are still set aside", b.ActionID, b.HeldMsat)
+	}
+	return err
+}
+
+func history(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	rows, err := q.BreaksOfHistory(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range rows {
+		a := of(b.ActionID)
+		switch {
+		case b.Strange:
+			r.found(strangeStep.broken(a, "action %d has the step %q to %q", b.ActionID, b.FromState, b.ToState))
+		case b.Gap:
+			r.found(gap.broken(a, "action %d has the step %q to %q after one that ends elsewhere", b.ActionID, b.FromState, b.ToState))
+		}
+		if b.Differs {
+			r.found(endDiffers.broken(a, "action %d is %s, and its last step leads to %s", b.ActionID, b.State, b.ToState))
+		}
+	}
+	facts, err := q.FactsOfHistory(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range facts {
+		from, to := paidaction.State(b.FromState), paidaction.State(b.ToState)
+		if step, ok := paidaction.FindStep(paidaction.Flow(b.Flow), from, paidaction.Fact(b.Fact)); !ok || step.To != to {
+			r.found(strangeFact.broken(of(b.ActionID), "action %d (%s) went from %q to %q since %s", b.ActionID, b.Flow, from, to, b.Fact))
+		}
+	}
+	missing, err := q.ActionsWithoutHistory(ctx, ids)
+	for _, id := range missing {
+		r.found(noHistory.broken(of(id), "action %d has no history", id))
+	}
+	return err
+}
+
+func keys(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	same, err := q.BreaksOfKeys(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range same {
+		r.found(keyTwice.broken(of(b.First, b.Last), "actions %d and %d have the same key", b.First, b.Last))
+	}
+	weak, err := q.WeakKeys(ctx, ids)
+	for _, b := range weak {
+		if b.Guessable {
+			r.found(guessable.broken(of(b.ID), "the key of action %d, which is nobody's, is too short to be a secret", b.ID))
+		}
+		if b.Unhashed {
+			r.found(unhashed.broken(of(b.ID), "of the key of action %d there is no hash of its arguments", b.ID))
+		}
+	}
+	return err
+}

@@ -1,0 +1,187 @@
+package reconcile
+
+// What an operator does who must not make it worse.
+const (
+	bug     = "This is a bug. Stop every process with the role worker, keep a copy of the database, and "
+	byHand  = "Show it with `holdfast actions show {action}`. "
+	outside = "Somebody changed rows past the service, or a restore lacks some. Compare with the last backup; "
+)
+
+// Invariant 1.
+var (
+	balanceDiffers = kind(1, "balance", "BreaksOfConservation, over all accounts; only holdfast reconcile",
+		"An account's balance, with what is not folded in yet, is not the sum of its postings.",
+		bug+"compare the account's postings with account.balance and balance_delta in the last good backup; the postings are what happened, so set the balance to their sum.")
+	totalDiffers = kind(1, "total", "BreaksOfTotals, over all accounts",
+		"All accounts of an asset together do not hold zero: money has come out of nothing, or is gone.",
+		bug+"run `holdfast reconcile`, which names the accounts.")
+	belowZero = kind(1, "below-zero", "BreaksOfConservation and UsersBelowZero, over all accounts",
+		"A user owes.", bug+"look at the user's last debits; the constraint user_balance_not_negative refuses this, so it was dropped.")
+	notBacked = kind(1, "backing", "ledger.Balance of both accounts",
+		"More or fewer credits are in circulation than sats back them.",
+		bug+"look for the purchase or the spending of credits whose two transfers differ.")
+	notCleared = kind(1, "clearing", "ledger.Balance of both accounts",
+		"Money that only passes through is still in a clearing account.", bug+"look for the last postings to that account: one transfer of a pair is missing.")
+	rewardDiffers = kind(1, "reward", "BreaksOfRewards; only holdfast reconcile",
+		"A reward was not posted once and in full, or money left the pool and is nobody's reward.",
+		bug+"compare the day's rows of reward with its postings before anybody is paid again.")
+	rewardDayDiffers = kind(1, "reward-day", "BreaksOfRewardDays; only holdfast reconcile",
+		"A day's rewards are not what it says it paid, or more than was in its pool.",
+		bug+"compare the rows of reward and of reward_day with the last good backup.")
+	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
+		"What keeps postings from being changed, or users from owing, is gone or switched off.",
+		"Switch the trigger on again, or make the constraint again as the migration of its table does. Then run `holdfast reconcile`.")
+)
+
+// Invariant 2.
+var (
+	noSource = kind(2, "no-source", "BreaksOfPayment",
+		"An action is PAID, and nothing was taken for it.", byHand+bug+"book what was paid by hand once its cause is known.")
+	manySources = kind(2, "several-sources", "BreaksOfPayment",
+		"An action was paid from more than one account.", byHand+bug+"give the payer back what was taken too much.")
+	wrongAmount = kind(2, "wrong-amount", "BreaksOfPayment",
+		"What was taken is not the price, or not what arrived: onPaid ran twice, or half.", byHand+bug+"book the difference by hand.")
+	charged = kind(2, "charged", "BreaksOfPayment",
+		"An action is not PAID, and money was taken for it.", byHand+bug+"give the money back by a posting of the opposite direction.")
+	endedWrong = kind(2, "ended", "BreaksOfPayment",
+		"An action has ended and its end, which runs onPaid or onFail, was not taken exactly once; or it has not ended and was.",
+		byHand+bug+"undo what the second onPaid or onFail did.")
+	notRefunded = kind(2, "not-refunded", "BreaksOfRelay",
+		"A withdrawal has failed, and not all of what was set aside for it went back.", byHand+bug+"give the rest back from routing sats.")
+)
+
+// Invariant 3.
+var (
+	countsUnpaid = kind(3, "counts", "BreaksOfEffects",
+		"What an action did counts, and the action was not paid.", byHand+bug+"mark its row as the action's state says.")
+	paidUncounted = kind(3, "does-not-count", "BreaksOfEffects",
+		"An action is PAID, and what it did does not count.", byHand+bug+"mark its row as PAID, or give the money back.")
+	notUndone = kind(3, "not-undone", "BreaksOfEffects",
+		"An action has failed, and what it did was not undone.", byHand+bug+"mark its row as FAILED.")
+	undoneEarly = kind(3, "undone", "BreaksOfEffects",
+		"What an action did was undone, and the action has not failed.", byHand+bug+"mark its row as the action's state says.")
+	effectMissing = kind(3, "missing", "MissingEffects",
+		"An action is PAID, and what it was paid for is not there.", byHand+bug+"make what is missing, or give the money back.")
+)
+
+// Invariant 4.
+var (
+	invoiceTwice = kind(4, "two-invoices", "BreaksOfHashes",
+		"Two invoices of ours have one payment hash: who learns one preimage can take both payments.",
+		"Cancel the newer one at its node at once (lncli cancelinvoice). "+bug+"show both with `holdfast actions show {action}` and `holdfast actions show {other}`.")
+	paidTwice = kind(4, "two-payments", "BreaksOfRelay",
+		"Two outgoing payments of one hash are under way or made.",
+		"Stop every process with the role worker at once: it may be paid twice. `holdfast relay show {action}` names the nodes; ask each of them (lncli trackpayment).")
+	twoClaims = kind(4, "two-claims", "ClaimsOfHashes",
+		"More than one claim on a hash may have been paid.",
+		"Stop every process with the role worker at once: it may be paid twice. `holdfast relay show {action}` lists the claims; ask each node (lncli trackpayment).")
+	paidElsewhere = kind(4, "two-nodes", "RecordedHashes, for every payment that a node lists",
+		"A node has paid, or may pay, a hash that another node has paid or may pay.",
+		"Drain both nodes: `holdfast nodes drain {node}`. `holdfast relay show {action}` names the other. What was paid twice is a loss unless the receiver gives it back.")
+	ownInvoice = kind(4, "own-invoice", "BreaksOfRelay",
+		"A payment that leaves has the hash of an invoice of ours that is another action's: it would be paid with our own money.",
+		"Drain its node: `holdfast nodes drain {node}`. "+byHand+bug+"look at the payment with `holdfast relay show {action}`.")
+	notNoted = kind(4, "not-noted", "UnnotedHashes",
+		"Somebody else's hash is not noted as used, and could be used again for the other purpose.",
+		byHand+outside+"put the hash back into foreign_hash.")
+	hashUnguarded = kind(4, "guard", "pg_index",
+		"A unique index that allows one use of a hash is gone or not valid.",
+		"Stop every process with the role worker, mend what the other breaks of this invariant name, and make the index again as its migration does.")
+)
+
+// Invariant 5.
+var (
+	unsaid = kind(5, "unsaid", "BreaksOfRelay",
+		"The receiver has given the preimage, and the action is not on its way to PAID: the payer's payment may be given back.",
+		"Stop every process with the role worker at once. `holdfast relay show {action}`; settle the payer's invoice at its node with the preimage in relay_payment (lncli settleinvoice) while its payment is held.")
+	givenUp = kind(5, "given-up", "BreaksOfRelay",
+		"The payment to the receiver was given up, and the action counts as paid on.",
+		byHand+bug+"look at what the node says of the payment: `holdfast relay show {action}`.")
+	stillLive = kind(5, "live", "BreaksOfRelay",
+		"The action gives the payer's money back, and the payment to the receiver was not given up.",
+		"Drain its node: `holdfast nodes drain {node}`. `holdfast relay show {action}`; if the receiver is paid in the end, the amount is a loss.")
+	notSettled = kind(5, "not-settled", "BreaksOfRelay, with the height of the node",
+		"The receiver was paid, and the payer's payment is not settled though its safety height has passed.",
+		"At once: is the node {node} up? `holdfast actions requeue {action}`, or settle it there by hand (lncli settleinvoice). If the node has given it back the loss books itself; if it lost its data: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
+	lossUnbooked = kind(5, "loss", "BreaksOfRelay",
+		"The payer's payment was lost after the receiver was paid, and the loss is not booked.", byHand+bug+"book it from loss sats.")
+	wrongPreimage = kind(5, "preimage", "BreaksOfRelay",
+		"The preimage of a payment that left is not that of its hash: nothing proves that it was made.",
+		"`holdfast relay show {action}`; ask the node for the preimage (lncli trackpayment). "+bug+"write the right one into relay_payment and invoice, while the payer's payment is held.")
+)
+
+// Invariant 6.
+var (
+	strangeStep = kind(6, "step", "BreaksOfHistory, with action_step_allowed",
+		"The history holds a step that the machine does not have.", byHand+outside+"correct the row's state to where its money is.")
+	strangeFact = kind(6, "fact", "FactsOfHistory, with paidaction.Machine",
+		"A step was taken for a reason that does not lead there.", byHand+bug+"look at the node's view before it moves on.")
+	gap        = kind(6, "gap", "BreaksOfHistory", "A step does not begin where the one before it ended.", byHand+outside+"put the missing step back.")
+	endDiffers = kind(6, "end", "BreaksOfHistory", "The last step does not lead to the state that the action has.",
+		byHand+outside+"set the state to that of the last step, unless the node says otherwise.")
+	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
+	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, or keeps the history from being changed, is switched off.",
+		"Switch the trigger on again: ALTER TABLE … ENABLE TRIGGER. Then run `holdfast reconcile`.")
+)
+
+// Invariant 7.
+var (
+	noDeadline = kind(7, "no-deadline", "BreaksOfDeadlines", "An open action has no deadline: no sweep will find it.",
+		byHand+"The constraint open_has_deadline refuses this, so it was dropped: give the row a deadline, and make the constraint again.")
+	idle = kind(7, "no-job", "BreaksOfDeadlines, with river_job", "An open action has no job to come: nothing but the sweep will look at it.",
+		"`holdfast actions requeue {action}`. If there are many: was river_job emptied, or restored without the rest?")
+	overdue = kind(7, "overdue", "BreaksOfDeadlines", "An open action is past its deadline, and the sweeps have not moved it.",
+		"Does a process with the role worker run? "+byHand+"If its node is away, bring it back; if it is not, the workers' log says why. Then `holdfast actions requeue {action}`.")
+	tooHigh = kind(7, "height", "BreaksOfDeadlines, with the height of the node",
+		"A held payment is past its safety height: the node will give it back, whatever became of ours.",
+		"At once: "+byHand+"If a payment is out, `holdfast relay show {action}` says through which node. Is that node up? The workers do the rest as soon as it answers: `holdfast actions requeue {action}`.")
+)
+
+// Invariant 8.
+var (
+	keyTwice = kind(8, "two-actions", "BreaksOfKeys", "One idempotency key has made two actions.",
+		"Show both with `holdfast actions show {action}` and `holdfast actions show {other}`, and give the payer the second one's money back. The unique index is gone: make it again as its migration does.")
+	guessable = kind(8, "guessable", "WeakKeys", "An anonymous payer's key is shorter than 128 random bits: who guesses it sees the action.",
+		byHand+bug+"find out how such a key was let in.")
+	unhashed = kind(8, "no-hash", "WeakKeys", "A key's arguments are not known: the same key with others would not be refused.",
+		byHand+outside+"put args_hash back.")
+	keysUnguarded = kind(8, "guard", "pg_index", "A unique index that makes one key one action is gone or not valid.",
+		"Mend what the other breaks of this invariant name, and make the index again as its migration does.")
+)
+
+// Invariant 9.
+var (
+	nodeGone = kind(9, "node-missing", "the settings", "The node of an action is not configured: nobody can ask it.",
+		"Configure {node} again under that name, in HOLDFAST_NODES, until nothing of it is open.")
+	invoiceLost = kind(9, "invoice-lost", "LookupInvoice", "A node does not know an invoice that it issued: it was wiped, or restored from an old backup.",
+		"`holdfast nodes drain {node}`, and bring the node's own data back. What is held there cannot be told without them. Of a forward that has paid its receiver: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
+	settledUnpaid = kind(9, "settled", "LookupInvoice", "A node has taken a payment, and its action is not PAID.",
+		byHand+"While it is open: `holdfast actions requeue {action}`. If it has ended, or was restored from a backup: book what was received to the payer by hand.")
+	canceledUnfailed = kind(9, "canceled", "LookupInvoice", "A node has given a payment back or closed the invoice, and its action has not failed.",
+		byHand+"While it is open: `holdfast actions requeue {action}`. If it is PAID without the money: book the price as a loss.")
+	stillHeld = kind(9, "held", "LookupInvoice", "An action has ended, and the node still holds its payment.",
+		byHand+"Give it back at the node (lncli cancelinvoice); of an action that is PAID, settle it there (lncli settleinvoice).")
+	stillOpen = kind(9, "open", "LookupInvoice", "An action has ended, and its invoice can still be paid.",
+		"Cancel it at the node {node} (lncli cancelinvoice). "+byHand)
+	receivedDiffers = kind(9, "received", "LookupInvoice, BookedForInvoice", "What a node received is not what is booked.",
+		byHand+bug+"book the difference between lightning and the payer's credits.")
+	paymentLost = kind(9, "payment-lost", "TrackPayment", "A node does not know a payment that it made: it was wiped, or restored from an old backup.",
+		"`holdfast nodes drain {node}`: it could pay again what it does not know. Bring its own data back; if they are gone and the fee is not booked yet: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
+	paidUnbooked = kind(9, "paid-out", "TrackPayment", "A node has paid, and the payment does not count as made.",
+		"`holdfast relay show {action}`. While the action is open: `holdfast actions requeue {action}`. If the payer has the money back: it is a loss, to be booked by hand.")
+	bookedUnpaid = kind(9, "not-paid-out", "TrackPayment", "A payment is booked as made, and its node says that it failed.",
+		"`holdfast relay show {action}`. "+bug+"give the payer of a withdrawal the money back by hand; a receiver of a forward was not paid.")
+	mayStillPay = kind(9, "may-pay", "TrackPayment", "A payment was given up, or booked to its end, and the node may still pay.",
+		"`holdfast nodes drain {node}` and `holdfast relay show {action}`: wait until the node says FAILED or SUCCEEDED; what it pays then is a loss.")
+	leftDiffers = kind(9, "fee", "TrackPayment, PaymentsToCompare", "What left with a payment, or its fee, is not what is booked to the millisatoshi.",
+		byHand+bug+"book the difference between lightning and loss sats.")
+	setAside = kind(9, "set-aside", "BreaksOfRelay", "A payment is booked to its end, and some of what was set aside for it is neither spent nor back.",
+		byHand+bug+"move the rest from routing sats to whom it belongs.")
+	unrecorded = kind(9, "not-recorded", "EachPayment, RecordedHashes", "A node has made a payment that is not recorded here.",
+		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `holdfast nodes drain {node}`, bring the newer database back; what cannot be found is a loss, to be booked by hand.")
+)
+
+// Invariant 10.
+var deadlocked = kind(10, "deadlocks", "pg_stat_database",
+	"PostgreSQL has broken deadlocks since its statistics were last reset: two transactions lock rows in different orders.",
+	"No money is lost: the transaction ran again. PostgreSQL's log has both statements. Once the cause is mended, SELECT pg_stat_reset() in this database begins the count anew.")

@@ -1,0 +1,138 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// overlap is how much of what an earlier run has looked at the next one looks at again: transactions that began before it may have
+// committed after it.
+const overlap = 5 * time.Minute
+
+// Watch reconciles from time to time, in whichever process comes first, and shows in all of them what was found last.
+type Watch struct {
+	config  Config
+	every   time.Duration
+	log     *slog.Logger
+	metrics *watchMetrics
+}
+
+type watchMetrics struct {
+	broken   *prometheus.GaugeVec
+	unknown  prometheus.Gauge
+	last     prometheus.Gauge
+	duration prometheus.Gauge
+}
+
+// NewWatch makes a watch that has one partial run at a time, and begins one at most so often. The metrics are registered unless registry
+// is nil.
+func NewWatch(c Config, every time.Duration, log *slog.Logger, registry prometheus.Registerer) *Watch {
+	in := promauto.With(registry)
+	gauge := func(name, help string) prometheus.GaugeOpts {
+		return prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "reconcile", Name: name, Help: help}
+	}
+	return &Watch{config: c.defaults(), every: every, log: log, metrics: &watchMetrics{
+		broken:   in.NewGaugeVec(gauge("broken", "What the last periodic run found broken, by invariant."), []string{"invariant"}),
+		unknown:  in.NewGauge(gauge("unknown", "Nodes that the last periodic run could not ask.")),
+		last:     in.NewGauge(gauge("last_run_timestamp_seconds", "When the last periodic run came to its end, in any process.")),
+		duration: in.NewGauge(gauge("duration_seconds", "How long it took.")),
+	}}
+}
+
+// horizon is how far back a partial run looks at most: after a longer standstill the rest is left to a whole one.
+const horizon = 24 * time.Hour
+
+// Turn reconciles what has changed since the last run, if it is time to; if not, or another process is at it, it shows what that
+// found. A run looks at what has moved since the one before, at everything open, and at what that one found. What ended before, and the
+// sum of all postings, it leaves to Run with a zero Changed.
+func (w *Watch) Turn(ctx context.Context) error {
+	q := db.New(w.config.Pool)
+	now := w.now()
+	last, err := q.LastReconcile(ctx)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("read what was found last: %w", err)
+	}
+	n, err := q.BeginReconcile(ctx, db.BeginReconcileParams{At: now, Due: now.Add(-w.every)})
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	var before Report
+	if last.EndedAt != nil {
+		if err := json.Unmarshal(last.Report, &before); err != nil {
+			return fmt.Errorf("read what was found last: %w", err)
+		}
+	}
+	if n == 0 {
+		if last.EndedAt != nil {
+			w.show(&before, *last.EndedAt)
+		}
+		return nil
+	}
+	c := w.config
+	c.Changed, c.Earlier = now.Add(-horizon), before.breaks()
+	if since := last.CheckedTo; since != nil && since.Add(-overlap).After(c.Changed) {
+		c.Changed = since.Add(-overlap)
+	}
+	report, err := Run(ctx, c)
+	if err != nil {
+		return err
+	}
+	w.say(ctx, report)
+	checked := &now
+	if len(report.Unknown) > 0 {
+		checked = last.CheckedTo // what a node could not be asked is looked at again
+	}
+	text, err := json.Marshal(report)
+	if err != nil {
+		return fmt.Errorf("write down what was found: %w", err)
+	}
+	ended := w.now()
+	if _, err := q.EndReconcile(ctx, db.EndReconcileParams{BeganAt: now, CheckedTo: checked, EndedAt: &ended, Report: text}); err != nil {
+		return fmt.Errorf("write down what was found: %w", err)
+	}
+	w.show(report, ended)
+	return nil
+}
+
+// now is the injected time in the precision of the database.
+func (w *Watch) now() time.Time { return w.config.Now().UTC().Truncate(time.Microsecond) }
+
+// said is how many breaks of one invariant are logged.
+const said = 20
+
+// say logs what is broken.
+func (w *Watch) say(ctx context.Context, report *Report) {
+	for _, i := range report.Invariants {
+		told := i.Breaks[:min(len(i.Breaks), said)]
+		for _, b := range told {
+			w.log.ErrorContext(ctx, "an invariant is broken", "invariant", i.ID, "kind", b.Kind, "what", b.What, "actions", b.Actions, "node", b.Node, "mend", b.Mend)
+		}
+		if more := i.Broken - int64(len(told)); more > 0 {
+			w.log.ErrorContext(ctx, "an invariant is broken in more places", "invariant", i.ID, "more", more)
+		}
+	}
+	for _, u := range report.Unknown {
+		w.log.WarnContext(ctx, "not everything could be reconciled", "reason", u)
+	}
+}
+
+// show sets the metrics to what was found last, in whichever process.
+func (w *Watch) show(report *Report, ended time.Time) {
+	for _, i := range report.Invariants {
+		w.metrics.broken.WithLabelValues(strconv.Itoa(i.ID)).Set(float64(i.Broken))
+	}
+	w.metrics.unknown.Set(float64(len(report.Unknown)))
+	w.metrics.last.Set(float64(ended.UnixMilli()) / 1000)
+	w.metrics.duration.Set(report.Seconds)
+}

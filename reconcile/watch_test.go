@@ -1,0 +1,154 @@
+package reconcile_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+)
+
+// watcher is one process's watch.
+type watcher struct {
+	*enginetest.World
+	watch    *reconcile.Watch
+	registry *prometheus.Registry
+	log      bytes.Buffer
+}
+
+const every = 10 * time.Minute
+
+func watching(w *enginetest.World) *watcher {
+	v := &watcher{World: w, registry: prometheus.NewRegistry()}
+	v.watch = reconcile.NewWatch(compared(w), every, slog.New(slog.NewTextHandler(&v.log, nil)), v.registry)
+	return v
+}
+
+func (v *watcher) turn() {
+	v.Helper()
+	v.log.Reset()
+	if err := v.watch.Turn(v.Ctx); err != nil {
+		v.Fatal(err)
+	}
+}
+
+// metric is the value of a metric, or -1 if it is not shown.
+func (v *watcher) metric(name, invariant string) float64 {
+	v.Helper()
+	families, err := v.registry.Gather()
+	if err != nil {
+		v.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "holdfast_reconcile_"+name && (invariant == "" || m.GetLabel()[0].GetValue() == invariant) {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	return -1
+}
+
+func (v *watcher) want(what, name, invariant string, want float64) {
+	v.Helper()
+	if got := v.metric(name, invariant); got != want {
+		v.Errorf("%s: holdfast_reconcile_%s of %q is %v, want %v", what, name, invariant, got, want)
+	}
+}
+
+// One process reconciles, all show what it found.
+func TestTheWatchRunsInOneProcess(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	first, second := watching(w), watching(w)
+	second.want("before there was a run", "broken", "1", -1)
+	first.turn()
+	began := float64(w.Clock.Now().UnixMilli()) / 1000
+	exec(w, `UPDATE account SET balance = balance + 1 WHERE id = 17`)
+	w.Clock.Advance(every / 2)
+	for _, v := range []*watcher{first, second} {
+		v.turn()
+		v.want("shown from the first", "broken", "1", 0)
+		v.want("shown from the first", "last_run_timestamp_seconds", "", began)
+		v.want("shown from the first", "unknown", "", 0)
+	}
+	if second.metric("duration_seconds", "") < 0 {
+		t.Error("how long it took is not shown")
+	}
+	w.Clock.Advance(every / 2)
+	second.turn()
+	for _, v := range []*watcher{first, second} {
+		v.turn()
+		v.want("a break", "broken", "1", 1)
+		v.want("nothing else", "broken", "2", 0)
+	}
+}
+
+// An alarm sounds until it is mended, not until the next run: what is broken does not move, and so is not among what has changed. Each
+// run says what it is and what to do.
+func TestWhatIsBrokenStaysSo(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, `UPDATE zap SET state = 'PAID' WHERE state = 'FAILED'`)
+	pay(w, w.Node, w.Network.AddReceiver("stranger").Issue(simnode.Ask{Amount: 5 * sat}).Bolt11)
+	v := watching(w)
+	for range 3 {
+		v.turn()
+		v.want("broken", "broken", "3", 1)
+		v.want("broken", "broken", "9", 1)
+		log := v.log.String()
+		if strings.Count(log, "level=ERROR") != 2 || !strings.Contains(log, "the zap of action") || !strings.Contains(log, "holdfast actions show") {
+			t.Errorf("%s", log)
+		}
+		w.Clock.Advance(72 * time.Hour)
+	}
+	exec(w, `UPDATE zap SET state = 'FAILED' FROM paid_action WHERE paid_action.id = zap.action_id AND paid_action.state IN ('FAILED', 'RETRYING')`)
+	v.turn()
+	v.want("mended", "broken", "3", 0)
+	v.want("not mended", "broken", "9", 1)
+}
+
+// What a node could not be asked is asked when it is back, and what it was known to have stays until then.
+func TestANodeThatWasAwayIsAskedLater(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	v := watching(w)
+	w.Node.SetAway(true)
+	v.turn()
+	v.want("away", "unknown", "", 1)
+	v.want("away", "broken", "9", 0)
+	if !strings.Contains(v.log.String(), "level=WARN") {
+		t.Errorf("%s", v.log.String())
+	}
+	exec(w, guardsOff+someAction.Replace(`UPDATE posting SET msat = msat + 1 WHERE action_id = {opt} AND from_account = 0`)+guardsOn)
+	w.Node.SetAway(false)
+	w.Clock.Advance(every)
+	v.turn()
+	v.want("back", "unknown", "", 0)
+	v.want("back", "broken", "9", 1)
+	w.Node.SetAway(true)
+	w.Clock.Advance(every)
+	v.turn()
+	v.want("away again", "broken", "9", 1)
+}
+
+// What has ended before the last run and was never broken is left to a whole run.
+func TestAPartialRunIsBounded(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	v := watching(w)
+	v.turn()
+	w.Clock.Advance(time.Hour)
+	exec(w, `UPDATE zap SET state = 'PAID' WHERE state = 'FAILED'`)
+	v.turn()
+	v.want("long ago", "broken", "3", 0)
+	if found := run(t, w).Invariants[2]; found.Broken != 1 {
+		t.Errorf("a whole run: %+v", found)
+	}
+}

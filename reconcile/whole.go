@@ -1,0 +1,226 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// whole looks at what is about the whole database, in one snapshot.
+func (r *run) whole(ctx context.Context, report *Report) error {
+	timeout := r.Timeout
+	if r.Changed.IsZero() {
+		timeout *= 10
+	}
+	err := r.snapshot(ctx, timeout, func(q *db.Queries, tx pgx.Tx) error {
+		if err := r.money(ctx, q); err != nil {
+			return err
+		}
+		if err := r.guards(ctx, tx); err != nil {
+			return err
+		}
+		if err := r.deadlocks(ctx, tx); err != nil {
+			return err
+		}
+		return report.losses(ctx, q)
+	})
+	if err != nil {
+		return fmt.Errorf("look at the whole database: %w", err)
+	}
+	return nil
+}
+
+func (r *run) money(ctx context.Context, q *db.Queries) error {
+	n, err := q.CountAccounts(ctx)
+	if err != nil {
+		return err
+	}
+	r.look(1, n)
+	if r.Changed.IsZero() {
+		err = r.postings(ctx, q)
+	} else {
+		err = r.totals(ctx, q)
+	}
+	if err != nil {
+		return err
+	}
+	balance := map[ledger.Account]int64{}
+	for _, a := range []ledger.Account{ledger.BackingSats, ledger.IssuedCredits, ledger.ClearCredits, ledger.ClearSats} {
+		if balance[a], err = ledger.Balance(ctx, q, a); err != nil {
+			return err
+		}
+	}
+	if backing, issued := balance[ledger.BackingSats], -balance[ledger.IssuedCredits]; backing != issued {
+		r.found(notBacked.broken(at{}, "%d msat of credits are in circulation, and %d msat of sats back them", issued, backing))
+	}
+	for _, a := range []ledger.Account{ledger.ClearCredits, ledger.ClearSats} {
+		if balance[a] != 0 {
+			r.found(notCleared.broken(at{}, "%d msat are in %s", balance[a], a))
+		}
+	}
+	return nil
+}
+
+// postings holds every balance against all that was ever posted.
+func (r *run) postings(ctx context.Context, q *db.Queries) error {
+	rows, err := q.BreaksOfConservation(ctx, shown)
+	if err != nil {
+		return err
+	}
+	for _, b := range rows {
+		if b.Posted != b.Held {
+			r.found(balanceDiffers.broken(at{}, "%s: %d msat by its postings, %d msat by its balance", ledger.Account(b.Account), b.Posted, b.Held))
+		} else {
+			r.found(belowZero.broken(at{}, "%s: %d msat", ledger.Account(b.Account), b.Held))
+		}
+	}
+	if len(rows) > 0 {
+		r.beyond[0] += rows[0].Total - int64(len(rows))
+	}
+	return r.rewards(ctx, q)
+}
+
+// totals is what can be said of the balances without reading all postings.
+func (r *run) totals(ctx context.Context, q *db.Queries) error {
+	sums, err := q.BreaksOfTotals(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range sums {
+		r.found(totalDiffers.broken(at{}, "all %s together are %d msat, not 0", ledger.Asset(b.Asset), b.Msat))
+	}
+	below, err := q.UsersBelowZero(ctx, shown)
+	for _, b := range below {
+		r.found(belowZero.broken(at{}, "%s: %d msat", ledger.Account(b.ID), b.Balance))
+	}
+	if len(below) > 0 {
+		r.beyond[0] += below[0].Total - int64(len(below))
+	}
+	return err
+}
+
+// rewards is the audit of the days' payouts: what is owed is posted, once; a day pays no more than it had.
+func (r *run) rewards(ctx context.Context, q *db.Queries) error {
+	posted, err := q.BreaksOfRewards(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range posted {
+		r.found(rewardDiffers.broken(at{}, "%s to %s: %d msat are owed, %d msat posted, %d times", b.Reason, ledger.Account(b.Account), b.Owed, b.Posted, b.Postings))
+	}
+	days, err := q.BreaksOfRewardDays(ctx)
+	for _, d := range days {
+		r.found(rewardDayDiffers.broken(at{}, "the rewards of %s: of %d msat of credits and %d msat of sats %d and %d are paid, and %d and %d given",
+			d.Day.Format(time.DateOnly), d.PoolCreditsMsat, d.PoolSatsMsat, d.PaidCreditsMsat, d.PaidSatsMsat, d.CreditsMsat, d.SatsMsat))
+	}
+	return err
+}
+
+// guard is something of the schema that refuses a break before it happens.
+type guard struct {
+	kind *Kind
+	name string
+}
+
+// present are the catalogue's own lists of what guards; generated queries cannot know them.
+var present = []struct {
+	guards []guard
+	sql    string
+}{
+	{[]guard{{moneyUnguarded, "posting_append_only"}, {stepsUnguarded, "history_append_only"}, {stepsUnguarded, "refuse_beginning"},
+		{stepsUnguarded, "refuse_step"}, {stepsUnguarded, "refuse_delete"}},
+		`SELECT tgname::text FROM pg_trigger WHERE tgname = ANY($1) AND tgenabled <> 'D'`},
+	{[]guard{{moneyUnguarded, "user_balance_not_negative"}, {moneyUnguarded, "user_delta_positive"}, {moneyUnguarded, "one_asset"}},
+		`SELECT conname::text FROM pg_constraint WHERE conname = ANY($1) AND convalidated`},
+	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},
+		{hashUnguarded, "relay_attempt_open"}, {hashUnguarded, "foreign_hash_pkey"},
+		{keysUnguarded, "paid_action_key"}, {keysUnguarded, "paid_action_anonymous_key"}, {keysUnguarded, "paid_action_successor_id_key"}},
+		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid`},
+}
+
+// guards looks whether what the database refuses by itself it still refuses.
+func (r *run) guards(ctx context.Context, tx pgx.Tx) error {
+	for _, p := range present {
+		names := make([]string, len(p.guards))
+		for i, g := range p.guards {
+			names[i] = g.name
+			r.look(g.kind.Invariant, 1)
+		}
+		rows, err := tx.Query(ctx, p.sql, names)
+		if err != nil {
+			return fmt.Errorf("look for guards: %w", err)
+		}
+		there, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return fmt.Errorf("look for guards: %w", err)
+		}
+		for _, g := range p.guards {
+			if !slices.Contains(there, g.name) {
+				r.found(g.kind.broken(at{}, "%s is gone, or switched off", g.name))
+			}
+		}
+	}
+	return nil
+}
+
+// deadlocks asks PostgreSQL's statistics, a view that the generated queries cannot know.
+func (r *run) deadlocks(ctx context.Context, tx pgx.Tx) error {
+	var n int64
+	if err := tx.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
+		return fmt.Errorf("count deadlocks: %w", err)
+	}
+	r.look(10, 1)
+	if n > 0 {
+		r.found(deadlocked.broken(at{}, "PostgreSQL has broken %d deadlocks", n))
+		r.beyond[9] += n - 1
+	}
+	return nil
+}
+
+// open looks at everything open: whether something will move it, and in time.
+func (r *run) open(ctx context.Context) error {
+	var n int64
+	late := r.Now().Add(-r.Grace)
+	err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+		if n, err = q.CountOpen(ctx); err != nil {
+			return err
+		}
+		for after := int64(0); ; {
+			rows, err := q.BreaksOfDeadlines(ctx, db.BreaksOfDeadlinesParams{Overdue: late, After: after, Page: page})
+			for _, b := range rows {
+				r.foundOpen(b)
+				after = b.ID
+			}
+			if err != nil || len(rows) < page {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("look at open actions: %w", err)
+	}
+	r.look(7, n)
+	return nil
+}
+
+func (r *run) foundOpen(b db.BreaksOfDeadlinesRow) {
+	a := of(b.ID)
+	if b.Deadline == nil {
+		r.found(noDeadline.broken(a, "action %d is %s and has no deadline", b.ID, b.State))
+	}
+	if b.Idle {
+		r.found(idle.broken(a, "action %d is %s and has no job", b.ID, b.State))
+	}
+	if b.Overdue {
+		r.found(overdue.broken(a, "action %d is still %s, since its deadline at %s", b.ID, b.State, b.Deadline.UTC().Format(time.RFC3339)))
+	}
+	if b.TooHigh {
+		r.found(tooHigh.broken(a, "action %d is still %s, and its node is past the safety height of its payment", b.ID, b.State))
+	}
+}
