@@ -169,7 +169,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	again := time.NewTicker(10 * time.Millisecond)
+	again := time.NewTicker(40 * time.Millisecond) // each try costs a server that recovers a process
 	defer again.Stop()
 	for {
 		connection, err := pgx.Connect(ctx, s.DSN("postgres"))
@@ -224,8 +224,15 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.Resume(ctx)
 }
 
-// Kill ends the server as a crash would, transactions in flight included; Resume recovers from it.
+// Kill ends the server as the death of one of its processes would, transactions in flight included; Resume recovers from it.
 func (s *Server) Kill() { s.postgres.Signal(syscall.SIGQUIT, stopGrace) }
+
+// Crash ends the server and all its processes with SIGKILL in whatever they do, as a power failure would end them; Resume recovers
+// from it.
+func (s *Server) Crash() { s.postgres.KillTree() }
+
+// Running tells whether the server was started and has not ended since.
+func (s *Server) Running() bool { return s.postgres.Running() }
 
 // Stop disconnects every client, stops the server in order and gives the directory free. When it returns nothing runs.
 func (s *Server) Stop() {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/btcsuite/btcd/wire"
@@ -36,6 +37,9 @@ type chain struct {
 	user, password string
 	cert           string // path
 	client         *http.Client
+
+	mutex sync.Mutex
+	kept  map[int]string // blocks above the first ones, by height, in hex
 }
 
 // start starts btcd and returns when it answers.
@@ -119,9 +123,15 @@ func (c *chain) height(ctx context.Context) (height uint32, err error) {
 	return height, err
 }
 
+// generate mines blocks, and keeps them.
 func (c *chain) generate(ctx context.Context, blocks int) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	var hashes []string
-	return c.call(ctx, &hashes, "generate", blocks)
+	if err := c.call(ctx, &hashes, "generate", blocks); err != nil {
+		return err
+	}
+	return c.keep(ctx)
 }
 
 func (c *chain) send(ctx context.Context, tx *wire.MsgTx) error {
@@ -135,11 +145,8 @@ func (c *chain) send(ctx context.Context, tx *wire.MsgTx) error {
 
 // block is the block at a height.
 func (c *chain) block(ctx context.Context, height int) (*wire.MsgBlock, error) {
-	var hash, text string
-	if err := c.call(ctx, &hash, "getblockhash", height); err != nil {
-		return nil, err
-	}
-	if err := c.call(ctx, &text, "getblock", hash, 0); err != nil {
+	text, err := c.rawBlock(ctx, height)
+	if err != nil {
 		return nil, err
 	}
 	raw, err := hex.DecodeString(text)
@@ -148,6 +155,15 @@ func (c *chain) block(ctx context.Context, height int) (*wire.MsgBlock, error) {
 	}
 	var block wire.MsgBlock
 	return &block, block.Deserialize(bytes.NewReader(raw))
+}
+
+func (c *chain) rawBlock(ctx context.Context, height int) (text string, err error) {
+	var hash string
+	if err := c.call(ctx, &hash, "getblockhash", height); err != nil {
+		return "", err
+	}
+	err = c.call(ctx, &text, "getblock", hash, 0)
+	return text, err
 }
 
 // configure writes btcd's settings. They are in a file, since everybody on a machine can read the command lines of all
