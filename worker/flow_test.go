@@ -384,7 +384,7 @@ func TestChoresAreDoneAgainAndAgain(t *testing.T) {
 	turns := make(chan int)
 	w := newWorld(t, func(w *world, _ *paidaction.Config) {
 		n := 0
-		w.config.Chores = []Chore{{"test", time.Millisecond, func(ctx context.Context) error {
+		w.config.Chores = []Chore{{Name: "test", Every: time.Millisecond, Do: func(ctx context.Context) error {
 			if _, limited := ctx.Deadline(); !limited {
 				t.Error("a chore may run for ever")
 			}
