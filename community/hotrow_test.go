@@ -44,7 +44,6 @@ func standStill(w *enginetest.World) (waiting func() int64, letGo func()) {
 		}
 		gate.Release()
 	})
-	w.Cleanup(letGo)
 	return func() int64 {
 		return w.Count(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	}, letGo
@@ -117,6 +116,8 @@ func TestNoRowIsHot(t *testing.T) {
 		return payments
 	}
 	var all sync.WaitGroup
+	defer all.Wait()
+	defer letGo()
 	slow := everything(w.Ctx, manyConnections(w, 20), "slow", slowSats)
 	for _, pay := range slow {
 		all.Go(func() {

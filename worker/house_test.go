@@ -152,7 +152,7 @@ func (h *house) awaitTold() {
 
 func (h *house) await(what string, holds func() bool) {
 	h.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(2*time.Millisecond)
+	limit, tick := time.NewTimer(time.Minute), time.NewTicker(2*time.Millisecond)
 	defer limit.Stop()
 	defer tick.Stop()
 	for !holds() {
