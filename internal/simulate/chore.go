@@ -20,7 +20,7 @@ import (
 type chore struct {
 	name  string
 	every time.Duration
-	twice bool // sometimes in two processes at once
+	twice float64 // how often in two processes at once
 	do    func(ctx context.Context, p *process) error
 }
 
@@ -50,19 +50,19 @@ func (w *world) chores() []chore {
 			p.worker.Fold(ctx, worker.Fold{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }})
 			return nil
 		}},
-		{name: expiresBoosts, every: 3 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+		{name: expiresBoosts, every: 3 * time.Minute, twice: 0.3, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.ExpireBoosts(ctx, q, now, foldPage)
 			return err
 		})},
-		{name: sweepsFiles, every: 4 * time.Minute, twice: true, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+		{name: sweepsFiles, every: 4 * time.Minute, twice: 0.3, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.SweepUploads(ctx, q, settings(), now, foldPage)
 			return err
 		})},
-		{name: billsTerritories, every: 2 * time.Minute, twice: true, do: func(ctx context.Context, p *process) error {
+		{name: billsTerritories, every: 2 * time.Minute, twice: 0.3, do: func(ctx context.Context, p *process) error {
 			return community.BillTerritories(ctx, p.engine, settings())
 		}},
-		{name: paysRewards, every: 2 * time.Minute, twice: true, do: w.inTx(w.payRewards)},
-		{name: "drops invoices", every: 5 * time.Minute, twice: true, do: func(ctx context.Context, p *process) (err error) {
+		{name: paysRewards, every: 2 * time.Minute, twice: 0.7, do: w.inTx(w.payRewards)},
+		{name: "drops invoices", every: 5 * time.Minute, twice: 0.3, do: func(ctx context.Context, p *process) (err error) {
 			for found := true; found && err == nil; {
 				err = w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) (err error) {
 					found, err = community.DropInvoices(ctx, q, now.Add(aDay))
@@ -137,7 +137,7 @@ func (w *world) chore(c chore, name string, p *process) {
 	w.spawn(p, name, "", 0, time.Minute, func(ctx context.Context) {
 		alone := !w.othersBusy(ctx) // what they hold is left to another time
 		err := c.do(ctx, p)
-		if _, refused := paidaction.AsRefusal(err); err != nil && !refused && c.twice && calm && !fiberOf(ctx).dead() && !fiberOf(ctx).over {
+		if _, refused := paidaction.AsRefusal(err); err != nil && !refused && c.twice > 0 && calm && !fiberOf(ctx).dead() && !fiberOf(ctx).over {
 			w.violate("chore", "%s: %v", name, err)
 		}
 		if err == nil && alone && !w.othersBusy(ctx) && !fiberOf(ctx).dead() && began.After(w.model.done[c.name]) {
@@ -153,7 +153,7 @@ func (w *world) keepDoing(c chore, n int) {
 		every *= time.Duration(min(1+n/40, 8))
 	}
 	w.queue.add(w.tick+w.chance.between(every/2, every*3/2, c.name, n), func() {
-		if c.twice && w.chance.happens(0.3, c.name+" twice", n) {
+		if w.chance.happens(c.twice, c.name+" twice", n) {
 			w.queue.add(w.tick+w.chance.between(0, 2*time.Millisecond, c.name+" again", n), func() {
 				w.chore(c, fmt.Sprintf("%s %d again", c.name, n), w.alive(c.name+" other process", n))
 			})

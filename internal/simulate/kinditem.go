@@ -43,7 +43,7 @@ var itemKinds = []*kind{
 // What the poll and the bounty of the beginning ask for and promise.
 const (
 	voteSats   = 3
-	bountySats = 40
+	bountySats = 800
 )
 
 // createArgs are those of a comment, or of an item of any other kind.

@@ -47,7 +47,7 @@ var moneyKinds = []*kind{
 // The one invite: of the first person, for fewer than may want it.
 const (
 	giftSats  = 7
-	giftLimit = 2
+	giftLimit = 1
 )
 
 // withdrawArgs names an invoice of somebody outside, an address, or an invoice of another act here.

@@ -218,7 +218,9 @@ func (m *model) received(a *attempt) (msat int64, paid bool) {
 		if !ok || n.Name() != a.node {
 			continue
 		}
-		if inv.State == paidaction.InvoiceAccepted || inv.State == paidaction.InvoiceOpen {
+		// A node that hears of an invoice only after its action has failed issues what nobody was ever told of: it expires.
+		unheard := inv.State == paidaction.InvoiceOpen && a.state == "FAILED" && inv.Created.After(a.changed)
+		if inv.State == paidaction.InvoiceAccepted || inv.State == paidaction.InvoiceOpen && !unheard {
 			m.world.violate("model", "the invoice of action %d is still %s", a.id, inv.State)
 		}
 		if inv.State == paidaction.InvoiceSettled {
