@@ -9,7 +9,7 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-.PHONY: run demo simulate build clean test test-fast bench fuzz lint vuln generate check-generated
+.PHONY: run demo chaos simulate build clean test test-fast bench fuzz lint vuln generate check-generated
 
 ## run: PostgreSQL, a Lightning network of four LND and the service, until Ctrl-C
 run: build
@@ -18,6 +18,12 @@ run: build
 ## demo: every payment flow on a stack of its own, with real payments; ends by itself
 demo: build
 	@exec $(BIN)/holdfast-dev --follow-parent demo
+
+## chaos: the real stack under load for DURATION while its parts are killed (SEED repeats the kills); the last line is JSON
+DURATION ?= 10m
+SEED     ?=
+chaos: build
+	@exec $(BIN)/holdfast-dev --follow-parent chaos --duration $(DURATION) $(if $(SEED),--seed $(SEED))
 
 ## simulate: SEEDS random schedules of faults, from SEED_START on; the last line is JSON
 SEEDS      ?= 200

@@ -168,6 +168,25 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// KillTree is Kill for a program whose children leave its group, as those of PostgreSQL do. Children of children are left to find
+// out.
+func (p *Process) KillTree() {
+	select {
+	case <-p.done:
+		return // its number may be somebody else's
+	default:
+	}
+	_ = p.Signal(syscall.SIGSTOP) // so that it makes no further ones
+	children := childrenOf(p.PID())
+	for _, pid := range children {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	p.Kill()
+	for _, pid := range children {
+		awaitEnd(pid)
+	}
+}
+
 func (p *Process) signalGroup(s syscall.Signal) {
 	// A group may outlive its leader, but then its number may be given to somebody else some day: it is ours as long as the
 	// child has not been waited for.

@@ -67,6 +67,53 @@ func TestAWholeGroupEndsTogether(t *testing.T) {
 	claim.Release()
 }
 
+func TestChildrenInGroupsOfTheirOwnDieToo(t *testing.T) {
+	dir := t.TempDir()
+	claim, err := child.ClaimDir(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	process, err := child.Start(child.Command{
+		Name: "shell", Path: "sh", Args: []string{"-c", "setsid sleep 60 & echo ready; wait"}, Log: log, Holds: claim,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim.Release()
+	awaitLine(t, log, "ready")
+	process.KillTree()
+	process.KillTree() // nothing is left to kill
+
+	at, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	claim, err = child.ClaimDir(at, dir)
+	if err != nil {
+		t.Fatalf("the shell's child lives on: %v", err)
+	}
+	claim.Release()
+}
+
+func TestWhatEndedByItselfCanBeStartedAgain(t *testing.T) {
+	server := child.NewServer(child.Command{Name: "short", Path: "true"})
+	for range 2 {
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-server.Died():
+			if !errors.Is(err, child.ErrEnded) {
+				t.Errorf("died of %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody hears that it has ended")
+		}
+		if server.Running() {
+			t.Error("it runs after its end")
+		}
+	}
+}
+
 func awaitLine(t *testing.T, log, line string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

@@ -16,7 +16,7 @@ type Server struct {
 
 	mutex   sync.Mutex
 	process *Process
-	wanted  bool // to run
+	wanted  bool // it was started; nobody has asked it to end, and it has not ended by itself
 	life    context.Context
 }
 
@@ -48,6 +48,9 @@ func (s *Server) Start() error {
 		end(err)
 		s.mutex.Lock()
 		unasked := s.wanted && s.process == process
+		if unasked {
+			s.wanted = false // so that Start starts it again
+		}
 		s.mutex.Unlock()
 		if unasked {
 			select {
@@ -62,7 +65,7 @@ func (s *Server) Start() error {
 // Died receives the reason when the program ends without Stop or Kill.
 func (s *Server) Died() <-chan error { return s.died }
 
-// Running tells whether the program was started and not stopped since.
+// Running tells whether the program was started and has not ended since.
 func (s *Server) Running() bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -91,6 +94,14 @@ func (s *Server) Stop(grace time.Duration) {
 func (s *Server) Kill() {
 	if process := s.unwant(); process != nil {
 		process.Kill()
+	}
+}
+
+// KillTree ends the program and its children with SIGKILL, also those that have a group of their own. When it returns none of
+// them runs. Elsewhere than on Linux it is Kill, and the children are left to find out.
+func (s *Server) KillTree() {
+	if process := s.unwant(); process != nil {
+		process.KillTree()
 	}
 }
 

@@ -224,8 +224,15 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.Resume(ctx)
 }
 
-// Kill ends the server as a crash would, transactions in flight included; Resume recovers from it.
+// Kill ends the server as the death of one of its processes would, transactions in flight included; Resume recovers from it.
 func (s *Server) Kill() { s.postgres.Signal(syscall.SIGQUIT, stopGrace) }
+
+// Crash ends the server and all its processes with SIGKILL in whatever they do, as a power failure would end them; Resume recovers
+// from it.
+func (s *Server) Crash() { s.postgres.KillTree() }
+
+// Running tells whether the server was started and has not ended since.
+func (s *Server) Running() bool { return s.postgres.Running() }
 
 // Stop disconnects every client, stops the server in order and gives the directory free. When it returns nothing runs.
 func (s *Server) Stop() {

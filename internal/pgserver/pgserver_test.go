@@ -199,3 +199,31 @@ func TestNewestVersionFirst(t *testing.T) {
 		t.Errorf("order %v, want %v", got, want)
 	}
 }
+
+func TestACrashLosesNothingThatWasCommitted(t *testing.T) {
+	server := start(t, Options{Dir: directory(t)})
+	if err := server.EnsureDatabase(t.Context(), "app"); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, server, "CREATE TABLE kept (n int)")
+	for committed := 1; committed <= 3; committed++ {
+		execute(t, server, "INSERT INTO kept VALUES (1)")
+		open, err := connect(t, server.DSN("app")).Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open.Exec(t.Context(), "INSERT INTO kept VALUES (2)"); err != nil {
+			t.Fatal(err)
+		}
+		server.Crash()
+		if server.Running() {
+			t.Fatal("it runs after the crash")
+		}
+		if err := server.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, server); n != committed {
+			t.Errorf("%d rows after crash %d", n, committed)
+		}
+	}
+}

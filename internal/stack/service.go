@@ -30,6 +30,15 @@ func (s *Stack) command(args ...string) child.Command {
 // ServiceLog is the file with all that the service says.
 func (s *Stack) ServiceLog() string { return filepath.Join(s.options.Dir, "service.log") }
 
+// Process prepares one process of the service among several: with the service's environment and what is added to it, NAME=value each,
+// and a log of its own. Whoever starts it ends it, before Stop.
+func (s *Stack) Process(name, log string, environment ...string) *child.Server {
+	command := s.command("serve")
+	command.Name, command.Log = name, filepath.Join(s.options.Dir, log)
+	command.Env = append(command.Env, environment...)
+	return child.NewServer(command)
+}
+
 // migrate brings the database to the service's version.
 func (s *Stack) migrate(ctx context.Context) error {
 	migration, err := child.Start(s.command("migrate", "up"))

@@ -28,6 +28,9 @@ type Options struct {
 	// BlockEvery mines a block at this interval; 0 leaves mining to Network.Mine.
 	BlockEvery time.Duration
 
+	// WithoutService leaves it to the caller to start the service: see Process.
+	WithoutService bool
+
 	// Environment is added to the service's, NAME=value each; it wins over what the stack sets.
 	Environment []string
 
@@ -99,6 +102,9 @@ func Start(ctx context.Context, options Options) (_ *Stack, err error) {
 	s.service = child.NewServer(s.command("serve"))
 	if err := s.migrate(ctx); err != nil {
 		return nil, err
+	}
+	if options.WithoutService {
+		return s, nil
 	}
 	if err := s.ServiceStart(ctx); err != nil {
 		return nil, err

@@ -75,6 +75,15 @@ func clientTrusting(cert string) (*http.Client, error) {
 	}}, nil
 }
 
+// KillChain ends btcd with SIGKILL, as a power failure would.
+func (n *Network) KillChain() { n.chain.server.Kill() }
+
+// ChainRuns tells whether btcd's process was started and has not ended since.
+func (n *Network) ChainRuns() bool { return n.chain.server.Running() }
+
+// ResumeChain starts btcd again after KillChain, or after it ended by itself, and returns when it answers.
+func (n *Network) ResumeChain(ctx context.Context) error { return n.chain.start(ctx) }
+
 // call does one call of Bitcoin's JSON-RPC. A refusal of btcd is a [*chainError].
 func (c *chain) call(ctx context.Context, result any, method string, params ...any) error {
 	if params == nil {

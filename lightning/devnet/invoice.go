@@ -107,11 +107,15 @@ func (n *Node) Issued(ctx context.Context, hash string) (Invoice, error) {
 	if err != nil {
 		return Invoice{}, fmt.Errorf("%s: look up invoice %s: %w", n.name, hash, err)
 	}
-	found := Invoice{State: invoice.State.String(), Msat: invoice.ValueMsat}
-	if invoice.State != lnrpc.Invoice_CANCELED { // LND goes on to tell what was given back
-		found.PaidMsat = invoice.AmtPaidMsat
+	return invoiceOf(invoice), nil
+}
+
+func invoiceOf(i *lnrpc.Invoice) Invoice {
+	found := Invoice{State: i.State.String(), Msat: i.ValueMsat}
+	if i.State != lnrpc.Invoice_CANCELED { // LND goes on to tell what was given back
+		found.PaidMsat = i.AmtPaidMsat
 	}
-	return found, nil
+	return found
 }
 
 // AwaitHeld returns when a payment of the node's invoice with this hash (hex) is held.

@@ -72,7 +72,9 @@ func (n *Node) start(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		n.pubkey = info.IdentityPubkey
+		if n.pubkey == "" { // others may be reading it
+			n.pubkey = info.IdentityPubkey
+		}
 		return info.SyncedToChain, nil
 	})
 }
@@ -109,6 +111,13 @@ func (n *Network) StopNode(name string) { n.Node(name).server.Stop(stopGrace) }
 // KillNode ends a node with SIGKILL, as a power failure would.
 func (n *Network) KillNode(name string) { n.Node(name).server.Kill() }
 
+// NodeRuns tells whether the node's process was started and has not ended since.
+func (n *Network) NodeRuns(name string) bool { return n.Node(name).server.Running() }
+
+// ResumeNode starts a node again after KillNode, or after it ended by itself, and returns when it serves calls and knows the newest
+// block. Its channels come back once their other ends run.
+func (n *Network) ResumeNode(ctx context.Context, name string) error { return n.Node(name).start(ctx) }
+
 // StartNode starts a node again after StopNode or KillNode, at the same addresses, and returns when its channels to running
 // nodes can carry payments.
 func (n *Network) StartNode(ctx context.Context, name string) error {
@@ -134,6 +143,7 @@ func (n *Network) WipeNode(ctx context.Context, name string) error {
 		_ = node.connection.Close() // its macaroon is void
 		node.connection = nil
 	}
+	node.pubkey = ""
 	if err := os.RemoveAll(filepath.Join(node.dir, "data")); err != nil {
 		return err
 	}

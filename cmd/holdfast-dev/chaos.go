@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/chaos"
+)
+
+type chaosCommand struct {
+	Bin      string        `help:"Directory of the programs (default: where this one is)."`
+	Duration time.Duration `default:"10m" help:"Of load and kills; setting up and draining come besides."`
+	Every    time.Duration `default:"4.5s" help:"Between two kills on average."`
+	Seed     uint64        `help:"Of what is killed when, and of what is asked for (default: the time)."`
+}
+
+// Run brings a stack of its own up, torments and judges it, and leaves nothing running and nothing behind. The logs of a run that found
+// something are kept.
+func (c *chaosCommand) Run(ctx context.Context) error {
+	if c.Seed == 0 {
+		c.Seed = uint64(time.Now().Unix())
+	}
+	running, err := startFresh(ctx, "chaos", c.Bin, chaos.Stack())
+	if err != nil {
+		return err
+	}
+	say("Seed %d.", c.Seed)
+	summary, err := chaos.Run(ctx, running.Stack, chaos.Options{Duration: c.Duration, Seed: c.Seed, Every: c.Every, Out: os.Stdout})
+	running.Stop()
+	if err != nil {
+		return fmt.Errorf("%w (the logs are in %s)", err, running.dir)
+	}
+	line, err := json.Marshal(summary)
+	if err != nil {
+		return err
+	}
+	if !summary.OK() {
+		say("The logs are in %s", running.dir)
+	} else if err := running.remove(); err != nil {
+		return err
+	}
+	fmt.Println(string(line))
+	if !summary.OK() {
+		return exitCode(1)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+// Package chaos runs the real stack under load while its parts are killed, and then asks whether anything was lost: of the service's
+// processes, of PostgreSQL, of the Lightning nodes and of the block chain each dies by SIGKILL, at random moments, and is started
+// again. The clients are honest: they repeat what was not answered, under the same key, and they remember what they were told.
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
+)
+
+// Options say how long and how hard.
+type Options struct {
+	Duration time.Duration // of load and kills; setting up and draining come besides
+	Seed     uint64        // of the kills and of what is asked for
+	Every    time.Duration // between two kills on average; default 4.5 s
+	Out      io.Writer     // progress and findings, for people
+}
+
+// Stack is the stack that is tormented: its service is started here, as several processes on one database, and its settings are those
+// of people who cannot wait. Where it lies is for the caller to say.
+func Stack() stack.Options {
+	return stack.Options{WithoutService: true, BlockEvery: 20 * time.Second, Environment: []string{
+		"HOLDFAST_INVOICE_EXPIRY=20s", "HOLDFAST_DATABASE_POOL=10", "HOLDFAST_RELAY_SEND_WINDOW=3s", "HOLDFAST_RELAY_AUDIT=1s",
+	}}
+}
+
+// Limit is how soon the API has to serve again after a kill of the service or of the database.
+const Limit = 2 * time.Second
+
+const (
+	readyPatience = time.Minute
+	setUpPatience = 2 * time.Minute
+	drainPatience = 4 * time.Minute
+	tellEvery     = 10 * time.Second
+)
+
+// run is one run.
+type run struct {
+	stack   *stack.Stack
+	fleet   *fleet
+	crowd   *crowd
+	line    *line
+	options Options
+	begun   time.Time
+}
+
+// Run torments a stack that is as Stack says, and judges it. An error means that it could not be
+// tried. When it returns no process of the service runs; the rest of the stack does.
+func Run(ctx context.Context, s *stack.Stack, o Options) (*Summary, error) {
+	if o.Every <= 0 {
+		o.Every = 4500 * time.Millisecond
+	}
+	f, err := assemble(s)
+	if err != nil {
+		return nil, err
+	}
+	line := newLine(f.urls)
+	r := &run{stack: s, fleet: f, line: line, crowd: newCrowd(s, line), options: o}
+	living, end := context.WithCancel(ctx)
+	var lives sync.WaitGroup
+	for _, p := range f.parts {
+		lives.Go(func() { p.live(living) })
+	}
+	defer func() {
+		end()
+		lives.Wait()
+		for _, p := range f.parts {
+			if p.class == services {
+				p.kill()
+			}
+		}
+	}()
+	if err := r.setUp(ctx); err != nil {
+		return nil, err
+	}
+	r.torment(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return r.judge(ctx)
+}
+
+func (r *run) tell(format string, args ...any) { fmt.Fprintf(r.options.Out, format+"\n", args...) }
+
+func (r *run) setUp(ctx context.Context) error {
+	ready, cancel := context.WithTimeout(ctx, readyPatience)
+	defer cancel()
+	if err := r.fleet.awaitIdle(ready); err != nil {
+		return err
+	}
+	signingUp, cancel := context.WithTimeout(ctx, setUpPatience)
+	defer cancel()
+	if err := r.crowd.setUp(signingUp); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	return nil
+}
+
+// torment has the crowd bustle while the killer rages, then lets everything come to its end. It returns when that has happened, or when
+// it takes too long.
+func (r *run) torment(ctx context.Context) {
+	r.begun = time.Now()
+	raging, calm := context.WithTimeout(ctx, r.options.Duration)
+	defer calm()
+	draining, cancel := context.WithTimeout(ctx, r.options.Duration+drainPatience)
+	defer cancel()
+	var all sync.WaitGroup
+	all.Go(func() { newKiller(r.options.Seed, r.options.Every, r.fleet.parts).rage(raging, r.fleet.parts) })
+	all.Go(func() { r.crowd.bustle(draining, raging, r.options.Seed) })
+	all.Go(func() {
+		<-raging.Done()
+		close(r.crowd.closing)
+	})
+	quiet := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(quiet)
+	}()
+	for every := time.NewTicker(tellEvery); ; {
+		select {
+		case <-every.C:
+			r.progress()
+		case <-quiet:
+			every.Stop()
+			r.settle(draining)
+			return
+		}
+	}
+}
+
+// settle waits until nothing is open: attempts that the service has prepared since are given up by those whose they are.
+func (r *run) settle(ctx context.Context) {
+	r.tell("Nobody asks for anything more; waiting until nothing is open.")
+	if err := r.fleet.awaitIdle(ctx); err != nil {
+		r.tell("%v", err)
+	}
+	for {
+		r.crowd.lookAgain(ctx)
+		open, err := r.open(ctx)
+		if err == nil && open == 0 {
+			return
+		}
+		if wait(ctx, time.Second) != nil {
+			return
+		}
+	}
+}
+
+// judge holds everything against everything.
+func (r *run) judge(ctx context.Context) (*Summary, error) {
+	s := r.summary()
+	f, stuck, err := r.gather(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("gather what there is: %w", err)
+	}
+	differences := r.crowd.book.compare(f)
+	broken, err := r.reconcile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	differences = append(differences, broken...)
+	said, err := r.logs()
+	if err != nil {
+		return nil, err
+	}
+	differences = append(differences, said...)
+	s.Actions, s.Differences, s.Stuck = len(f.records), len(differences), len(stuck)
+	for _, d := range differences {
+		r.tell("Difference: %s", d)
+	}
+	for _, d := range stuck {
+		r.tell("Stuck: %s", d)
+	}
+	return s, nil
+}

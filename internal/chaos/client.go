@@ -1,0 +1,150 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// action is a paid action as the API shows it.
+type action struct {
+	ID        string
+	Kind      string
+	State     paidaction.State
+	Method    paidaction.Method `json:"paymentMethod"`
+	Cost      int64             `json:"costMsat,string"`
+	Secret    string
+	Successor string `json:"successorId"`
+	Invoice   *struct {
+		Bolt11 string
+		Hash   string `json:"paymentHash"`
+	}
+	Failure *struct{ Code string }
+}
+
+// fields are what is asked of every action.
+const fields = ` { id kind state paymentMethod costMsat secret successorId invoice { bolt11 paymentHash } failure { code } }`
+
+// refusal is an answer: no, and why.
+type refusal struct {
+	code    paidaction.Code
+	message string
+}
+
+func (r *refusal) Error() string { return string(r.code) + ": " + r.message }
+
+// ask runs an operation at one process and reads its one field. An answer is nil or a *refusal; everything else is none.
+func ask(ctx context.Context, through *http.Client, url, key string, into any, query string, variables map[string]any) error {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := through.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusInternalServerError {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	var answer struct {
+		Data   map[string]json.RawMessage
+		Errors []struct {
+			Message    string
+			Extensions struct{ Code paidaction.Code }
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("%s breaks off: %w", url, err)
+	}
+	if len(answer.Errors) > 0 {
+		return &refusal{answer.Errors[0].Extensions.Code, answer.Errors[0].Message}
+	}
+	for _, field := range answer.Data {
+		return json.Unmarshal(field, into)
+	}
+	return errors.New(url + " answers nothing")
+}
+
+// unsettled are refusals after which an honest client says the same again: nothing was done, or nobody knows.
+var unsettled = map[paidaction.Code]bool{
+	paidaction.CodeTryAgain: true, paidaction.CodeUnknownOutcome: true, paidaction.CodeInternal: true,
+	paidaction.CodeLightningUnavailable: true, "TIME_LIMIT_EXCEEDED": true,
+}
+
+// line is the way to the API: several processes of which any may be gone. It counts.
+type line struct {
+	http            *http.Client
+	urls            []string
+	asked, repeated atomic.Int64
+}
+
+// askTimeout is how long a client waits for an answer before it asks elsewhere.
+const askTimeout = 15 * time.Second
+
+func newLine(urls []string) *line { return &line{http: &http.Client{Timeout: askTimeout}, urls: urls} }
+
+// person is one client of the API: signed in with a key, or, without, nobody in particular.
+type person struct {
+	name string
+	key  string
+	id   string
+	line *line
+}
+
+// do asks one process after the other until one has answered. What it asks for must bear being asked for twice.
+func (p *person) do(ctx context.Context, into any, query string, variables map[string]any) error {
+	p.line.asked.Add(1)
+	for at := rand.IntN(len(p.line.urls)); ; at++ {
+		err := ask(ctx, p.line.http, p.line.urls[at%len(p.line.urls)], p.key, into, query, variables)
+		refused := (*refusal)(nil)
+		if err == nil || errors.As(err, &refused) && !unsettled[refused.code] {
+			return err
+		}
+		p.line.repeated.Add(1)
+		if gone := wait(ctx, 50*time.Millisecond+rand.N(200*time.Millisecond)); gone != nil {
+			return fmt.Errorf("%w (last answer: %w)", gone, err)
+		}
+	}
+}
+
+// look reads an action again.
+func (p *person) look(ctx context.Context, id, secret string) (a action, err error) {
+	err = p.do(ctx, &a, `query ($id: ID!, $secret: String) { paidAction(id: $id, secret: $secret)`+fields+` }`, own(id, secret))
+	return a, err
+}
+
+// cancel gives an action up, and retry begins its next attempt. That somebody was faster is told by a refusal.
+func (p *person) cancel(ctx context.Context, id, secret string) (a action, err error) {
+	err = p.do(ctx, &a, `mutation ($id: ID!, $secret: String) { cancelInvoice(id: $id, secret: $secret)`+fields+` }`, own(id, secret))
+	return a, err
+}
+
+func (p *person) retry(ctx context.Context, id, secret string) (a action, err error) {
+	err = p.do(ctx, &a, `mutation ($id: ID!, $secret: String) { retryPaidAction(id: $id, secret: $secret)`+fields+` }`, own(id, secret))
+	return a, err
+}
+
+func own(id, secret string) map[string]any {
+	variables := map[string]any{"id": id}
+	if secret != "" {
+		variables["secret"] = secret
+	}
+	return variables
+}

@@ -1,0 +1,122 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// lookEvery is how often a client looks at what it waits for.
+const lookEvery = 300 * time.Millisecond
+
+// follow looks at an action, and at the attempts that follow it, to the end, and does with their invoices what the payer does.
+func (c *crowd) follow(ctx context.Context, p *person, a action, m manner) (action, error) {
+	var payments sync.WaitGroup
+	defer payments.Wait()
+	secret := a.Secret
+	seen := "" // the invoice that was dealt with
+	for {
+		c.book.saw(p, a)
+		var err error
+		switch {
+		case a.State == paidaction.Paid, a.State == paidaction.Failed && m != returns:
+			return a, nil
+		case a.State == paidaction.Failed:
+			m = pays
+			a, err = c.again(ctx, p, a, secret)
+		case a.State == paidaction.Retrying:
+			a, err = p.look(ctx, a.Successor, secret)
+		default:
+			if a.Invoice != nil && a.Invoice.Bolt11 != "" && a.Invoice.Hash != seen {
+				seen = a.Invoice.Hash
+				c.deal(ctx, &payments, p, a, secret, m)
+			}
+			if err := wait(ctx, lookEvery); err != nil {
+				return a, err
+			}
+			if c.gaveUp(m, a) {
+				_, _ = p.cancel(ctx, a.ID, secret) // too late is an answer too: it is looked at next
+			}
+			a, err = p.look(ctx, a.ID, secret)
+		}
+		if err != nil {
+			return a, err
+		}
+	}
+}
+
+// again begins the next attempt. Where an answer was lost the attempt is there already.
+func (c *crowd) again(ctx context.Context, p *person, a action, secret string) (action, error) {
+	next, err := p.retry(ctx, a.ID, secret)
+	if refused := (*refusal)(nil); errors.As(err, &refused) {
+		return p.look(ctx, a.ID, secret)
+	}
+	if err == nil { // the one before is history now
+		before, err := p.look(ctx, a.ID, secret)
+		if err != nil {
+			return a, err
+		}
+		c.book.saw(p, before)
+	}
+	return next, err
+}
+
+// deal does with a new invoice what the payer does.
+func (c *crowd) deal(ctx context.Context, payments *sync.WaitGroup, p *person, a action, secret string, m manner) {
+	switch m {
+	case pays:
+		payments.Go(func() { c.pay(ctx, p, a, secret) })
+	case cancels:
+		_, _ = p.cancel(ctx, a.ID, secret)
+	}
+}
+
+// gaveUp says that it is time to cancel what nobody pays.
+func (c *crowd) gaveUp(m manner, a action) bool {
+	select {
+	case <-c.closing:
+		return m != pays && (a.State == paidaction.Pending || a.State == paidaction.PendingHeld)
+	default:
+		return false
+	}
+}
+
+// pay has the payer's node pay an invoice until it is paid, or the action has ended otherwise. A payment is asked for again only once
+// the node says that there is none under way.
+func (c *crowd) pay(ctx context.Context, p *person, a action, secret string) {
+	node := c.network.Node(devnet.Payer)
+	for {
+		payment, err := node.Pay(ctx, a.Invoice.Bolt11)
+		if err != nil { // the node is down, or has such a payment
+			payment = c.outcome(ctx, a.Invoice.Hash)
+		}
+		if payment.Settled || wait(ctx, lookEvery) != nil {
+			return
+		}
+		now, err := p.look(ctx, a.ID, secret)
+		if err != nil || now.State.Terminal() || now.State == paidaction.Canceling {
+			return
+		}
+	}
+}
+
+// outcome waits until the payer's node knows what became of its payment; one that was never made has failed.
+func (c *crowd) outcome(ctx context.Context, hash string) devnet.Payment {
+	for wait(ctx, lookEvery) == nil {
+		asking, cancel := context.WithTimeout(ctx, askTimeout)
+		known, err := c.network.Node(devnet.Payer).Paid(asking, hash)
+		cancel()
+		switch {
+		case err != nil:
+		case known == nil:
+			return devnet.Payment{Failure: "never made"}
+		case known.Settled || known.Failure != "":
+			return *known
+		}
+	}
+	return devnet.Payment{}
+}

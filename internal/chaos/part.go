@@ -1,0 +1,162 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// part is something that runs as a process, or several, of its own, is killed, and is started again: by the killer's order, or, as any
+// supervisor would, because it has ended by itself.
+type part struct {
+	name  string
+	class class
+
+	kill  func()                      // SIGKILL; returns when nothing of it runs
+	start func(context.Context) error // starts it if it does not run
+	runs  func() bool
+
+	serves func(context.Context) error // asks once whether it does
+	// bounded is whether it has to serve again within Limit; the service does without the others.
+	bounded bool
+	// needs are the parts without which it cannot serve: of each group one has to run.
+	needs [][]*part
+
+	blows chan time.Duration // a kill, and how long it stays away; received while the part runs
+	idle  chan struct{}      // received while the part runs
+
+	mu    sync.Mutex
+	begun time.Time // the start after the last kill; zero while it is down
+	kills int
+	ended int // without being killed
+	times []time.Duration
+}
+
+// respawn is how long a supervisor waits before it starts again what has ended by itself.
+const respawn = 100 * time.Millisecond
+
+var errDown = errors.New("it does not run")
+
+// strike has the part killed unless it is down or starting.
+func (p *part) strike(pause time.Duration) bool {
+	select {
+	case p.blows <- pause:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitIdle returns when the part runs and serves.
+func (p *part) awaitIdle(ctx context.Context) error {
+	select {
+	case p.idle <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// live starts the part and keeps it running until the context ends.
+func (p *part) live(ctx context.Context) {
+	p.revive(ctx)
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.idle:
+		case pause := <-p.blows:
+			p.down()
+			p.kill()
+			if wait(ctx, pause) != nil {
+				return
+			}
+			took := p.revive(ctx)
+			p.mu.Lock()
+			p.times = append(p.times, took)
+			p.mu.Unlock()
+		case <-look.C:
+			if !p.runs() {
+				p.endedByItself()
+				p.revive(ctx)
+			}
+		}
+	}
+}
+
+// revive starts the part, again and again if it ends, until it serves. It returns the longest time that it had all that it needs, and
+// did not serve: since it was started, or since the last of what it needs was.
+func (p *part) revive(ctx context.Context) (longest time.Duration) {
+	p.up()
+	for started := false; ; started = true {
+		if !p.runs() {
+			if started {
+				p.endedByItself()
+				_ = wait(ctx, respawn)
+			}
+			_ = p.start(ctx) // what came of it is seen below
+		}
+		err := p.serving(ctx)
+		if since, all := p.complete(); all {
+			longest = max(longest, time.Since(since))
+		}
+		if err == nil || wait(ctx, 20*time.Millisecond) != nil {
+			return longest
+		}
+	}
+}
+
+func (p *part) serving(ctx context.Context) error {
+	if !p.runs() {
+		return errDown
+	}
+	return p.serves(ctx)
+}
+
+// complete says since when the part and all that it needs have run; false if they do not.
+func (p *part) complete() (last time.Time, all bool) {
+	for _, group := range slices.Concat(p.needs, [][]*part{{p}}) {
+		var first time.Time
+		for _, p := range group {
+			p.mu.Lock()
+			begun := p.begun
+			p.mu.Unlock()
+			if !begun.IsZero() && (first.IsZero() || begun.Before(first)) {
+				first = begun
+			}
+		}
+		if first.IsZero() {
+			return last, false
+		}
+		if first.After(last) {
+			last = first
+		}
+	}
+	return last, true
+}
+
+func (p *part) down() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun = time.Time{}
+	p.kills++
+}
+
+// up notes a start after a kill. A part that ends by itself has not been down for those who need it: what it costs is its own.
+func (p *part) up() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.begun.IsZero() {
+		p.begun = time.Now()
+	}
+}
+
+func (p *part) endedByItself() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended++
+}

@@ -1,0 +1,48 @@
+package devnet
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+)
+
+// listPage is how many payments or invoices are asked for at a time.
+const listPage = 1000
+
+// Payments are all payments that the node has tried, by hash (hex).
+func (n *Node) Payments(ctx context.Context) (map[string]Payment, error) {
+	all := map[string]Payment{}
+	for from := uint64(0); ; {
+		page, err := n.lightning().ListPayments(ctx, &lnrpc.ListPaymentsRequest{IncludeIncomplete: true, IndexOffset: from, MaxPayments: listPage})
+		if err != nil {
+			return nil, fmt.Errorf("%s: list payments: %w", n.name, err)
+		}
+		for _, p := range page.Payments {
+			all[p.PaymentHash] = paymentOf(p)
+		}
+		if len(page.Payments) == 0 {
+			return all, nil
+		}
+		from = page.LastIndexOffset
+	}
+}
+
+// Invoices are all invoices that the node has issued, by hash (hex).
+func (n *Node) Invoices(ctx context.Context) (map[string]Invoice, error) {
+	all := map[string]Invoice{}
+	for from := uint64(0); ; {
+		page, err := n.lightning().ListInvoices(ctx, &lnrpc.ListInvoiceRequest{IndexOffset: from, NumMaxInvoices: listPage})
+		if err != nil {
+			return nil, fmt.Errorf("%s: list invoices: %w", n.name, err)
+		}
+		for _, i := range page.Invoices {
+			all[hex.EncodeToString(i.RHash)] = invoiceOf(i)
+		}
+		if len(page.Invoices) == 0 {
+			return all, nil
+		}
+		from = page.LastIndexOffset
+	}
+}
