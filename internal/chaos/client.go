@@ -111,14 +111,15 @@ type person struct {
 // do asks one process after the other until one has answered. What it asks for must bear being asked for twice.
 func (p *person) do(ctx context.Context, into any, query string, variables map[string]any) error {
 	p.line.asked.Add(1)
-	for at := rand.IntN(len(p.line.urls)); ; at++ {
-		err := ask(ctx, p.line.http, p.line.urls[at%len(p.line.urls)], p.key, into, query, variables)
+	first := rand.IntN(len(p.line.urls))
+	for try := 0; ; try++ {
+		err := ask(ctx, p.line.http, p.line.urls[(first+try)%len(p.line.urls)], p.key, into, query, variables)
 		refused := (*refusal)(nil)
 		if err == nil || errors.As(err, &refused) && !unsettled[refused.code] {
 			return err
 		}
 		p.line.repeated.Add(1)
-		if gone := wait(ctx, 50*time.Millisecond+rand.N(200*time.Millisecond)); gone != nil {
+		if gone := wait(ctx, min(time.Duration(try+1)*50*time.Millisecond, time.Second)+rand.N(50*time.Millisecond)); gone != nil {
 			return fmt.Errorf("%w (last answer: %w)", gone, err)
 		}
 	}

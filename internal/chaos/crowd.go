@@ -30,6 +30,7 @@ type crowd struct {
 	writers []*writer // with one
 	threads map[*person]string
 
+	turn    chan struct{} // to pay
 	closing chan struct{} // what is not paid by now is given up
 	begun   atomic.Int64  // errands
 	texts   atomic.Int64
@@ -43,7 +44,7 @@ type writer struct {
 
 func newCrowd(s *stack.Stack, l *line) *crowd {
 	return &crowd{book: newBook(), line: l, network: s.Network, nobody: &person{name: "nobody", line: l}, threads: map[*person]string{},
-		closing: make(chan struct{})}
+		turn: make(chan struct{}, 1), closing: make(chan struct{})}
 }
 
 const (

@@ -6,12 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // lookEvery is how often a client looks at what it waits for.
-const lookEvery = 300 * time.Millisecond
+const lookEvery = 500 * time.Millisecond
 
 // follow looks at an action, and at the attempts that follow it, to the end, and does with their invoices what the payer does.
 func (c *crowd) follow(ctx context.Context, p *person, a action, m manner) (action, error) {
@@ -83,40 +82,4 @@ func (c *crowd) gaveUp(m manner, a action) bool {
 	default:
 		return false
 	}
-}
-
-// pay has the payer's node pay an invoice until it is paid, or the action has ended otherwise. A payment is asked for again only once
-// the node says that there is none under way.
-func (c *crowd) pay(ctx context.Context, p *person, a action, secret string) {
-	node := c.network.Node(devnet.Payer)
-	for {
-		payment, err := node.Pay(ctx, a.Invoice.Bolt11)
-		if err != nil { // the node is down, or has such a payment
-			payment = c.outcome(ctx, a.Invoice.Hash)
-		}
-		if payment.Settled || wait(ctx, lookEvery) != nil {
-			return
-		}
-		now, err := p.look(ctx, a.ID, secret)
-		if err != nil || now.State.Terminal() || now.State == paidaction.Canceling {
-			return
-		}
-	}
-}
-
-// outcome waits until the payer's node knows what became of its payment; one that was never made has failed.
-func (c *crowd) outcome(ctx context.Context, hash string) devnet.Payment {
-	for wait(ctx, lookEvery) == nil {
-		asking, cancel := context.WithTimeout(ctx, askTimeout)
-		known, err := c.network.Node(devnet.Payer).Paid(asking, hash)
-		cancel()
-		switch {
-		case err != nil:
-		case known == nil:
-			return devnet.Payment{Failure: "never made"}
-		case known.Settled || known.Failure != "":
-			return *known
-		}
-	}
-	return devnet.Payment{}
 }

@@ -169,7 +169,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	again := time.NewTicker(10 * time.Millisecond)
+	again := time.NewTicker(40 * time.Millisecond) // each try costs a server that recovers a process
 	defer again.Stop()
 	for {
 		connection, err := pgx.Connect(ctx, s.DSN("postgres"))

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/btcsuite/btcd/wire"
@@ -36,6 +37,9 @@ type chain struct {
 	user, password string
 	cert           string // path
 	client         *http.Client
+
+	mutex sync.Mutex
+	kept  map[int]string // blocks above the first ones, by height, in hex
 }
 
 // start starts btcd and returns when it answers.
@@ -74,15 +78,6 @@ func clientTrusting(cert string) (*http.Client, error) {
 		DisableKeepAlives: true,
 	}}, nil
 }
-
-// KillChain ends btcd with SIGKILL, as a power failure would.
-func (n *Network) KillChain() { n.chain.server.Kill() }
-
-// ChainRuns tells whether btcd's process was started and has not ended since.
-func (n *Network) ChainRuns() bool { return n.chain.server.Running() }
-
-// ResumeChain starts btcd again after KillChain, or after it ended by itself, and returns when it answers.
-func (n *Network) ResumeChain(ctx context.Context) error { return n.chain.start(ctx) }
 
 // call does one call of Bitcoin's JSON-RPC. A refusal of btcd is a [*chainError].
 func (c *chain) call(ctx context.Context, result any, method string, params ...any) error {
@@ -129,6 +124,8 @@ func (c *chain) height(ctx context.Context) (height uint32, err error) {
 }
 
 func (c *chain) generate(ctx context.Context, blocks int) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	var hashes []string
 	return c.call(ctx, &hashes, "generate", blocks)
 }
@@ -144,11 +141,8 @@ func (c *chain) send(ctx context.Context, tx *wire.MsgTx) error {
 
 // block is the block at a height.
 func (c *chain) block(ctx context.Context, height int) (*wire.MsgBlock, error) {
-	var hash, text string
-	if err := c.call(ctx, &hash, "getblockhash", height); err != nil {
-		return nil, err
-	}
-	if err := c.call(ctx, &text, "getblock", hash, 0); err != nil {
+	text, err := c.rawBlock(ctx, height)
+	if err != nil {
 		return nil, err
 	}
 	raw, err := hex.DecodeString(text)
@@ -157,6 +151,15 @@ func (c *chain) block(ctx context.Context, height int) (*wire.MsgBlock, error) {
 	}
 	var block wire.MsgBlock
 	return &block, block.Deserialize(bytes.NewReader(raw))
+}
+
+func (c *chain) rawBlock(ctx context.Context, height int) (text string, err error) {
+	var hash string
+	if err := c.call(ctx, &hash, "getblockhash", height); err != nil {
+		return "", err
+	}
+	err = c.call(ctx, &text, "getblock", hash, 0)
+	return text, err
 }
 
 // configure writes btcd's settings. They are in a file, since everybody on a machine can read the command lines of all

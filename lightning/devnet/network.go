@@ -132,6 +132,11 @@ func (n *Network) start(ctx context.Context) error {
 	if err := n.chain.generate(ctx, blocks); err != nil {
 		return err
 	}
+	if !made {
+		if err := n.chain.write(ctx); err != nil {
+			return err
+		}
+	}
 	n.options.Log("Lightning network: starting %d LND", len(names))
 	if err := n.eachNode(ctx, (*Node).start); err != nil {
 		return err

@@ -1,0 +1,76 @@
+package devnet
+
+import (
+	"context"
+	"fmt"
+)
+
+// btcd writes what it knows of its blocks every few minutes, and when it is stopped in order. One that is killed has lost those since,
+// and gets them from its peers; this one has none, and gets them from here.
+
+// write has btcd write everything that it has.
+func (c *chain) write(ctx context.Context) error {
+	c.server.Stop(stopGrace)
+	return c.start(ctx)
+}
+
+// KillChain ends btcd with SIGKILL, as a power failure would. It is asked for its blocks before; where it does not answer it is killed
+// all the same.
+func (n *Network) KillChain(ctx context.Context) error {
+	n.chain.mutex.Lock() // nobody mines meanwhile
+	defer n.chain.mutex.Unlock()
+	err := n.chain.keep(ctx)
+	n.chain.server.Kill()
+	return err
+}
+
+// ChainRuns tells whether btcd's process was started and has not ended since.
+func (n *Network) ChainRuns() bool { return n.chain.server.Running() }
+
+// ResumeChain starts btcd again after KillChain, or after it ended by itself, and returns when it answers and has the blocks that it had.
+func (n *Network) ResumeChain(ctx context.Context) error {
+	n.chain.mutex.Lock()
+	defer n.chain.mutex.Unlock()
+	if err := n.chain.start(ctx); err != nil {
+		return err
+	}
+	return n.chain.giveBack(ctx)
+}
+
+// keep reads the blocks that btcd may lose. The mutex is held.
+func (c *chain) keep(ctx context.Context) error {
+	if c.kept == nil {
+		c.kept = map[int]string{}
+	}
+	height, err := c.height(ctx)
+	if err != nil {
+		return err
+	}
+	for at := firstBlocks + 1; at <= int(height); at++ {
+		if c.kept[at] != "" {
+			continue
+		}
+		if c.kept[at], err = c.rawBlock(ctx, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack gives btcd the blocks that it has lost. The mutex is held.
+func (c *chain) giveBack(ctx context.Context) error {
+	height, err := c.height(ctx)
+	if err != nil {
+		return err
+	}
+	for at := int(height) + 1; c.kept[at] != ""; at++ {
+		var refusal *string
+		if err := c.call(ctx, &refusal, "submitblock", c.kept[at]); err != nil {
+			return err
+		}
+		if refusal != nil {
+			return fmt.Errorf("btcd refuses block %d: %s", at, *refusal)
+		}
+	}
+	return nil
+}
