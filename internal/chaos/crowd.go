@@ -151,7 +151,7 @@ func (c *crowd) now(ctx context.Context, p *person, mutation string, variables m
 }
 
 // thinkTime is between two errands of one client at most.
-const thinkTime = 1500 * time.Millisecond
+const thinkTime = 3000 * time.Millisecond
 
 // openErrands is how many one client has open at once at most.
 const openErrands = 8

@@ -67,12 +67,7 @@ func assemble(s *stack.Stack) (*fleet, error) {
 	f.parts = append(f.parts, postgres)
 
 	chain := newPart("btcd", nodes)
-	chain.kill = func() {
-		asking, cancel := context.WithTimeout(context.Background(), probeTimeout)
-		defer cancel()
-		_ = s.Network.KillChain(asking) // it is killed in any case
-	}
-	chain.start, chain.runs, chain.serves = s.Network.ResumeChain, s.Network.ChainRuns, s.Network.ResumeChain
+	chain.kill, chain.start, chain.runs, chain.serves = s.Network.KillChain, s.Network.ResumeChain, s.Network.ChainRuns, s.Network.ResumeChain
 	f.parts = append(f.parts, chain)
 	for _, name := range []string{devnet.Holdfast, devnet.Holdfast2, devnet.Payer, devnet.Receiver} {
 		p := newPart(name, nodes)

@@ -123,11 +123,15 @@ func (c *chain) height(ctx context.Context) (height uint32, err error) {
 	return height, err
 }
 
+// generate mines blocks, and keeps them.
 func (c *chain) generate(ctx context.Context, blocks int) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	var hashes []string
-	return c.call(ctx, &hashes, "generate", blocks)
+	if err := c.call(ctx, &hashes, "generate", blocks); err != nil {
+		return err
+	}
+	return c.keep(ctx)
 }
 
 func (c *chain) send(ctx context.Context, tx *wire.MsgTx) error {

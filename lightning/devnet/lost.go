@@ -14,14 +14,11 @@ func (c *chain) write(ctx context.Context) error {
 	return c.start(ctx)
 }
 
-// KillChain ends btcd with SIGKILL, as a power failure would. It is asked for its blocks before; where it does not answer it is killed
-// all the same.
-func (n *Network) KillChain(ctx context.Context) error {
-	n.chain.mutex.Lock() // nobody mines meanwhile
+// KillChain ends btcd with SIGKILL, as a power failure would.
+func (n *Network) KillChain() {
+	n.chain.mutex.Lock() // a block that is being mined is kept first
 	defer n.chain.mutex.Unlock()
-	err := n.chain.keep(ctx)
 	n.chain.server.Kill()
-	return err
 }
 
 // ChainRuns tells whether btcd's process was started and has not ended since.
@@ -37,7 +34,7 @@ func (n *Network) ResumeChain(ctx context.Context) error {
 	return n.chain.giveBack(ctx)
 }
 
-// keep reads the blocks that btcd may lose. The mutex is held.
+// keep reads the blocks that btcd may lose, those above the first. The mutex is held.
 func (c *chain) keep(ctx context.Context) error {
 	if c.kept == nil {
 		c.kept = map[int]string{}
@@ -46,10 +43,7 @@ func (c *chain) keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for at := firstBlocks + 1; at <= int(height); at++ {
-		if c.kept[at] != "" {
-			continue
-		}
+	for at := int(height); at > firstBlocks && c.kept[at] == ""; at-- {
 		if c.kept[at], err = c.rawBlock(ctx, at); err != nil {
 			return err
 		}
