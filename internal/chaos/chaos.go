@@ -149,7 +149,7 @@ func (r *run) judge(ctx context.Context) (*Summary, error) {
 		return nil, fmt.Errorf("gather what is open: %w", err)
 	}
 	differences := r.crowd.book.compare(f)
-	broken, err := r.reconcile(ctx, u)
+	broken, err := r.reconcile(ctx)
 	if err != nil {
 		return nil, err
 	}
