@@ -72,12 +72,12 @@ func (b *book) saw(who *person, a action) {
 	t.last, t.paid = a, t.paid || a.State == paidaction.Paid
 }
 
-// failed are the actions that were shown as FAILED last: a next attempt may have followed since.
-func (b *book) failed() (all []told) {
+// unended are the actions that may have moved since they were shown last; one that has failed, by a next attempt.
+func (b *book) unended() (all []told) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range b.told {
-		if t.last.State == paidaction.Failed {
+		if t.last.State != paidaction.Paid && t.last.State != paidaction.Retrying {
 			all = append(all, *t)
 		}
 	}

@@ -90,7 +90,15 @@ func TestTheBookFindsWhatIsLost(t *testing.T) {
 			[]string{"has paid 10000 msat for action 5 (ZAP), which is RETRYING"}},
 		"booked less than was paid": {func(_ *book, f *facts) { with(f.records, "1", func(r *record) { r.received-- }) },
 			[]string{"was paid with 200000 msat, and 199999 are booked"}},
-		"a payment hangs":          {func(_ *book, f *facts) { with(f.paid, "h5", func(p *devnet.Payment) { p.Failure = "" }) }, []string{"is still paying for action 5"}},
+		"a payment hangs": {func(_ *book, f *facts) { with(f.paid, "h5", func(p *devnet.Payment) { p.Failure = "" }) }, []string{"is still paying for action 5"}},
+		"a payment that LND has forgotten": {func(_ *book, f *facts) {
+			with(f.paid, "h5", func(p *devnet.Payment) { p.Failure = "" })
+			f.forgotten = map[string]bool{"h5": true}
+		}, nil},
+		"a PAID action's payment that LND has forgotten": {func(_ *book, f *facts) {
+			with(f.paid, "h1", func(p *devnet.Payment) { p.Settled = false })
+			f.forgotten = map[string]bool{"h1": true}
+		}, []string{"is PAID, and the payer's node has not paid it"}},
 		"a payment of nobody's":    {func(_ *book, f *facts) { f.paid["h9"] = devnet.Payment{Settled: true, AmountMsat: 1} }, []string{"belongs to no action"}},
 		"left, and did not arrive": {func(_ *book, f *facts) { delete(f.received, "h4") }, []string{"20000 msat left for action 4"}},
 		"arrived in part":          {func(_ *book, f *facts) { with(f.received, "h3", func(i *devnet.Invoice) { i.PaidMsat-- }) }, []string{"7000 msat left for action 3"}},
@@ -124,7 +132,7 @@ func TestTheBookRemembersWhatHasFailed(t *testing.T) {
 	b.saw(nobody, action{ID: "1", State: paidaction.Pending, Secret: "s"})
 	b.saw(nobody, action{ID: "1", State: paidaction.Failed})
 	b.saw(nobody, action{ID: "2", State: paidaction.Paid})
-	if failed := b.failed(); len(failed) != 1 || failed[0].last.ID != "1" || failed[0].secret != "s" {
+	if failed := b.unended(); len(failed) != 1 || failed[0].last.ID != "1" || failed[0].secret != "s" {
 		t.Errorf("failed: %+v", failed)
 	}
 	if counts := b.counts(); !maps.Equal(counts, map[paidaction.State]int{paidaction.Failed: 1, paidaction.Paid: 1}) {

@@ -25,7 +25,7 @@ type Options struct {
 // of people who cannot wait. Where it lies is for the caller to say.
 func Stack() stack.Options {
 	return stack.Options{WithoutService: true, BlockEvery: 20 * time.Second, Environment: []string{
-		"HOLDFAST_INVOICE_EXPIRY=20s", "HOLDFAST_DATABASE_POOL=10", "HOLDFAST_RELAY_SEND_WINDOW=3s", "HOLDFAST_RELAY_AUDIT=1s",
+		"HOLDFAST_INVOICE_EXPIRY=30s", "HOLDFAST_DATABASE_POOL=10", "HOLDFAST_RELAY_SEND_WINDOW=3s", "HOLDFAST_RELAY_AUDIT=1s",
 	}}
 }
 
@@ -107,45 +107,31 @@ func (r *run) torment(ctx context.Context) {
 	r.begun = time.Now()
 	raging, calm := context.WithTimeout(ctx, r.options.Duration)
 	defer calm()
-	draining, cancel := context.WithTimeout(ctx, r.options.Duration+drainPatience)
-	defer cancel()
+	bustling, enough := context.WithCancel(ctx)
+	defer enough()
 	var all sync.WaitGroup
 	all.Go(func() { newKiller(r.options.Seed, r.options.Every, r.fleet.parts).rage(raging, r.fleet.parts) })
-	all.Go(func() { r.crowd.bustle(draining, raging, r.options.Seed) })
-	all.Go(func() {
-		<-raging.Done()
-		close(r.crowd.closing)
-	})
-	quiet := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(quiet)
-	}()
-	for every := time.NewTicker(tellEvery); ; {
-		select {
-		case <-every.C:
-			r.progress()
-		case <-quiet:
-			every.Stop()
-			r.settle(draining)
-			return
-		}
-	}
+	all.Go(func() { r.crowd.bustle(bustling, raging, r.options.Seed) })
+	all.Go(func() { r.progress(bustling) })
+	<-raging.Done()
+	close(r.crowd.closing)
+	r.tell("Nobody asks for anything more; waiting until nothing is open.")
+	r.drain(ctx)
+	enough()
+	all.Wait()
+	r.crowd.lookAgain(ctx)
 }
 
-// settle waits until nothing is open: attempts that the service has prepared since are given up by those whose they are.
-func (r *run) settle(ctx context.Context) {
-	r.tell("Nobody asks for anything more; waiting until nothing is open.")
+// drain waits until every part serves and nothing is open.
+func (r *run) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainPatience)
+	defer cancel()
 	if err := r.fleet.awaitIdle(ctx); err != nil {
 		r.tell("%v", err)
 	}
-	for {
-		r.crowd.lookAgain(ctx)
-		open, err := r.open(ctx)
-		if err == nil && open == 0 {
-			return
-		}
-		if wait(ctx, time.Second) != nil {
+	for wait(ctx, time.Second) == nil {
+		u, err := r.unended(ctx)
+		if err == nil && len(u.stuck) == 0 && u.owed == 0 {
 			return
 		}
 	}
@@ -154,9 +140,13 @@ func (r *run) settle(ctx context.Context) {
 // judge holds everything against everything.
 func (r *run) judge(ctx context.Context) (*Summary, error) {
 	s := r.summary()
-	f, stuck, err := r.gather(ctx)
+	f, err := r.gather(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("gather what there is: %w", err)
+	}
+	u, err := r.unended(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("gather what is open: %w", err)
 	}
 	differences := r.crowd.book.compare(f)
 	broken, err := r.reconcile(ctx)
@@ -169,12 +159,15 @@ func (r *run) judge(ctx context.Context) (*Summary, error) {
 		return nil, err
 	}
 	differences = append(differences, said...)
-	s.Actions, s.Differences, s.Stuck = len(f.records), len(differences), len(stuck)
+	s.Actions, s.Differences, s.Stuck, s.Forgotten = len(f.records), len(differences), len(u.stuck), len(u.forgotten)
 	for _, d := range differences {
 		r.tell("Difference: %s", d)
 	}
-	for _, d := range stuck {
+	for _, d := range u.stuck {
 		r.tell("Stuck: %s", d)
+	}
+	for _, d := range u.forgotten {
+		r.tell("Forgotten by LND, which calls it under way and has it in no channel: %s", d)
 	}
 	return s, nil
 }

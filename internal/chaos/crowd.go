@@ -32,8 +32,7 @@ type crowd struct {
 
 	turn    chan struct{} // to pay
 	closing chan struct{} // what is not paid by now is given up
-	begun   atomic.Int64  // errands
-	texts   atomic.Int64
+	texts   atomic.Int64  // written
 }
 
 // writer is somebody with a post.
@@ -151,7 +150,7 @@ func (c *crowd) now(ctx context.Context, p *person, mutation string, variables m
 }
 
 // thinkTime is between two errands of one client at most.
-const thinkTime = 3000 * time.Millisecond
+const thinkTime = 3 * time.Second
 
 // openErrands is how many one client has open at once at most.
 const openErrands = 8
@@ -182,7 +181,6 @@ func (c *crowd) client(ctx, asking context.Context, p *person, r *rand.Rand) {
 		case <-asking.Done():
 			return
 		}
-		c.begun.Add(1)
 		open.Go(func() {
 			_, _ = c.run(ctx, p, e, variables) // what became of it is in the book
 			<-slots
@@ -190,17 +188,21 @@ func (c *crowd) client(ctx, asking context.Context, p *person, r *rand.Rand) {
 	}
 }
 
-// lookAgain follows what has failed once more: the service may have prepared a next attempt since.
+// lookAgain has everybody look at what may have moved since they looked last, and at the attempts that have followed.
 func (c *crowd) lookAgain(ctx context.Context) {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, openErrands)
-	for _, t := range c.book.failed() {
+	for _, t := range c.book.unended() {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
 			a, err := t.who.look(ctx, t.last.ID, t.secret)
-			if err == nil {
-				_, _ = c.follow(ctx, t.who, a, leaves)
+			for err == nil {
+				c.book.saw(t.who, a)
+				if a.State != paidaction.Retrying {
+					return
+				}
+				a, err = t.who.look(ctx, a.Successor, t.secret)
 			}
 		})
 	}

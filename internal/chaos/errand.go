@@ -43,7 +43,7 @@ const (
 	withdraw = `mutation ($to: String!, $sats: Sats, $fee: Sats!, $key: String, $method: PaymentMethod) { withdraw(to: $to, sats: $sats, maxFeeSats: $fee, idempotencyKey: $key, paymentMethod: $method)` + fields + ` }`
 )
 
-// What is asked for by whom; of the sum of its column's weights each has its share.
+// What is asked for by whom, each by its weight.
 var (
 	ofZappers = []errand{
 		{"credits bought", 4, buy, "", pays, some("credits", 100, 400)},

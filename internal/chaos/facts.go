@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"encoding/hex"
+	"maps"
 	"strconv"
 	"time"
 
@@ -26,22 +27,44 @@ func (r *run) database(ctx context.Context, do func(q *bookdb.Queries) error) er
 	return do(bookdb.New(conn))
 }
 
-// open is how much there is that has not ended, or that may begin by itself.
-func (r *run) open(ctx context.Context) (n int, err error) {
+// unended is what has not come to its end: for a reason of ours, and, by action, because LND has forgotten the payment that left for
+// it, so that nobody can know what became of it.
+type unended struct {
+	stuck     []string
+	forgotten map[string]string
+	owed      int64 // jobs that may begin something new
+}
+
+func (r *run) unended(ctx context.Context) (u unended, err error) {
+	u.forgotten = map[string]string{}
+	forgotten := map[string]bool{}
+	for _, ours := range r.stack.Network.Ours() {
+		own, err := ours.Forgotten(ctx)
+		if err != nil {
+			return u, err
+		}
+		maps.Copy(forgotten, own)
+	}
 	err = r.database(ctx, func(q *bookdb.Queries) error {
-		stuck, err := q.Stuck(ctx)
+		rows, err := q.Stuck(ctx)
 		if err != nil {
 			return err
 		}
-		owed, err := q.Owed(ctx)
-		n = len(stuck) + int(owed)
+		for _, row := range rows {
+			if forgotten[hex.EncodeToString(row.LeavingHash)] {
+				u.forgotten[strconv.FormatInt(row.ID, 10)] = row.What
+			} else {
+				u.stuck = append(u.stuck, row.What)
+			}
+		}
+		u.owed, err = q.Owed(ctx)
 		return err
 	})
-	return n, err
+	return u, err
 }
 
-// gather reads the facts, and what is stuck.
-func (r *run) gather(ctx context.Context) (f facts, stuck []string, err error) {
+// gather reads the facts.
+func (r *run) gather(ctx context.Context) (f facts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, gatherPatience)
 	defer cancel()
 	f = facts{records: map[string]record{}, credits: map[string]int64{}}
@@ -54,28 +77,30 @@ func (r *run) gather(ctx context.Context) (f facts, stuck []string, err error) {
 			own := recordOf(row)
 			f.records[own.id] = own
 		}
-		stuck, err = q.Stuck(ctx)
-		return err
+		return nil
 	})
 	if err != nil {
-		return f, stuck, err
+		return f, err
 	}
 	if f.paid, err = r.stack.Network.Node(devnet.Payer).Payments(ctx); err != nil {
-		return f, stuck, err
+		return f, err
+	}
+	if f.forgotten, err = r.stack.Network.Node(devnet.Payer).Forgotten(ctx); err != nil {
+		return f, err
 	}
 	if f.received, err = r.stack.Network.Node(devnet.Receiver).Invoices(ctx); err != nil {
-		return f, stuck, err
+		return f, err
 	}
 	for _, p := range r.crowd.zappers {
 		var me struct {
 			Credits int64 `json:"creditsMsat,string"`
 		}
 		if err := p.do(ctx, &me, `{ me { creditsMsat } }`, nil); err != nil {
-			return f, stuck, err
+			return f, err
 		}
 		f.credits[p.name] = me.Credits
 	}
-	return f, stuck, nil
+	return f, nil
 }
 
 func recordOf(row bookdb.RecordsRow) record {

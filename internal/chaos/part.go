@@ -21,6 +21,8 @@ type part struct {
 	serves func(context.Context) error // asks once whether it does
 	// bounded is whether it has to serve again within Limit; the service does without the others.
 	bounded bool
+	// patience is how long it may run without serving before it is killed, as one that hangs; 0 is for ever.
+	patience time.Duration
 	// needs are the parts without which it cannot serve: of each group one has to run.
 	needs [][]*part
 
@@ -92,11 +94,13 @@ func (p *part) live(ctx context.Context) {
 // did not serve: since it was started, or since the last of what it needs was.
 func (p *part) revive(ctx context.Context) (longest time.Duration) {
 	p.up()
-	for started := false; ; started = true {
+	started := time.Now()
+	for first := true; ; first = false {
 		if !p.runs() {
-			if started {
+			if !first {
 				p.endedByItself()
 				_ = wait(ctx, respawn)
+				started = time.Now()
 			}
 			_ = p.start(ctx) // what came of it is seen below
 		}
@@ -106,6 +110,9 @@ func (p *part) revive(ctx context.Context) (longest time.Duration) {
 		}
 		if err == nil || wait(ctx, 20*time.Millisecond) != nil {
 			return longest
+		}
+		if p.patience > 0 && time.Since(started) > p.patience {
+			p.kill()
 		}
 	}
 }

@@ -67,16 +67,30 @@ func assemble(s *stack.Stack) (*fleet, error) {
 	f.parts = append(f.parts, postgres)
 
 	chain := newPart("btcd", nodes)
-	chain.kill, chain.start, chain.runs, chain.serves = s.Network.KillChain, s.Network.ResumeChain, s.Network.ChainRuns, s.Network.ResumeChain
+	chain.kill, chain.runs, chain.serves = s.Network.KillChain, s.Network.ChainRuns, soon(s.Network.ResumeChain)
+	chain.start, chain.patience = chain.serves, nodePatience
 	f.parts = append(f.parts, chain)
 	for _, name := range []string{devnet.Holdfast, devnet.Holdfast2, devnet.Payer, devnet.Receiver} {
 		p := newPart(name, nodes)
 		p.kill = func() { s.Network.KillNode(name) }
-		p.start = func(ctx context.Context) error { return s.Network.ResumeNode(ctx, name) }
-		p.runs, p.serves = func() bool { return s.Network.NodeRuns(name) }, p.start
+		p.runs = func() bool { return s.Network.NodeRuns(name) }
+		p.serves = soon(func(ctx context.Context) error { return s.Network.ResumeNode(ctx, name) })
+		p.start, p.patience = p.serves, nodePatience
 		f.parts = append(f.parts, p)
 	}
 	return f, nil
+}
+
+// nodePatience is for the start of btcd or of a node. LND hangs for ever where btcd dies while it starts.
+const nodePatience = 40 * time.Second
+
+// soon bounds one look at whether a node serves.
+func soon(look func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		return look(ctx)
+	}
 }
 
 // awaitIdle returns when every part runs and serves.

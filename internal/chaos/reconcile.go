@@ -16,8 +16,9 @@ func (r *run) reconcile(ctx context.Context) (broken []string, err error) {
 			ID      int
 			Broken  int
 			Checked int
-			Breaks  []string
+			Breaks  []struct{ Explanation string }
 		}
+		Unknown []string
 	}
 	if unreadable := json.Unmarshal(bytes.TrimSpace(out), &report); unreadable != nil {
 		return nil, fmt.Errorf("reconcile: %w", errors.Join(err, unreadable))
@@ -28,10 +29,13 @@ func (r *run) reconcile(ctx context.Context) (broken []string, err error) {
 		for at := range i.Broken {
 			what := "one more"
 			if at < len(i.Breaks) {
-				what = i.Breaks[at]
+				what = i.Breaks[at].Explanation
 			}
 			broken = append(broken, fmt.Sprintf("invariant %d: %s", i.ID, what))
 		}
+	}
+	for _, u := range report.Unknown {
+		broken = append(broken, "reconcile could not look: "+u)
 	}
 	r.tell("Reconcile: %d broken of %d checked.", len(broken), checked)
 	return broken, nil

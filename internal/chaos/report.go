@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"text/tabwriter"
@@ -15,6 +16,7 @@ type Summary struct {
 	Actions     int            `json:"actions"`     // in the database at the end
 	Differences int            `json:"differences"` // of reconcile, of the clients' book, and in the logs
 	Stuck       int            `json:"stuck"`       // what had not ended after the drain
+	Forgotten   int            `json:"forgotten_by_lnd"`
 	Seed        uint64         `json:"seed"`
 	Seconds     float64        `json:"seconds"` // of load and kills
 	KillsBy     map[string]int `json:"kills_by_part"`
@@ -30,8 +32,14 @@ type Summary struct {
 // OK says that nothing was lost, nothing is stuck, and that the API was never away for too long.
 func (s *Summary) OK() bool { return s.Differences == 0 && s.Stuck == 0 && s.Late == 0 }
 
-// progress prints one line.
-func (r *run) progress() {
+// progress prints a line now and then until the context ends.
+func (r *run) progress(ctx context.Context) {
+	for wait(ctx, tellEvery) == nil {
+		r.tellProgress()
+	}
+}
+
+func (r *run) tellProgress() {
 	n := r.crowd.book.counts()
 	total := 0
 	for _, count := range n {

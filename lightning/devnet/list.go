@@ -46,3 +46,28 @@ func (n *Node) Invoices(ctx context.Context) (map[string]Invoice, error) {
 		from = page.LastIndexOffset
 	}
 }
+
+// Forgotten are the payments (by hash, in hex) that the node says are under way though none of its channels carries them: LND that is
+// killed between noting a payment and committing it in the channel never hears of it again.
+func (n *Node) Forgotten(ctx context.Context) (map[string]bool, error) {
+	payments, err := n.Payments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	channels, err := n.lightning().ListChannels(ctx, &lnrpc.ListChannelsRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: list channels: %w", n.name, err)
+	}
+	forgotten := map[string]bool{}
+	for hash, p := range payments {
+		if !p.Settled && p.Failure == "" {
+			forgotten[hash] = true
+		}
+	}
+	for _, channel := range channels.Channels {
+		for _, htlc := range channel.PendingHtlcs {
+			delete(forgotten, hex.EncodeToString(htlc.HashLock))
+		}
+	}
+	return forgotten, nil
+}

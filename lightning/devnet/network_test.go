@@ -80,6 +80,18 @@ func TestNodesPayEachOtherOverStartsAndCrashes(t *testing.T) {
 		t.Errorf("height %d after mining 3 blocks on %d (%v)", after, before, err)
 	}
 
+	// The chain is killed before btcd has written anything of the channels.
+	network.KillChain()
+	if err := network.ResumeChain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := network.Height(t.Context()); err != nil || after != before+3 {
+		t.Errorf("height %d after btcd was killed at %d (%v)", after, before+3, err)
+	}
+	if err := network.Mine(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+
 	for name, again := range map[string]func() error{
 		"restart": func() error { return network.RestartNode(t.Context(), devnet.Holdfast) },
 		"kill": func() error {

@@ -6,11 +6,11 @@ SELECT a.id, coalesce(a.genesis_id, a.id)::bigint AS genesis, coalesce(a.idempot
 FROM paid_action a LEFT JOIN invoice i ON i.action_id = a.id LEFT JOIN relay_payment r ON r.action_id = a.id ORDER BY a.id;
 
 -- name: Stuck :many
--- What has not come to its end.
-SELECT ('action ' || id || ' (' || kind || ') is ' || state)::text FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
-UNION ALL
-SELECT ('the payment of action ' || action_id || ' is ' || stage)::text FROM relay_payment WHERE stage NOT IN ('completed', 'failed')
-ORDER BY 1;
+-- What has not come to its end, with the hash of the payment that left for it.
+SELECT a.id, ('action ' || a.id || ' (' || a.kind || ') is ' || a.state || ', its payment ' || coalesce(r.stage::text, 'none'))::text AS what,
+    r.payment_hash AS leaving_hash
+FROM paid_action a LEFT JOIN relay_payment r ON r.action_id = a.id
+WHERE a.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR r.stage NOT IN ('completed', 'failed') ORDER BY a.id;
 
 -- name: Owed :one
 -- Jobs that may begin something new: the next attempt of what has failed.

@@ -74,26 +74,32 @@ func (q *Queries) Records(ctx context.Context) ([]RecordsRow, error) {
 }
 
 const stuck = `-- name: Stuck :many
-SELECT ('action ' || id || ' (' || kind || ') is ' || state)::text FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
-UNION ALL
-SELECT ('the payment of action ' || action_id || ' is ' || stage)::text FROM relay_payment WHERE stage NOT IN ('completed', 'failed')
-ORDER BY 1
+SELECT a.id, ('action ' || a.id || ' (' || a.kind || ') is ' || a.state || ', its payment ' || coalesce(r.stage::text, 'none'))::text AS what,
+    r.payment_hash AS leaving_hash
+FROM paid_action a LEFT JOIN relay_payment r ON r.action_id = a.id
+WHERE a.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR r.stage NOT IN ('completed', 'failed') ORDER BY a.id
 `
 
-// What has not come to its end.
-func (q *Queries) Stuck(ctx context.Context) ([]string, error) {
+type StuckRow struct {
+	ID          int64
+	What        string
+	LeavingHash []byte
+}
+
+// What has not come to its end, with the hash of the payment that left for it.
+func (q *Queries) Stuck(ctx context.Context) ([]StuckRow, error) {
 	rows, err := q.db.Query(ctx, stuck)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []StuckRow
 	for rows.Next() {
-		var column_1 string
-		if err := rows.Scan(&column_1); err != nil {
+		var i StuckRow
+		if err := rows.Scan(&i.ID, &i.What, &i.LeavingHash); err != nil {
 			return nil, err
 		}
-		items = append(items, column_1)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
