@@ -15,7 +15,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// keys is how many keys TestOneKeyOfManyClients tries; docs/known-failures.md says what came of 10,000.
+// keys is how many keys TestOneKeyOfManyClients tries; docs/known-failures.md says what came of 10,000 and what a key costs.
 var keys = flag.Int("keys", 300, "keys that 32 clients use at once, one after the other")
 
 // clients are those who send the same request at once, each on a connection of its own.
