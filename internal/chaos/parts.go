@@ -84,10 +84,13 @@ func assemble(s *stack.Stack) (*fleet, error) {
 // nodePatience is for the start of btcd or of a node. LND hangs for ever where btcd dies while it starts.
 const nodePatience = 40 * time.Second
 
+// nodeProbe is for one look: btcd may have to be given blocks back.
+const nodeProbe = 10 * time.Second
+
 // soon bounds one look at whether a node serves.
 func soon(look func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		ctx, cancel := context.WithTimeout(ctx, nodeProbe)
 		defer cancel()
 		return look(ctx)
 	}

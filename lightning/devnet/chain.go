@@ -123,10 +123,13 @@ func (c *chain) height(ctx context.Context) (height uint32, err error) {
 	return height, err
 }
 
-// generate mines blocks, and keeps them.
+// generate mines blocks, on all that there were, and keeps them.
 func (c *chain) generate(ctx context.Context, blocks int) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
+	if err := c.giveBack(ctx); err != nil {
+		return err
+	}
 	var hashes []string
 	if err := c.call(ctx, &hashes, "generate", blocks); err != nil {
 		return err
