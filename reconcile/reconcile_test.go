@@ -66,7 +66,7 @@ func sent(w *enginetest.World, author, payer, post int64) {
 	}
 	paid, failed := withdraw(simnode.Pays), withdraw(simnode.Refuses)
 	stop := w.Run(w.Relay)
-	w.Await(zap.ID, paidaction.Forwarded)
+	w.AwaitLeft(zap.ID, paidaction.Forwarding)
 	w.Await(paid, paidaction.Paid)
 	w.Await(failed, paidaction.Failed)
 	stop()
