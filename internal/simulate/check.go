@@ -14,6 +14,9 @@ func (w *world) check() {
 		w.violate("reconcile", "%v", err)
 		return
 	}
+	for _, unknown := range report.Unknown {
+		w.violate("reconcile", "%s", unknown)
+	}
 	for _, i := range report.Invariants {
 		for _, b := range i.Breaks {
 			w.violate("invariant", "%d (%s): %s", i.ID, i.Name, b)
