@@ -72,10 +72,18 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 		return nil, errKey()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look up a key: %w", err)
+		return nil, notLookedUp(err)
 	}
 	s.user, s.scopes = &found.UserID, found.Scopes
 	return s, nil
+}
+
+// notLookedUp says that nothing was begun: who asks while the database is away asks again.
+func notLookedUp(err error) error {
+	if paidaction.IsPassing(err) {
+		return refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.")
+	}
+	return fmt.Errorf("look up a key: %w", err)
 }
 
 // recheck refuses a session whose key was revoked meanwhile. The database is asked unless it was within the last moments.
@@ -92,7 +100,7 @@ func (r *resolver) recheck(ctx context.Context, s *session, last time.Duration) 
 	if _, err := db.New(r.Pool).UserByKey(ctx, s.hash); errors.Is(err, pgx.ErrNoRows) {
 		return errKey()
 	} else if err != nil {
-		return fmt.Errorf("look up a key: %w", err)
+		return notLookedUp(err)
 	}
 	s.checked = now
 	return nil

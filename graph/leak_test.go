@@ -1,12 +1,17 @@
 package graph_test
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
@@ -111,5 +116,25 @@ func TestPanicsEndTheirSubscription(t *testing.T) {
 	broken.Store(false)
 	if r := a.Want(payer, `{ me { user { name } } }`, nil); r.text("me", "user", "name") != "payer" || !strings.Contains(a.Log.String(), "at the disco") {
 		t.Errorf("afterwards: %s", r.Raw)
+	}
+}
+
+// Nobody can be told apart while the database is away. A request is refused before anything of it is begun, so the client may send it
+// again as it is.
+func TestWithoutADatabaseNothingIsBegun(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) {
+		away := c.Pool.Config()
+		away.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+		pool, err := pgxpool.NewWithConfig(t.Context(), away)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		c.Pool = pool
+	})
+	r := a.Post("hf_a_key", `{"query":"mutation { donate(sats: 1) { id } }"}`)
+	if r.Status != http.StatusServiceUnavailable || r.code() != "TRY_AGAIN" || r.Errors[0].Extensions.Fault != "" {
+		t.Errorf("%d %s", r.Status, r.Raw)
 	}
 }

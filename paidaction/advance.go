@@ -70,7 +70,7 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 		return Waiting, nil
 	}
 	moved, err := e.move(ctx, id, step, found)
-	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !isPassing(err) {
+	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) {
 		// The payment is held and the action cannot be performed: the transaction has left nothing behind, and the money
 		// goes back (spec 01 §1.5).
 		return e.refuse(ctx, pa, err)

@@ -73,7 +73,7 @@ func told(err error) error {
 	switch {
 	case errors.Is(err, errUnknownCommit):
 		return Errorf(CodeUnknownOutcome, "It is not known whether this went through. Look at your actions before you try again, or repeat it with the same idempotency key.").Because(err)
-	case isPassing(err):
+	case IsPassing(err):
 		return Errorf(CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.").Because(err)
 	}
 	return err

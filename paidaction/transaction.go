@@ -105,10 +105,10 @@ func isConnectionCode(code string) bool {
 // server tells so in place of the answer to whatever comes next, a commit included.
 func isStall(code string) bool { return code == "25P03" || code == "25P04" }
 
-// isPassing says whether an error may go away by itself: the database or the network is away, too busy, or shutting down.
+// IsPassing says whether an error may go away by itself: the database or the network is away, too busy, or shutting down.
 // An action that fails with such an error is tried again; with any other one its payment is given back. The two must not
 // be confused in either direction (spec 05.14).
-func isPassing(err error) bool {
+func IsPassing(err error) bool {
 	if err == nil {
 		return false
 	}
