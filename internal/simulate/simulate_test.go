@@ -59,8 +59,8 @@ func TestASeedRepeatsItself(t *testing.T) {
 	var used *database
 	for _, seed := range []uint64{11, 101} {
 		first := story(t, lab, &used, seed)
-		if first != story(t, lab, &used, seed) {
-			t.Errorf("seed %d went otherwise the second time", seed)
+		if second := story(t, lab, &used, seed); second != first {
+			t.Errorf("seed %d went otherwise the second time: %s", seed, difference(first, second))
 		}
 		var fresh *database
 		again := story(t, lab, &fresh, seed)
