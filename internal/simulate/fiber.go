@@ -188,15 +188,20 @@ func (w *world) note(n news) {
 	}
 }
 
-// welcome has a fiber that has got its lock go on when it is its turn. It is called while nobody runs.
-func (w *world) welcome(f *fiber) {
-	w.asides = slices.DeleteFunc(w.asides, func(other *fiber) bool { return other == f })
-	turn := f.turn
-	w.queue.add(w.tick+time.Microsecond, func() {
-		if f.turn == turn {
-			w.resume(f)
-		}
-	})
+// welcome has fibers that have got their locks go on when it is their turn. Which of several that waited for one transaction PostgreSQL
+// wakes first is its own matter: here they go on in the order in which they came to wait. It is called while nobody runs.
+func (w *world) welcome(arrived []*fiber) {
+	slices.SortFunc(arrived, func(a, b *fiber) int { return slices.Index(w.asides, a) - slices.Index(w.asides, b) })
+	w.asides = slices.DeleteFunc(w.asides, func(f *fiber) bool { return slices.Contains(arrived, f) })
+	for _, f := range arrived {
+		w.tell(f, "waits no more")
+		turn := f.turn
+		w.queue.add(w.tick+time.Microsecond, func() {
+			if f.turn == turn {
+				w.resume(f)
+			}
+		})
+	}
 }
 
 // settle waits until each fiber that was set aside either still waits for its lock, or has got it and waits for its turn. It says
@@ -206,10 +211,14 @@ func (w *world) settle() {
 	if !w.freed.Swap(false) && !w.onlyTheAsides() {
 		return
 	}
-	for begun := time.Now(); len(w.asides) > 0; {
-		pids := make([]int32, len(w.asides))
-		for i, f := range w.asides {
-			pids[i] = f.blocked
+	var arrived []*fiber
+	defer func() { w.welcome(arrived) }()
+	for begun := time.Now(); len(w.asides) > len(arrived); {
+		var pids []int32
+		for _, f := range w.asides {
+			if !slices.Contains(arrived, f) {
+				pids = append(pids, f.blocked)
+			}
 		}
 		waiting, err := w.database.waiting(w.ctx, pids)
 		if err != nil {
@@ -217,12 +226,12 @@ func (w *world) settle() {
 		}
 		moving := slices.ContainsFunc(pids, func(pid int32) bool { return !waiting[pid] })
 		// Where nobody else can go on only PostgreSQL can: by breaking a deadlock.
-		if !moving && w.queue.Len() > 0 && !w.onlyTheAsides() {
+		if !moving && (len(arrived) > 0 || w.queue.Len() > 0 && !w.onlyTheAsides()) {
 			return
 		}
 		select {
 		case f := <-w.arrivals:
-			w.welcome(f)
+			arrived = append(arrived, f)
 		case <-time.After(300 * time.Microsecond):
 			if time.Since(begun) > 30*time.Second {
 				panic(fmt.Sprintf("%d fibers wait for locks and never go on", len(w.asides)))

@@ -114,7 +114,8 @@ func withoutUniqueKey(t *testing.T, lab *Lab) *database {
 	t.Helper()
 	d, err := lab.open(t.Context())
 	if err == nil {
-		_, err = d.control.Exec(t.Context(), "DROP INDEX paid_action_key")
+		// One of the same name, which reconcile takes for the real one, and under which no two rows are the same.
+		_, err = d.control.Exec(t.Context(), "DROP INDEX paid_action_key; CREATE UNIQUE INDEX paid_action_key ON paid_action (idempotency_key, id)")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func difference(a, b string) string {
 	first, second := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(first), len(second)) {
 		if first[i] != second[i] {
-			return fmt.Sprintf("line %d:\n%s\n%s", i+1, strings.Join(first[max(i-3, 0):min(i+3, len(first))], "\n"), strings.Join(second[max(i-3, 0):min(i+3, len(second))], "\n"))
+			return fmt.Sprintf("line %d:\n%s\n%s", i+1, strings.Join(first[max(i-9, 0):min(i+9, len(first))], "\n"), strings.Join(second[max(i-9, 0):min(i+9, len(second))], "\n"))
 		}
 	}
 	return "one is longer"

@@ -29,12 +29,13 @@ type wire struct {
 
 	fiber atomic.Pointer[fiber] // who uses it
 
-	mu      sync.Mutex
-	gone    bool
-	trouble trouble
-	asked   bool   // the request with the trouble was written
-	kept    []byte // of a late one
-	closed  chan struct{}
+	mu       sync.Mutex
+	gone     bool
+	trouble  trouble
+	asked    bool   // the request with the trouble was written
+	answered bool   // and its answer came, though nobody is told of it
+	kept     []byte // of a late one
+	closed   chan struct{}
 }
 
 // dial connects for those inside of a world alone: not for pgx's requests to cancel what is under way on a connection that broke, which
@@ -94,12 +95,21 @@ func (c *wire) Read(b []byte) (int, error) {
 	}
 	c.mu.Lock()
 	lost = c.asked && c.trouble == answerLost
+	c.answered = c.answered || lost && n > 0
 	c.mu.Unlock()
 	if lost {
 		c.cut()
 		return 0, errCut
 	}
 	return n, err
+}
+
+// wasAnswered says whether PostgreSQL has done what it was asked for, though the answer was lost. A connection that broke before that, since
+// the database went away meanwhile, has asked for nothing.
+func (c *wire) wasAnswered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered
 }
 
 // Close implements net.Conn.

@@ -166,9 +166,11 @@ func (w *world) breakOff(f *fiber) {
 	if err := w.database.terminate(w.ctx, f.blocked); err != nil {
 		panic(err)
 	}
-	for slices.Contains(w.asides, f) {
-		w.welcome(<-w.arrivals)
+	var arrived []*fiber
+	for !slices.Contains(arrived, f) {
+		arrived = append(arrived, <-w.arrivals)
 	}
+	w.welcome(arrived)
 }
 
 // idleLimit is after how long PostgreSQL ends a session that does nothing inside a transaction (idle_in_transaction_session_timeout).
