@@ -37,6 +37,9 @@ type Options struct {
 	// server alone, however violent, they are complete.
 	Volatile bool
 
+	// Socket has DSN lead to a Unix socket in Dir, whose path must be short: a statement costs a fifth less than over TCP.
+	Socket bool
+
 	SharedBuffers  string            // as PostgreSQL writes it; default 128MB
 	MaxConnections int               // default 100
 	Settings       map[string]string // any other setting; these win
@@ -143,6 +146,9 @@ func (s *Server) command() child.Command {
 		settings["synchronous_commit"] = "off"
 		settings["full_page_writes"] = "off"
 	}
+	if s.options.Socket {
+		settings["unix_socket_directories"] = s.dir
+	}
 	maps.Copy(settings, s.options.Settings)
 	args := []string{"-D", filepath.Join(s.dir, "data")}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -192,6 +198,10 @@ func (s *Server) DSN(database string) string {
 		Host:     "127.0.0.1:" + strconv.Itoa(s.port),
 		Path:     "/" + database,
 		RawQuery: "sslmode=disable",
+	}
+	if s.options.Socket {
+		dsn.Host = ""
+		dsn.RawQuery += "&port=" + strconv.Itoa(s.port) + "&host=" + url.QueryEscape(s.dir)
 	}
 	return dsn.String()
 }

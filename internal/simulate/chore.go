@@ -50,7 +50,7 @@ func (w *world) chores() []chore {
 			p.worker.Fold(ctx, worker.Fold{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }})
 			return nil
 		}},
-		{name: expiresBoosts, every: 3 * time.Minute, twice: 0.3, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+		{name: expiresBoosts, every: 4 * time.Minute, twice: 0.3, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.ExpireBoosts(ctx, q, now, foldPage)
 			return err
 		})},
@@ -58,10 +58,10 @@ func (w *world) chores() []chore {
 			_, err := community.SweepUploads(ctx, q, settings(), now, foldPage)
 			return err
 		})},
-		{name: billsTerritories, every: 2 * time.Minute, twice: 0.3, do: func(ctx context.Context, p *process) error {
+		{name: billsTerritories, every: 3 * time.Minute, twice: 0.3, do: func(ctx context.Context, p *process) error {
 			return community.BillTerritories(ctx, p.engine, settings())
 		}},
-		{name: paysRewards, every: 2 * time.Minute, twice: 0.7, do: w.inTx(w.payRewards)},
+		{name: paysRewards, every: 3 * time.Minute, twice: 0.7, do: w.inTx(w.payRewards)},
 		{name: "drops invoices", every: 5 * time.Minute, twice: 0.3, do: func(ctx context.Context, p *process) (err error) {
 			for found := true; found && err == nil; {
 				err = w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) (err error) {
@@ -150,7 +150,7 @@ func (w *world) chore(c chore, name string, p *process) {
 func (w *world) keepDoing(c chore, n int) {
 	every := c.every
 	if w.calm {
-		every *= time.Duration(min(1+n/40, 8))
+		every *= time.Duration(min(2+n/40, 8))
 	}
 	w.queue.add(w.tick+w.chance.between(every/2, every*3/2, c.name, n), func() {
 		if w.chance.happens(c.twice, c.name+" twice", n) {
