@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -153,10 +154,7 @@ func (w *world) await(f *fiber) {
 				panic(fmt.Errorf("look for locks: %w", err))
 			}
 			if waiting[pid] && f.aside.CompareAndSwap(false, true) {
-				f.blocked = pid
-				w.asides = append(w.asides, f)
-				w.freed.Store(true)
-				w.tell(f, "waits for a lock")
+				w.setAside(f, pid)
 				return
 			}
 		case <-limit.C:
@@ -188,56 +186,92 @@ func (w *world) note(n news) {
 	}
 }
 
-// welcome has fibers that have got their locks go on when it is their turn. Which of several that waited for one transaction PostgreSQL
-// wakes first is its own matter: here they go on in the order in which they came to wait. It is called while nobody runs.
-func (w *world) welcome(arrived []*fiber) {
-	slices.SortFunc(arrived, func(a, b *fiber) int { return slices.Index(w.asides, a) - slices.Index(w.asides, b) })
-	w.asides = slices.DeleteFunc(w.asides, func(f *fiber) bool { return slices.Contains(arrived, f) })
-	for _, f := range arrived {
-		w.tell(f, "waits no more")
-		turn := f.turn
-		w.queue.add(w.tick+time.Microsecond, func() {
-			if f.turn == turn {
-				w.resume(f)
-			}
-		})
-	}
+// setAside stops the backend of a fiber that waits for a lock. PostgreSQL wakes all who waited for one transaction at once, and which of
+// them is faster is no matter of the seed: here they go on one after the other, in the order in which they came to wait.
+func (w *world) setAside(f *fiber, pid int32) {
+	f.blocked = pid
+	halt(pid)
+	w.asides = append(w.asides, f)
+	w.freed.Store(true)
+	w.tell(f, "waits for a lock")
 }
 
-// settle waits until each fiber that was set aside either still waits for its lock, or has got it and waits for its turn. It says
-// whether somebody may go on.
+// halt and goOn stop and continue a backend. One that waits for a lock holds none of PostgreSQL's own.
+func halt(pid int32) { _ = syscall.Kill(int(pid), syscall.SIGSTOP) }
+func goOn(pid int32) { _ = syscall.Kill(int(pid), syscall.SIGCONT) }
+
+// welcome has a fiber that has got its lock go on when it is its turn. It is called while nobody runs.
+func (w *world) welcome(f *fiber) {
+	w.asides = slices.DeleteFunc(w.asides, func(other *fiber) bool { return other == f })
+	w.tell(f, "waits no more")
+	turn := f.turn
+	w.queue.add(w.tick+time.Microsecond, func() {
+		if f.turn == turn {
+			w.resume(f)
+		}
+	})
+}
+
+// settle has those of the fibers that were set aside go on whose locks are free by now, and waits until the others wait again.
 func (w *world) settle() {
 	// Locks become free only where a transaction ends.
 	if !w.freed.Swap(false) && !w.onlyTheAsides() {
 		return
 	}
-	var arrived []*fiber
-	defer func() { w.welcome(arrived) }()
-	for begun := time.Now(); len(w.asides) > len(arrived); {
-		var pids []int32
-		for _, f := range w.asides {
-			if !slices.Contains(arrived, f) {
-				pids = append(pids, f.blocked)
-			}
-		}
-		waiting, err := w.database.waiting(w.ctx, pids)
-		if err != nil {
-			panic(fmt.Errorf("look for locks: %w", err))
-		}
-		moving := slices.ContainsFunc(pids, func(pid int32) bool { return !waiting[pid] })
-		// Where nobody else can go on only PostgreSQL can: by breaking a deadlock.
-		if !moving && (len(arrived) > 0 || w.queue.Len() > 0 && !w.onlyTheAsides()) {
+	for some := false; len(w.asides) > 0; some = true {
+		waiting := w.whoWaits(w.asides)
+		next := slices.IndexFunc(w.asides, func(f *fiber) bool { return !waiting[f.blocked] })
+		switch {
+		case next >= 0:
+			w.letOn(w.asides[next])
+		case some || w.queue.Len() > 0 && !w.onlyTheAsides():
 			return
-		}
-		select {
-		case f := <-w.arrivals:
-			arrived = append(arrived, f)
-		case <-time.After(300 * time.Microsecond):
-			if time.Since(begun) > 30*time.Second {
+		default: // only PostgreSQL can go on: by breaking a deadlock
+			for _, f := range w.asides {
+				goOn(f.blocked)
+			}
+			select {
+			case f := <-w.arrivals:
+				w.welcome(f)
+			case <-time.After(30 * time.Second):
 				panic(fmt.Sprintf("%d fibers wait for locks and never go on", len(w.asides)))
 			}
 		}
 	}
+}
+
+// letOn continues one fiber that has got a lock, until its statement is done or it waits for the next one.
+func (w *world) letOn(f *fiber) {
+	goOn(f.blocked)
+	for begun := time.Now(); ; {
+		select {
+		case arrived := <-w.arrivals:
+			w.welcome(arrived)
+			if arrived == f {
+				return
+			}
+		case <-time.After(200 * time.Microsecond):
+			if w.whoWaits([]*fiber{f})[f.blocked] {
+				halt(f.blocked)
+				return
+			}
+			if time.Since(begun) > 30*time.Second {
+				panic(fmt.Sprintf("%s has got its lock, and never goes on", f.name))
+			}
+		}
+	}
+}
+
+func (w *world) whoWaits(fibers []*fiber) map[int32]bool {
+	pids := make([]int32, len(fibers))
+	for i, f := range fibers {
+		pids[i] = f.blocked
+	}
+	waiting, err := w.database.waiting(w.ctx, pids)
+	if err != nil {
+		panic(fmt.Errorf("look for locks: %w", err))
+	}
+	return waiting
 }
 
 // onlyTheAsides says whether every fiber waits for a lock.

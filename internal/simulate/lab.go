@@ -34,7 +34,7 @@ func OpenLab(ctx context.Context) (*Lab, error) {
 		return nil, err
 	}
 	server, err := pgserver.Start(ctx, pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true, Socket: true, MaxConnections: 300,
-		Settings: map[string]string{"autovacuum": "off", "jit": "off", "deadlock_timeout": "200ms", "max_wal_size": "4GB",
+		Settings: map[string]string{"autovacuum": "off", "jit": "off", "deadlock_timeout": "1s", "max_wal_size": "4GB",
 			"checkpoint_timeout": "1h", "log_lock_waits": "off", "log_min_messages": "fatal", "plan_cache_mode": "force_generic_plan", "wal_level": "minimal", "max_wal_senders": "0"}})
 	if err != nil {
 		return nil, errors.Join(err, scratch.Remove())

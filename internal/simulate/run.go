@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ type Summary struct {
 
 // Run tries seeds, shrinks what fails and tells it, and prints what was covered.
 func Run(ctx context.Context, o Options) (*Summary, error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // there is memory enough, and each seed leaves its own behind
 	lab, err := OpenLab(ctx)
 	if err != nil {
 		return nil, err

@@ -95,6 +95,9 @@ func try(ctx context.Context, d *database, seed uint64, without less) (result Re
 
 // abandon ends what still runs, as it may where something was found to be wrong.
 func (w *world) abandon() {
+	for _, f := range w.asides {
+		goOn(f.blocked)
+	}
 	w.end()
 	for _, c := range w.late {
 		c.cut()

@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +28,6 @@ type written struct {
 	steps []taken
 	jobs  []*job
 	relay bool // a payment is to be taken by a node
-	many  bool // it holds more rows than one
 	names []string
 }
 
@@ -74,9 +72,6 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 		s.fault = f.yield(beforeBegin, s.name)
 		f.tx = &written{}
 	case !outside && s.name != "rollback":
-		if locksMany(s.name) {
-			f.world.wait(ctx, f, func() bool { return f.othersLockMany() })
-		}
 		s.fault = f.yield(inside, s.name)
 		if f.tx != nil && (s.fault == "" || s.fault == stalls) {
 			f.tx.note(s.name, data.Args)
@@ -144,7 +139,6 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 }
 
 func (t *written) note(name string, args []any) {
-	t.many = t.many || locksMany(name)
 	switch name {
 	case "InsertHistory":
 		s := taken{action: args[0].(int64), to: paidaction.State(args[2].(string)), fact: paidaction.Fact(args[3].(string))}
@@ -159,16 +153,6 @@ func (t *written) note(name string, args []any) {
 	case "ClaimableRelay", "EndAttempt", "FoldAccounts", "FoldItems", "InsertNotifications", "PermitSettle":
 		t.names = append(t.names, name)
 	}
-}
-
-// locksMany: of two transactions that lock several rows the second one waits here, and not in PostgreSQL. When the first one ended, it would
-// run for its other rows with those who wait for one of them, and who is faster is no matter of the seed.
-func locksMany(statement string) bool {
-	return statement == "LockAccounts" || statement == "LockItems" || statement == "LockUploads"
-}
-
-func (f *fiber) othersLockMany() bool {
-	return slices.ContainsFunc(f.world.fibers, func(other *fiber) bool { return other != f && other.tx != nil && other.tx.many })
 }
 
 // what says in short what is committed.

@@ -166,11 +166,10 @@ func (w *world) breakOff(f *fiber) {
 	if err := w.database.terminate(w.ctx, f.blocked); err != nil {
 		panic(err)
 	}
-	var arrived []*fiber
-	for !slices.Contains(arrived, f) {
-		arrived = append(arrived, <-w.arrivals)
+	goOn(f.blocked)
+	for slices.Contains(w.asides, f) {
+		w.welcome(<-w.arrivals)
 	}
-	w.welcome(arrived)
 }
 
 // idleLimit is after how long PostgreSQL ends a session that does nothing inside a transaction (idle_in_transaction_session_timeout).
