@@ -241,26 +241,25 @@ func (w *world) jump(d time.Duration) {
 	w.look()
 }
 
-// hurry has blocks come in a burst just when a payment that is held, or on its way, has to end before its safety height: some fewer than
-// it has left, or some more.
-func (w *world) hurry(f *fiber, s taken) {
-	switch s.to {
-	case paidaction.Held, paidaction.Forwarding, paidaction.Forwarded:
-	default:
-		return
-	}
-	key := fmt.Sprintf("%s hurries %s", f.name, s.to)
+// hurry has blocks come in a burst just when a payment that is held has to go on: some fewer than are left to its safety height, or some
+// more, or so many that the node gives it back.
+func (w *world) hurry(what string, h paidaction.Hash) {
+	key := "blocks hurry " + what
 	if w.calm || w.faults >= mostFaults || w.without[key] || !w.chance.happens(w.plan.trouble*0.8, key, 0) {
 		return
 	}
-	expiry := w.expiryOf(w.model.hashes[s.action])
-	left := int64(expiry) - safetyMargin - int64(w.network.Height()) + int64(w.chance.below(14, key+" blocks", 0)) - 2
+	expiry := w.expiryOf(h)
+	left := int64(expiry) - safetyMargin - int64(w.network.Height()) + int64(w.chance.below(30, key, 1)) - 2
 	if expiry == 0 || left <= 0 {
 		return
 	}
 	w.met = append(w.met, key)
 	w.faults++
-	w.queue.add(w.tick+w.chance.between(0, 3*time.Second, key, 1), func() {
+	soon := w.chance.between(0, 3*time.Second, key, 2)
+	if w.chance.happens(0.6, key, 3) {
+		soon /= 60
+	}
+	w.queue.add(w.tick+soon, func() {
 		w.touchAll(blockBurst)
 		w.mine(uint32(left))
 	})

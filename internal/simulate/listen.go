@@ -160,6 +160,9 @@ func (w *world) look() {
 			if !w.away[n.Name()] {
 				w.send(n, inv, e)
 			}
+			if inv.State == paidaction.InvoiceAccepted {
+				w.hurry(fmt.Sprintf("%s invoice %d", n.Name(), inv.AddIndex), h)
+			}
 		}
 	}
 }

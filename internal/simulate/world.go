@@ -296,6 +296,9 @@ func (w *world) happened(f *fiber, tx *written) {
 	for _, s := range tx.steps {
 		if s.action == 0 {
 			w.tell(f, "committed: a new action is %s", s.to)
+			if len(tx.jobs) > 0 && f.action == 0 {
+				f.action = tx.jobs[0].action // what it meets from here on, it meets for this one
+			}
 			w.coverage.step(s, f.faults)
 			continue
 		}
@@ -318,7 +321,9 @@ func (w *world) happened(f *fiber, tx *written) {
 	}
 	w.lookAfter(tx)
 	for _, s := range tx.steps {
-		w.hurry(f, s)
+		if s.to == paidaction.Held || s.to == paidaction.Forwarding || s.to == paidaction.Forwarded || s.to == paidaction.FailedForward {
+			w.hurry(f.name+" "+string(s.to), w.model.hashes[s.action])
+		}
 	}
 }
 
