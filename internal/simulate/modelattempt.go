@@ -103,7 +103,7 @@ func (m *model) assign(a *attempt) {
 			a.request = r
 			return
 		}
-		if best == nil || best.unknown <= best.taken && r.unknown > r.taken {
+		if best == nil || r.missing() > best.missing() {
 			best = r
 		}
 	}
@@ -112,6 +112,18 @@ func (m *model) assign(a *attempt) {
 		return
 	}
 	best.taken++
+}
+
+// missing says how likely it is that an action which nobody was told of is this request's: one answer never came, or one said that
+// nothing could be done about what may be there all the same.
+func (r *request) missing() int {
+	switch {
+	case r.unknown > r.taken:
+		return 2
+	case r.unknown+r.refused > r.taken:
+		return 1
+	}
+	return 0
 }
 
 // asksFor says whether an action's arguments are those of a request. The invoice that was paid may be forgotten.
@@ -219,7 +231,7 @@ func (m *model) received(a *attempt) (msat int64, paid bool) {
 			continue
 		}
 		// A node that hears of an invoice only after its action has failed issues what nobody was ever told of: it expires.
-		unheard := inv.State == paidaction.InvoiceOpen && a.state == "FAILED" && inv.Created.After(a.changed)
+		unheard := inv.State == paidaction.InvoiceOpen && (a.state == "FAILED" || a.state == "RETRYING") && inv.Created.After(a.changed)
 		if inv.State == paidaction.InvoiceAccepted || inv.State == paidaction.InvoiceOpen && !unheard {
 			m.world.violate("model", "the invoice of action %d is still %s", a.id, inv.State)
 		}
