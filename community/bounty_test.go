@@ -50,7 +50,8 @@ func TestBountyIsPaidByItsOwnersZaps(t *testing.T) {
 			t.Fatalf("after %d sats from %d to %d the bounty is paid to %d, want %d", sats, user, item, got, want)
 		}
 	}
-	zap(other, answers[0], 1000, 0) // not the owner
+	zap(other, answers[0], 1000, 0)                                                                           // not the owner
+	w.Pay(owner, community.KindDownZap, community.ZapArgs{Item: answers[0], Sats: 200}, paidaction.FeeCredit) // the other way
 	zap(other, bounty, 1000, 0)
 	zap(owner, answers[0], 99, 0)
 	zap(owner, answers[1], 99, 0) // together more, but each is less

@@ -5,5 +5,5 @@ INSERT INTO bounty_payment (item_id, action_id, comment_id, user_id, at)
 SELECT item.id, @action_id::bigint, zap_total.item_id, zap_total.user_id, @at::timestamptz
 FROM item JOIN zap_total ON zap_total.user_id = item.author_id
 WHERE item.id = @root AND item.kind = 'BOUNTY' AND zap_total.item_id = @comment_id AND zap_total.user_id = @payer
-    AND zap_total.msat >= item.bounty_msat
+    AND NOT zap_total.down AND zap_total.msat >= item.bounty_msat
 ON CONFLICT (item_id) DO NOTHING;

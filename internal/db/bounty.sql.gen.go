@@ -15,7 +15,7 @@ INSERT INTO bounty_payment (item_id, action_id, comment_id, user_id, at)
 SELECT item.id, $1::bigint, zap_total.item_id, zap_total.user_id, $2::timestamptz
 FROM item JOIN zap_total ON zap_total.user_id = item.author_id
 WHERE item.id = $3 AND item.kind = 'BOUNTY' AND zap_total.item_id = $4 AND zap_total.user_id = $5
-    AND zap_total.msat >= item.bounty_msat
+    AND NOT zap_total.down AND zap_total.msat >= item.bounty_msat
 ON CONFLICT (item_id) DO NOTHING
 `
 
