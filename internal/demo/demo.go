@@ -159,11 +159,11 @@ func (d *Demo) signUp(ctx context.Context) error {
 	return d.signUpReceivers(ctx)
 }
 
-// latency measures how long after the node's event a subscriber sees PAID, over a number of zaps one after another, in six rounds. The
+// latency measures how long after the node's event a subscriber sees PAID, over a number of zaps one after another, in five rounds. The
 // round with the least median counts: what else the machine does only adds, and the first round is on connections that are new since
 // PostgreSQL's restart.
 func (d *Demo) latency(ctx context.Context, s *Summary) error {
-	const rounds, samples = 6, 61
+	const rounds, samples = 5, 61
 	ms := func(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
 	fmt.Fprintln(d.out)
 	for round := range rounds {
