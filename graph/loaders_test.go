@@ -43,11 +43,11 @@ func TestListsTakeFewQueries(t *testing.T) {
 	for query, most := range map[string]int{
 		`query($n: Int!) { list: items(first: $n) { next nodes { id title author { name } territory { name founder { name } } payment { id state invoice { bolt11 } }
 			comments(first: 2) { nodes { id author { name } payment { state } parent { author { name } }
-				comments(first: 2) { nodes { id author { name } payment { state } } } } } } } }`: 12,
-		`query($n: Int!) { list: items(first: $n) { nodes { author { items(first: 2) { nodes { id } } } thread(limit: 5) { nodes { depth item { id author { name } } } } } } }`: 8,
+				comments(first: 2) { nodes { id author { name } payment { state } } } } } } } }`: 11,
+		`query($n: Int!) { list: items(first: $n) { nodes { author { items(first: 2) { nodes { id } } } thread(limit: 5) { nodes { depth item { id author { name } } } } } } }`: 7,
 		`query($n: Int!) { list: paidActions(first: $n) { nodes { id kind costMsat ... on DonateAction { result { sats } } } } }`:                                               2,
 		`query($n: Int!) { list: notifications(first: $n) { nodes { kind item { id } retryUntil action { state } } } }`:                                                         3,
-		`query($n: Int!) { me { history(first: $n) { nodes { action { state } received { msat item { id } } } } } }`:                                                            6,
+		`query($n: Int!) { me { history(first: $n) { nodes { action { state } received { msat item { id } } } } } }`:                                                            5,
 	} {
 		for _, n := range []int{10, 100} {
 			asked.take()
