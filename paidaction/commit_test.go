@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -142,6 +143,36 @@ func TestCommitThatNeverArrived(t *testing.T) {
 	}
 	w.WantBalance(ledger.UserCredits(user), 90*sat)
 	w.WantConserved()
+}
+
+// The server answers a commit with an error. Some of these say that nothing was done; those with which it ends the session do not.
+func TestCommitThatIsAnsweredWithAnError(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]paidaction.Code{
+		"25P03": paidaction.CodeTryAgain, // it stood still in the transaction: seen before the commit is begun
+		"53100": paidaction.CodeTryAgain, // the disk is full
+		"25P04": paidaction.CodeUnknownOutcome,
+		"57P01": paidaction.CodeUnknownOutcome,
+		"08006": paidaction.CodeUnknownOutcome,
+	} {
+		w := enginetest.New(t, paidaction.Settings{})
+		user := w.User("payer", 100*sat, 0)
+		run := func(sql string) {
+			if _, err := w.Pool.Exec(w.Ctx, sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(fmt.Sprintf(`CREATE FUNCTION test_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'at the commit' USING ERRCODE = '%s'; END $$`, code))
+		run(`CREATE CONSTRAINT TRIGGER test_refuse AFTER INSERT ON action_history DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION test_refuse()`)
+		request := paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Key: "key", Caller: enginetest.Caller(user)}
+		_, err := w.Engine.Pay(w.Ctx, request)
+		w.WantRefusal(err, want)
+		run(`DROP TRIGGER test_refuse ON action_history`)
+		if pa, err := w.Engine.Pay(w.Ctx, request); err != nil || pa.State != paidaction.Paid {
+			t.Errorf("after %s: %+v, %v", code, pa, err)
+		}
+		w.WantBalance(ledger.UserCredits(user), 90*sat)
+	}
 }
 
 // The same in the middle of an action's way: whoever comes next finds out what is true.

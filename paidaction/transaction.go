@@ -97,13 +97,15 @@ func (e *Engine) pause(ctx context.Context, conflicts int) error {
 
 var errConnection = errors.New("the database connection was lost")
 
+// isConnectionCode says that the server ends the session. Where it does so during a commit, also because the whole transaction took too
+// long (25P04), the commit may be done already.
 func isConnectionCode(code string) bool {
-	return len(code) == 5 && (code[:2] == "08" || code[:3] == "57P")
+	return len(code) == 5 && (code[:2] == "08" || code[:3] == "57P" || code == "25P04")
 }
 
 // isStall says that the server has ended a transaction in which this process stood still for too long. Nothing of it was committed: the
-// server tells so in place of the answer to whatever comes next, a commit included.
-func isStall(code string) bool { return code == "25P03" || code == "25P04" }
+// server looks at that before it takes the next request, a commit included.
+func isStall(code string) bool { return code == "25P03" }
 
 // IsPassing says whether an error may go away by itself: the database or the network is away, too busy, or shutting down.
 // An action that fails with such an error is tried again; with any other one its payment is given back. The two must not
