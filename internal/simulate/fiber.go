@@ -1,9 +1,11 @@
 package simulate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -35,6 +37,7 @@ type fiber struct {
 
 	wire   *wire
 	pg     *pgconn.PgConn
+	doing  string   // the statement it is at
 	tx     *written // what the transaction that is open has written
 	faults []Fault  // that it met since its last step
 
@@ -132,8 +135,11 @@ func (w *world) resume(f *fiber) {
 // patience is after how long PostgreSQL is asked whether a fiber that does not come back waits for a lock.
 const patience = 5 * time.Millisecond
 
+// hung is after how long of real time a fiber, or PostgreSQL, is taken to be so, however busy the machine is.
+const hung = 3 * time.Minute
+
 func (w *world) await(f *fiber) {
-	limit := time.NewTimer(time.Minute)
+	limit := time.NewTimer(hung)
 	defer limit.Stop()
 	wait := patience
 	for {
@@ -153,7 +159,7 @@ func (w *world) await(f *fiber) {
 			if err != nil {
 				panic(fmt.Errorf("look for locks: %w", err))
 			}
-			if waiting[pid] && f.aside.CompareAndSwap(false, true) {
+			if waiting[pid] && asleep(pid) && f.aside.CompareAndSwap(false, true) {
 				w.setAside(f, pid)
 				return
 			}
@@ -194,11 +200,19 @@ func (w *world) setAside(f *fiber, pid int32) {
 	w.asides = append(w.asides, f)
 	w.freed.Store(true)
 	w.tell(f, "waits for a lock")
+	w.lookForDeadlock(f)
 }
 
-// halt and goOn stop and continue a backend. One that waits for a lock holds none of PostgreSQL's own.
+// halt and goOn stop and continue a backend. It must be asleep: one that is still on its way to wait, or looks for a deadlock, holds locks of
+// PostgreSQL's own, and everybody else would wait for it. (Lab's deadlock_timeout sees to it that none looks.)
 func halt(pid int32) { _ = syscall.Kill(int(pid), syscall.SIGSTOP) }
 func goOn(pid int32) { _ = syscall.Kill(int(pid), syscall.SIGCONT) }
+
+func asleep(pid int32) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, ok := bytes.Cut(stat, []byte(") ")) // after the number and the name
+	return err == nil && ok && state[0] == 'S'
+}
 
 // welcome has a fiber that has got its lock go on when it is its turn. It is called while nobody runs.
 func (w *world) welcome(f *fiber) {
@@ -226,16 +240,34 @@ func (w *world) settle() {
 			w.letOn(w.asides[next])
 		case some || w.queue.Len() > 0 && !w.onlyTheAsides():
 			return
-		default: // only PostgreSQL can go on: by breaking a deadlock
-			for _, f := range w.asides {
-				goOn(f.blocked)
+		default:
+			panic(fmt.Sprintf("%d fibers wait for locks that nobody has", len(w.asides)))
+		}
+	}
+}
+
+// lookForDeadlock says so where a fiber that has just come to wait does it, through others, for itself.
+func (w *world) lookForDeadlock(f *fiber) {
+	blockers, err := w.database.blockers(w.ctx, pidsOf(w.asides))
+	if err != nil {
+		panic(fmt.Errorf("ask who is in the way: %w", err))
+	}
+	seen, from := map[int32]bool{}, []int32{f.blocked}
+	for len(from) > 0 {
+		next := blockers[from[0]]
+		from = from[1:]
+		for _, pid := range next {
+			if !seen[pid] {
+				seen[pid], from = true, append(from, pid)
 			}
-			select {
-			case f := <-w.arrivals:
-				w.welcome(f)
-			case <-time.After(30 * time.Second):
-				panic(fmt.Sprintf("%d fibers wait for locks and never go on", len(w.asides)))
-			}
+		}
+	}
+	if !seen[f.blocked] {
+		return
+	}
+	for _, other := range w.asides {
+		if seen[other.blocked] {
+			w.violate("deadlock", "%s waits in %s, for others who wait for it", other.name, other.doing)
 		}
 	}
 }
@@ -251,11 +283,12 @@ func (w *world) letOn(f *fiber) {
 				return
 			}
 		case <-time.After(200 * time.Microsecond):
-			if w.whoWaits([]*fiber{f})[f.blocked] {
+			if w.whoWaits([]*fiber{f})[f.blocked] && asleep(f.blocked) {
 				halt(f.blocked)
+				w.lookForDeadlock(f)
 				return
 			}
-			if time.Since(begun) > 30*time.Second {
+			if time.Since(begun) > hung {
 				panic(fmt.Sprintf("%s has got its lock, and never goes on", f.name))
 			}
 		}
@@ -263,15 +296,19 @@ func (w *world) letOn(f *fiber) {
 }
 
 func (w *world) whoWaits(fibers []*fiber) map[int32]bool {
-	pids := make([]int32, len(fibers))
-	for i, f := range fibers {
-		pids[i] = f.blocked
-	}
-	waiting, err := w.database.waiting(w.ctx, pids)
+	waiting, err := w.database.waiting(w.ctx, pidsOf(fibers))
 	if err != nil {
 		panic(fmt.Errorf("look for locks: %w", err))
 	}
 	return waiting
+}
+
+func pidsOf(asides []*fiber) []int32 {
+	pids := make([]int32, len(asides))
+	for i, f := range asides {
+		pids[i] = f.blocked
+	}
+	return pids
 }
 
 // onlyTheAsides says whether every fiber waits for a lock.

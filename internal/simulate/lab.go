@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,14 +28,15 @@ type Lab struct {
 
 const template = "pristine"
 
-// OpenLab starts the server. Nothing in it happens by itself: neither vacuum nor statistics change the order of rows.
+// OpenLab starts the server. Nothing in it happens by itself: neither vacuum nor statistics change the order of rows, and deadlocks are for
+// the scheduler to find (fiber.go), who knows when nobody can go on.
 func OpenLab(ctx context.Context) (*Lab, error) {
 	scratch, err := child.NewScratch("holdfast-simulate")
 	if err != nil {
 		return nil, err
 	}
 	server, err := pgserver.Start(ctx, pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true, Socket: true, MaxConnections: 300,
-		Settings: map[string]string{"autovacuum": "off", "jit": "off", "deadlock_timeout": "1s", "max_wal_size": "4GB",
+		Settings: map[string]string{"autovacuum": "off", "jit": "off", "deadlock_timeout": "1d", "max_wal_size": "4GB",
 			"checkpoint_timeout": "1h", "log_lock_waits": "off", "log_min_messages": "fatal", "plan_cache_mode": "force_generic_plan", "wal_level": "minimal", "max_wal_senders": "0"}})
 	if err != nil {
 		return nil, errors.Join(err, scratch.Remove())
@@ -87,7 +89,9 @@ func (l *Lab) open(ctx context.Context) (*database, error) {
 		return nil, err
 	}
 	settings.MaxConns = 60
-	settings.MaxConnIdleTime, settings.MaxConnLifetime = time.Hour, 24*time.Hour
+	// By the real clock the pool does nothing: it would at moments that are no matter of the seed, and on connections that no fiber has.
+	settings.MaxConnIdleTime, settings.MaxConnLifetime, settings.HealthCheckPeriod = 24*time.Hour, 24*time.Hour, 24*time.Hour
+	settings.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	settings.ConnConfig.DialFunc = dial
 	settings.ConnConfig.Tracer = statements{}
 	settings.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
@@ -167,6 +171,22 @@ func (d *database) waiting(ctx context.Context, pids []int32) (map[int32]bool, e
 		waiting[pid] = true
 	}
 	return waiting, err
+}
+
+// blockers are the backends that each of these waits for.
+func (d *database) blockers(ctx context.Context, pids []int32) (map[int32][]int32, error) {
+	rows, err := d.locks.Query(ctx, `SELECT pid, pg_blocking_pids(pid) FROM unnest($1::int[]) AS pid`, pids)
+	if err != nil {
+		return nil, err
+	}
+	found := map[int32][]int32{}
+	var pid int32
+	var others []int32
+	_, err = pgx.ForEachRow(rows, []any{&pid, &others}, func() error {
+		found[pid] = slices.Clone(others)
+		return nil
+	})
+	return found, err
 }
 
 // terminate ends a backend that is at work.

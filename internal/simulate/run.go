@@ -34,6 +34,7 @@ type Summary struct {
 	Faults       int      `json:"faults"`
 	Violations   int      `json:"violations"`
 	FailingSeeds []uint64 `json:"failing_seeds"`
+	First        []string `json:"first_violations,omitempty"` // of each failing seed
 	Steps        int      `json:"steps"`         // that were taken, of the machine's
 	Pairs        int      `json:"pairs"`         // of a step and a fault that came together
 	MissingPairs int      `json:"missing_pairs"` // that never did
@@ -134,6 +135,7 @@ func (s *Summary) add(r Result) {
 	s.Violations += len(r.Violations)
 	if len(r.Violations) > 0 {
 		s.FailingSeeds = append(s.FailingSeeds, r.Seed)
+		s.First = append(s.First, fmt.Sprintf("seed %d: %.300s", r.Seed, r.Violations[0]))
 	}
 }
 

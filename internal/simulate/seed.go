@@ -96,6 +96,9 @@ func try(ctx context.Context, d *database, seed uint64, without less) (result Re
 // abandon ends what still runs, as it may where something was found to be wrong.
 func (w *world) abandon() {
 	for _, f := range w.asides {
+		if err := w.database.terminate(w.ctx, f.blocked); err != nil {
+			w.violate("simulation", "end a session that waits: %v", err)
+		}
 		goOn(f.blocked)
 	}
 	w.end()

@@ -2,11 +2,9 @@ package simulate
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -59,6 +57,7 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 	f.wire = c
 	c.fiber.Store(f)
 	s := &statement{name: nameOf(data.SQL)}
+	f.doing = s.name
 	outside := f.pg.TxStatus() == 'I'
 	s.writes = outside && writes(data.SQL)
 	switch {
@@ -107,11 +106,8 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	w, used, tx := f.world, f.wire, f.tx
 	f.tidy()
 	if f.pg != nil && f.pg.TxStatus() == 'I' {
+		f.wire.fiber.Store(nil)
 		f.wire, f.pg = nil, nil // somebody else's from now on
-	}
-	var pg *pgconn.PgError
-	if errors.As(data.Err, &pg) && pg.Code == "40P01" {
-		w.violate("deadlock", "%s in %s", f.name, s.name)
 	}
 	if s.name == "rollback" {
 		f.tx = nil

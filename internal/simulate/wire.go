@@ -132,7 +132,7 @@ func (c *wire) cut() {
 		return
 	}
 	c.gone = true
-	_ = c.raw.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.raw.SetDeadline(time.Now().Add(hung))
 	_, _ = c.raw.Write([]byte{'X', 0, 0, 0, 4})
 	_, _ = io.Copy(io.Discard, c.raw)
 	_ = c.raw.Close()
@@ -151,7 +151,7 @@ func (c *wire) arriveLate() bool {
 		return false
 	}
 	defer c.cut()
-	_ = c.raw.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.raw.SetDeadline(time.Now().Add(hung))
 	if _, err := c.raw.Write(kept); err != nil {
 		return false
 	}
