@@ -3,6 +3,8 @@ package paidaction_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -32,6 +34,18 @@ type cutConn struct {
 	broken bool
 }
 
+// commitName is what pgx calls the prepared commit.
+var commitName = func() []byte {
+	sum := sha256.Sum256([]byte("commit"))
+	return []byte("stmtcache_" + hex.EncodeToString(sum[:24]))
+}()
+
+// isCommit says whether a commit is to be carried out, alone or with statements before it; and not merely prepared.
+func isCommit(b []byte) bool {
+	text := bytes.Contains(b, []byte("commit\x00"))
+	return text && b[0] == 'Q' || !text && bytes.Contains(b, commitName)
+}
+
 var errCut = errors.New("the connection was cut")
 
 func (c *cutConn) Write(b []byte) (int, error) {
@@ -39,7 +53,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 		_ = c.Close()
 		return 0, errCut
 	}
-	if bytes.Contains(b, []byte("commit\x00")) && c.cut.armed.CompareAndSwap(true, false) {
+	if isCommit(b) && c.cut.armed.CompareAndSwap(true, false) {
 		c.broken = true
 		if !c.cut.after {
 			_ = c.Close()

@@ -45,7 +45,7 @@ func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) err
 }
 
 func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) error) error {
-	tx, err := e.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	tx, err := db.BeginTransaction(ctx, e.Pool)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}

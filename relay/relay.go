@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -167,7 +166,7 @@ func (r *Relay) wake() {
 
 // inTx runs do in one transaction. The relay's transactions lock one payment, and nothing after it.
 func (r *Relay) inTx(ctx context.Context, do func(q *db.Queries) error) error {
-	err := pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error { return do(db.New(tx)) })
+	err := db.InTransaction(ctx, r.Pool, func(tx *db.Transaction) error { return do(db.New(tx)) })
 	if err != nil {
 		return fmt.Errorf("relay: %w", err)
 	}

@@ -119,9 +119,7 @@ func (c Config) failed(ctx context.Context, loop string, err error) {
 
 // inTx runs do in one READ COMMITTED transaction. What the database breaks is counted; the caller's loop tries again.
 func (c Config) inTx(ctx context.Context, do func(*db.Queries, pgx.Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, c.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		return do(db.New(tx), tx)
-	})
+	err := db.InTransaction(ctx, c.Pool, func(tx *db.Transaction) error { return do(db.New(tx), tx) })
 	var broken *pgconn.PgError
 	if errors.As(err, &broken) && (broken.Code == "40P01" || broken.Code == "40001") {
 		c.Metrics.Conflict(broken.Code)

@@ -35,9 +35,9 @@ type Summary struct {
 	Violations   int      `json:"violations"`
 	FailingSeeds []uint64 `json:"failing_seeds"`
 	First        []string `json:"first_violations,omitempty"` // of each failing seed
-	Steps        int      `json:"steps"`         // that were taken, of the machine's
-	Pairs        int      `json:"pairs"`         // of a step and a fault that came together
-	MissingPairs int      `json:"missing_pairs"` // that never did
+	Steps        int      `json:"steps"`                      // that were taken, of the machine's
+	Pairs        int      `json:"pairs"`                      // of a step and a fault that came together
+	MissingPairs int      `json:"missing_pairs"`              // that never did
 }
 
 // Run tries seeds, shrinks what fails and tells it, and prints what was covered.

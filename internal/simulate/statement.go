@@ -5,18 +5,23 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// statements are the yield points at PostgreSQL: pgx calls it before and after every statement, in the goroutine of the fiber.
+// statements are the yield points at PostgreSQL: pgx calls it before and after every statement, in the goroutine of the fiber. Those
+// that travel together are one.
 type statements struct{}
 
-// statement is one that is under way.
+// statement is what is under way: one, or several that were sent together.
 type statement struct {
-	name   string
-	writes bool // outside of a transaction: it commits by itself
-	fault  Fault
+	name    string // of the last one
+	commits bool
+	writes  bool // outside of a transaction: it commits by itself
+	fault   Fault
+	tag     pgconn.CommandTag // of the last one
+	ended   bool
 }
 
 type statementKey struct{}
@@ -45,6 +50,16 @@ var gone = func() context.Context {
 
 // TraceQueryStart implements pgx.QueryTracer.
 func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	return ask(ctx, conn, &pgx.QueuedQuery{SQL: data.SQL, Arguments: data.Args})
+}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (statements) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	return ask(ctx, conn, data.Batch.QueuedQueries...)
+}
+
+// ask is called before statements are sent.
+func ask(ctx context.Context, conn *pgx.Conn, queries ...*pgx.QueuedQuery) context.Context {
 	f := fiberOf(ctx)
 	if f == nil {
 		return ctx
@@ -56,24 +71,33 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 	c := f.pg.Conn().(*wire)
 	f.wire = c
 	c.fiber.Store(f)
-	s := &statement{name: nameOf(data.SQL)}
+	first, last := queries[0].SQL, queries[len(queries)-1].SQL
+	s := &statement{name: nameOf(last), commits: nameOf(last) == "commit"}
 	f.doing = s.name
 	outside := f.pg.TxStatus() == 'I'
-	s.writes = outside && writes(data.SQL)
-	switch {
-	case s.name == "commit", s.writes:
-		what := s.name
-		if s.name == "commit" {
-			what += f.tx.what()
+	s.writes = outside && len(queries) == 1 && writes(last)
+	note := func() {
+		for _, q := range queries {
+			f.tx.note(nameOf(q.SQL), q.Arguments)
 		}
-		s.fault = f.yield(beforeCommit, what)
-	case s.name == "begin":
-		s.fault = f.yield(beforeBegin, s.name)
+	}
+	begins := nameOf(first) == "begin"
+	if begins {
 		f.tx = &written{}
+	}
+	switch {
+	case s.commits:
+		note()
+		s.fault = f.yield(beforeCommit, s.name+f.tx.what())
+	case s.writes:
+		s.fault = f.yield(beforeCommit, s.name)
+	case begins:
+		s.fault = f.yield(beforeBegin, "begin")
+		note()
 	case !outside && s.name != "rollback":
 		s.fault = f.yield(inside, s.name)
 		if f.tx != nil && (s.fault == "" || s.fault == stalls) {
-			f.tx.note(s.name, data.Args)
+			note()
 		}
 	}
 	switch s.fault {
@@ -97,11 +121,32 @@ func (statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.
 
 // TraceQueryEnd implements pgx.QueryTracer.
 func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
-	f := fiberOf(ctx)
-	s, _ := ctx.Value(statementKey{}).(*statement)
-	if f == nil || s == nil {
+	if s, ok := ctx.Value(statementKey{}).(*statement); ok {
+		s.tag = data.CommandTag
+		s.answered(fiberOf(ctx), data.Err)
+	}
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (statements) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	if s, ok := ctx.Value(statementKey{}).(*statement); ok {
+		s.tag = data.CommandTag
+	}
+}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (statements) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	if s, ok := ctx.Value(statementKey{}).(*statement); ok {
+		s.answered(fiberOf(ctx), data.Err)
+	}
+}
+
+// answered is called when statements were answered, or are not going to be.
+func (s *statement) answered(f *fiber, err error) {
+	if s.ended { // pgx tells twice of some
 		return
 	}
+	s.ended = true
 	f.asking.Store(0)
 	w, used, tx := f.world, f.wire, f.tx
 	f.tidy()
@@ -112,10 +157,10 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	if s.name == "rollback" {
 		f.tx = nil
 	}
-	if s.name == "rollback" || s.name == "commit" || s.writes {
+	if s.name == "rollback" || s.commits || s.writes {
 		w.freed.Store(true)
 	}
-	if s.name != "commit" && !s.writes {
+	if !s.commits && !s.writes {
 		return
 	}
 	f.tx = nil
@@ -126,10 +171,10 @@ func (statements) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	switch {
 	case s.fault == arrivesLate:
 		w.keepLate(f, used, tx)
-	case data.Err == nil && data.CommandTag.String() != "ROLLBACK", s.fault == lostAfter && used.wasAnswered():
+	case err == nil && s.tag.String() != "ROLLBACK", s.fault == lostAfter && used.wasAnswered():
 		w.happened(f, tx)
 	}
-	if data.Err == nil {
+	if err == nil {
 		f.yield(afterCommit, s.name)
 	}
 }

@@ -1,0 +1,222 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Transaction is a READ COMMITTED transaction that waits for PostgreSQL as seldom as it can. Its beginning, its commit, and statements that
+// answer nothing (sqlc's :exec) travel together with the next statement whose answer somebody waits for: a step of an action costs
+// half the round trips. PostgreSQL still does everything in the order in which it was asked for.
+//
+// So an error of a statement that answers nothing comes from the next one, or from Commit; and what its arguments point to must stay as it is
+// until then. A Transaction is not safe for concurrent use.
+type Transaction struct {
+	pgx.Tx // nil: the methods that are not here are nobody's, and panic
+
+	conn   *pgxpool.Conn
+	queued pgx.Batch
+	begun  bool // PostgreSQL may know of it
+	closed bool
+}
+
+var _ pgx.Tx = (*Transaction)(nil)
+
+// BeginTransaction takes a connection from the pool, and asks nothing of it yet. Commit or Rollback gives it back.
+func BeginTransaction(ctx context.Context, pool *pgxpool.Pool) (*Transaction, error) {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transaction{conn: conn}
+	t.queued.Queue("begin isolation level read committed")
+	return t, nil
+}
+
+// InTransaction runs do in a transaction, and commits unless do fails.
+func InTransaction(ctx context.Context, pool *pgxpool.Pool, do func(*Transaction) error) error {
+	t, err := BeginTransaction(ctx, pool)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = t.Rollback(context.WithoutCancel(ctx)) }() // after the commit there is nothing to undo
+	if err := do(t); err != nil {
+		return err
+	}
+	return t.Commit(ctx)
+}
+
+// answersNothing goes by the line that sqlc puts before each query.
+func answersNothing(sql string) bool {
+	first, _, _ := strings.Cut(sql, "\n")
+	return strings.HasPrefix(first, "-- name: ") && strings.HasSuffix(first, " :exec")
+}
+
+// Exec implements DBTX. A statement that answers nothing has only been noted when it returns.
+func (t *Transaction) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	switch {
+	case t.closed:
+		return pgconn.CommandTag{}, pgx.ErrTxClosed
+	case answersNothing(sql):
+		t.queued.Queue(sql, args...)
+		return pgconn.CommandTag{}, nil
+	case t.queued.Len() == 0:
+		return t.conn.Exec(ctx, sql, args...)
+	}
+	answers, err := t.send(ctx, sql, args)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	tag, err := answers.Exec()
+	return tag, cmp.Or(err, answers.Close())
+}
+
+// Query implements DBTX.
+func (t *Transaction) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	switch {
+	case t.closed:
+		return noRows{err: pgx.ErrTxClosed}, pgx.ErrTxClosed
+	case t.queued.Len() == 0:
+		return t.conn.Query(ctx, sql, args...)
+	}
+	answers, err := t.send(ctx, sql, args)
+	if err != nil {
+		return noRows{err: err}, err
+	}
+	rows, err := answers.Query()
+	if err != nil {
+		_ = answers.Close() // says the same again
+		return noRows{err: err}, err
+	}
+	return &lastRows{Rows: rows, answers: answers}, nil
+}
+
+// lastRows are the answer to the last statement of those that were sent together.
+type lastRows struct {
+	pgx.Rows
+	answers pgx.BatchResults
+	err     error
+}
+
+// Next implements pgx.Rows.
+func (r *lastRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+// Close implements pgx.Rows. The connection can be used again.
+func (r *lastRows) Close() {
+	r.Rows.Close()
+	if err := r.answers.Close(); err != nil && r.Rows.Err() == nil {
+		r.err = err
+	}
+}
+
+// Err implements pgx.Rows.
+func (r *lastRows) Err() error { return cmp.Or(r.Rows.Err(), r.err) }
+
+// noRows are those of a statement that was not answered.
+type noRows struct {
+	pgx.Rows // nil
+	err      error
+}
+
+func (noRows) Close()       {}
+func (noRows) Next() bool   { return false }
+func (r noRows) Err() error { return r.err }
+
+// row is the only one of an answer.
+type row struct{ rows pgx.Rows }
+
+// Scan implements pgx.Row.
+func (r row) Scan(dest ...any) error {
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		return cmp.Or(r.rows.Err(), pgx.ErrNoRows)
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	r.rows.Close()
+	return r.rows.Err()
+}
+
+// QueryRow implements DBTX.
+func (t *Transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	rows, _ := t.Query(ctx, sql, args...) // the rows have the error too
+	return row{rows}
+}
+
+// send sends what is queued and one statement more, and takes the answers of all but the last.
+func (t *Transaction) send(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+	batch := t.queued
+	batch.Queue(sql, args...)
+	t.queued, t.begun = pgx.Batch{}, true
+	answers := t.conn.SendBatch(ctx, &batch)
+	for _, q := range batch.QueuedQueries[:batch.Len()-1] {
+		if _, err := answers.Exec(); err != nil {
+			_ = answers.Close() // says the same again
+			return nil, fmt.Errorf("%s: %w", nameOf(q.SQL), err)
+		}
+	}
+	return answers, nil
+}
+
+// nameOf is how a query is called in its file, or the query itself.
+func nameOf(sql string) string {
+	if rest, ok := strings.CutPrefix(sql, "-- name: "); ok {
+		name, _, _ := strings.Cut(rest, " ")
+		return name
+	}
+	return sql
+}
+
+// Commit commits. Where it fails with an error of PostgreSQL's, nothing was committed, unless that error ends the session.
+func (t *Transaction) Commit(ctx context.Context) error {
+	if t.closed {
+		return pgx.ErrTxClosed
+	}
+	if !t.begun && t.queued.Len() == 1 {
+		t.release()
+		return nil
+	}
+	tag, err := t.Exec(ctx, "commit")
+	if err == nil {
+		t.release()
+		if tag.String() == "ROLLBACK" {
+			return pgx.ErrTxCommitRollback
+		}
+	}
+	return err
+}
+
+// Rollback undoes everything, unless it is committed. It may always be called, again too.
+func (t *Transaction) Rollback(ctx context.Context) error {
+	if t.closed {
+		return pgx.ErrTxClosed
+	}
+	defer t.release()
+	if !t.begun || t.conn.Conn().IsClosed() {
+		return nil
+	}
+	_, err := t.conn.Exec(ctx, "rollback")
+	return err
+}
+
+// release gives the connection back; the pool throws away one that is still inside a transaction.
+func (t *Transaction) release() {
+	t.closed = true
+	t.conn.Release()
+}
+
+// Conn implements pgx.Tx. Its own methods know nothing of what is queued.
+func (t *Transaction) Conn() *pgx.Conn { return t.conn.Conn() }
