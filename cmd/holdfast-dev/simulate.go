@@ -51,7 +51,7 @@ func (c *simulateCommand) breakIt(ctx context.Context, name string) error {
 	if len(found.FailingSeeds) == 0 {
 		return fmt.Errorf("bug %s is not found in %d seeds", name, found.Seeds)
 	}
-	fmt.Printf("%-32s found after %4d seeds: %s\n", name, found.Seeds, lines[0])
+	fmt.Printf("%-32s found after %4d seeds: %s\n", name, found.Seeds, found.First[0])
 	return nil
 }
 

@@ -227,6 +227,7 @@ func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pa
 		err := n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.Pay(ctx, r, see) })
 		if err == nil {
 			n.world.mustBeHeld(first.Hash)
+			n.world.mustBeAlone(first.Hash, n.name)
 		}
 		return err
 	})

@@ -1,14 +1,15 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Two laws are held all along, and not only in the end: sweeps and luck could have mended by then what was wrong in between.
+// These laws are held all along, and not only in the end: sweeps and luck could have mended by then what was wrong in between.
 
-// lookAfter holds the seventh invariant at every commit: what has no end has a job.
+// lookAfter holds the seventh invariant at every commit: what has no end has a job, and where we owe a call, one that makes it now.
 func (w *world) lookAfter(tx *written) {
 	for _, s := range tx.steps {
 		action := s.action
@@ -23,6 +24,9 @@ func (w *world) lookAfter(tx *written) {
 		}
 		w.states[action] = s.to
 		w.mustHaveJob(action)
+		if s.action != 0 && s.to.OwesCall() && !slices.ContainsFunc(tx.jobs, func(j *job) bool { return j.action == action && !j.at.After(w.Now()) }) {
+			w.violate("no job", "%s is %s, and no job for the call that is owed was stored with it", w.name(action), s.to)
+		}
 	}
 }
 
@@ -45,5 +49,15 @@ const longestClaim = 40 * time.Second
 func (w *world) mustBeHeld(h paidaction.Hash) {
 	if left, gone := w.left[h]; gone && w.tick-left > longestClaim {
 		w.violate("sent for nothing", "a payment was sent %s after the one that it forwards had ended", w.tick-left)
+	}
+}
+
+// mustBeAlone holds that a payment is at one node alone: another one had it only if it has failed there. That the receiver takes it once is
+// their kindness, not ours.
+func (w *world) mustBeAlone(h paidaction.Hash, at string) {
+	for _, n := range w.nodes {
+		if sent, ok := n.Sent(h); ok && n.Name() != at && sent.Present.State != paidaction.PaymentFailed {
+			w.violate("sent twice", "%s sent a payment that %s has too: there it is %s", at, n.Name(), sent.Present.State)
+		}
 	}
 }
