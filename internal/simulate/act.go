@@ -132,6 +132,9 @@ func (w *world) request(r *request, what string, do func(ctx context.Context, p 
 // ask sends the request.
 func (w *world) ask(r *request) {
 	r.asked++
+	if r.asked == 1 && r.cancels > 0 && r.payer != nil {
+		w.queue.add(w.tick+r.cancels, func() { w.cancelUnanswered(r) })
+	}
 	what := fmt.Sprintf("asks %d", r.asked)
 	ok := w.request(r, what, func(ctx context.Context, p *process) {
 		if r.twice && r.asked > 1 {
@@ -240,6 +243,19 @@ func (w *world) pay(r *request, pa *paidaction.PaidAction, tries int) {
 	w.look()
 	if err != nil && tries < 3 {
 		w.queue.add(w.tick+time.Minute, func() { w.pay(r, pa, tries+1) })
+	}
+}
+
+// cancelUnanswered is a person who does not wait for the answer: in the list of what they have begun they find the action, and cancel it.
+func (w *world) cancelUnanswered(r *request) {
+	if len(r.ids) > 0 {
+		return // it was answered
+	}
+	for _, id := range sortedKeys(w.open) {
+		if w.open[id] && w.labels[id] == r.label {
+			w.cancel(r, id)
+			return
+		}
 	}
 }
 

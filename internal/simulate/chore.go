@@ -259,6 +259,9 @@ func (w *world) hurry(what string, h paidaction.Hash) {
 	if w.chance.happens(0.6, key, 3) {
 		soon /= 60
 	}
+	if w.chance.happens(0.3, key, 4) {
+		soon /= 20 // before whoever is told of it has looked
+	}
 	w.queue.add(w.tick+soon, func() {
 		w.touchAll(blockBurst)
 		w.mine(uint32(left))

@@ -65,6 +65,7 @@ func ask(ctx context.Context, conn *pgx.Conn, queries ...*pgx.QueuedQuery) conte
 		return ctx
 	}
 	if f.dead() {
+		f.letGo()
 		return gone
 	}
 	f.pg = conn.PgConn()
@@ -102,9 +103,7 @@ func ask(ctx context.Context, conn *pgx.Conn, queries ...*pgx.QueuedQuery) conte
 	}
 	switch s.fault {
 	case died:
-		if !outside {
-			c.cut()
-		}
+		f.letGo()
 		return gone
 	case lostBefore, lostInside:
 		c.cut()
@@ -117,6 +116,14 @@ func ask(ctx context.Context, conn *pgx.Conn, queries ...*pgx.QueuedQuery) conte
 	}
 	f.asking.Store(int32(conn.PgConn().PID()))
 	return context.WithValue(ctx, statementKey{}, s)
+}
+
+// letGo gives up the connection of a dead process. Inside a transaction it is broken; else it is somebody else's from now on.
+func (f *fiber) letGo() {
+	if f.wire != nil && f.pg.TxStatus() != 'I' {
+		f.wire.cut()
+	}
+	f.wire, f.pg, f.tx = nil, nil, nil
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.

@@ -114,7 +114,7 @@ func (w *world) start(number, life int) {
 		p.engine, err = paidaction.New(paidaction.Config{
 			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(settings()),
 			Secret: make([]byte, 32), Now: p.now, Random: rand.NewChaCha8(random), Log: quiet,
-			Settings: paidaction.Settings{SweepWorkers: 1},
+			Settings: paidaction.Settings{SweepWorkers: 1, MaxForwards: busyReceiver},
 			Hooks:    paidaction.Hooks{Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) }},
 		})
 	}
@@ -130,6 +130,9 @@ func (w *world) start(number, life int) {
 	w.processes[number] = p
 	w.tell(nil, "%s starts, its clock %+v", p, p.skew)
 }
+
+// busyReceiver is how many payments may be on their way to a receiver at once: few, so that one that lets them hang refuses others.
+const busyReceiver = 2
 
 // clock is the time of the loops of package worker.
 type clock struct{ world *world }
