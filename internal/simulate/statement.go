@@ -19,6 +19,7 @@ type statement struct {
 	name    string // of the last one
 	commits bool
 	writes  bool // outside of a transaction: it commits by itself
+	args    []any
 	fault   Fault
 	tag     pgconn.CommandTag // of the last one
 	ended   bool
@@ -30,7 +31,8 @@ type statementKey struct{}
 type written struct {
 	steps []taken
 	jobs  []*job
-	relay bool // a payment is to be taken by a node
+	relay bool  // a payment is to be taken by a node
+	takes int64 // the action whose payment may be taken from now on
 	names []string
 }
 
@@ -73,7 +75,7 @@ func ask(ctx context.Context, conn *pgx.Conn, queries ...*pgx.QueuedQuery) conte
 	f.wire = c
 	c.fiber.Store(f)
 	first, last := queries[0].SQL, queries[len(queries)-1].SQL
-	s := &statement{name: nameOf(last), commits: nameOf(last) == "commit"}
+	s := &statement{name: nameOf(last), args: queries[len(queries)-1].Arguments, commits: nameOf(last) == "commit"}
 	f.doing = s.name
 	outside := f.pg.TxStatus() == 'I'
 	s.writes = outside && len(queries) == 1 && writes(last)
@@ -173,7 +175,7 @@ func (s *statement) answered(f *fiber, err error) {
 	f.tx = nil
 	if s.writes {
 		tx = &written{}
-		tx.note(s.name, nil)
+		tx.note(s.name, s.args)
 	}
 	switch {
 	case s.fault == arrivesLate:
@@ -198,7 +200,10 @@ func (t *written) note(name string, args []any) {
 		t.steps = append(t.steps, taken{flow: paidaction.Flow(args[1].(string)), to: paidaction.State(args[3].(string)), fact: paidaction.Requested})
 	case "AcceptRelay", "RequeueRelay", "RequeueFailed":
 		t.relay = true
-	case "ClaimableRelay", "EndAttempt", "FoldAccounts", "FoldItems", "InsertNotifications", "PermitSettle":
+	case "PermitSettle":
+		t.takes = args[1].(int64)
+		t.names = append(t.names, name)
+	case "ClaimableRelay", "EndAttempt", "FoldAccounts", "FoldItems", "InsertNotifications":
 		t.names = append(t.names, name)
 	}
 }

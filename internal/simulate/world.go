@@ -323,6 +323,9 @@ func (w *world) happened(f *fiber, tx *written) {
 		w.relaySoon(f)
 	}
 	w.lookAfter(tx)
+	if tx.takes != 0 {
+		w.hurry(f.name+" takes", w.model.hashes[tx.takes])
+	}
 	for _, s := range tx.steps {
 		if s.to == paidaction.Held || s.to == paidaction.Forwarding || s.to == paidaction.Forwarded || s.to == paidaction.FailedForward {
 			w.hurry(f.name+" "+string(s.to), w.model.hashes[s.action])
