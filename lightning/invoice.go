@@ -33,14 +33,18 @@ func (c *Client) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (
 
 func (c *Client) addInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
 	expiry := int64(r.Expiry.Seconds())
+	var description []byte // LND puts it into the bolt11 in place of the memo, which it keeps
+	if r.DescriptionHash != ([32]byte{}) {
+		description = r.DescriptionHash[:]
+	}
 	if r.Hold {
 		added, err := call(ctx, c, "AddHoldInvoice", c.invoices.AddHoldInvoice, &invoicesrpc.AddHoldInvoiceRequest{
-			Hash: r.Hash[:], ValueMsat: int64(r.Amount), Memo: r.Memo, Expiry: expiry, CltvExpiry: uint64(r.CLTVDelta),
+			Hash: r.Hash[:], ValueMsat: int64(r.Amount), Memo: r.Memo, DescriptionHash: description, Expiry: expiry, CltvExpiry: uint64(r.CLTVDelta),
 		})
 		return added.GetPaymentRequest(), err
 	}
 	added, err := call(ctx, c, "AddInvoice", c.main.AddInvoice, &lnrpc.Invoice{
-		RPreimage: r.Preimage[:], ValueMsat: int64(r.Amount), Memo: r.Memo, Expiry: expiry, CltvExpiry: uint64(r.CLTVDelta),
+		RPreimage: r.Preimage[:], ValueMsat: int64(r.Amount), Memo: r.Memo, DescriptionHash: description, Expiry: expiry, CltvExpiry: uint64(r.CLTVDelta),
 	})
 	return added.GetPaymentRequest(), err
 }

@@ -49,6 +49,12 @@ type AfterPaid[A, R any] interface {
 	AfterPaid(ctx context.Context, tx *Tx, args A, result R) error
 }
 
+// Hashed is implemented by actions whose invoices can carry the SHA-256 of a longer description in place of what Describe says (BOLT 11,
+// field h). Zero: this one does not. A receiver's wallet that is paid directly is told what Describe says all the same.
+type Hashed[A any] interface {
+	DescriptionHash(args A) [32]byte
+}
+
 // Spec is what an action is and how it may be paid.
 type Spec struct {
 	Kind     string   // stable name, for example "ZAP": stored, and shown to clients
@@ -159,6 +165,7 @@ type Definition interface {
 	onFail(ctx context.Context, tx *Tx, args, result json.RawMessage) error
 	retry(ctx context.Context, tx *Tx, args, result json.RawMessage) (json.RawMessage, error)
 	describe(args json.RawMessage) (string, error)
+	descriptionHash(args json.RawMessage) ([32]byte, error)
 	peers(ctx context.Context, tx *Tx, args json.RawMessage) ([]Peer, error)
 	payee(args json.RawMessage) (Payee, error)
 	afterPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
@@ -277,6 +284,19 @@ func (d definition[A, R]) describe(raw json.RawMessage) (string, error) {
 		return "", err
 	}
 	return d.action.Describe(args), nil
+}
+
+// descriptionHash is zero for all but some of the actions that are Hashed.
+func (d definition[A, R]) descriptionHash(raw json.RawMessage) (hash [32]byte, err error) {
+	hashed, ok := d.action.(Hashed[A])
+	if !ok {
+		return hash, nil
+	}
+	args, err := decode[A](raw)
+	if err != nil {
+		return hash, err
+	}
+	return hashed.DescriptionHash(args), nil
 }
 
 // peers are those who can be paid directly, none if the action has no such people.

@@ -55,9 +55,17 @@ func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
 	if left < time.Second {
 		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 	}
+	def, ok := e.actions[pa.Kind]
+	if !ok {
+		return nil, fmt.Errorf("issue the invoice of action %d: no action is called %s", id, pa.Kind)
+	}
+	description, err := def.descriptionHash(pa.Args)
+	if err != nil {
+		return nil, err
+	}
 	bolt11, err := openAt(ctx, node, InvoiceRequest{
 		Hold: pa.Invoice.Hold, Hash: pa.Invoice.Hash, Preimage: pa.Invoice.preimage, Amount: pa.Invoice.Amount,
-		Memo: pa.Invoice.memo, Expiry: left, CLTVDelta: pa.Invoice.cltvDelta,
+		Memo: pa.Invoice.memo, DescriptionHash: description, Expiry: left, CLTVDelta: pa.Invoice.cltvDelta,
 	})
 	switch {
 	case errors.Is(err, ErrInvoiceCanceled):

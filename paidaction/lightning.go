@@ -55,6 +55,8 @@ type InvoiceRequest struct {
 	Memo      string        // what the payer's wallet shows
 	Expiry    time.Duration // whole seconds, above zero: LND reads 0 as a day
 	CLTVDelta uint32        // final CLTV in blocks
+	// DescriptionHash stands in the bolt11 in place of Memo; zero: Memo does.
+	DescriptionHash [32]byte
 }
 
 // NodeInvoice is a node's present view of an invoice.

@@ -32,9 +32,13 @@ func paymentAddr(h paidaction.Hash) [32]byte { return sha256.Sum256(h[:]) }
 func encoder(name string) simnode.Encoder {
 	key := nodeKey(name)
 	return func(r paidaction.InvoiceRequest, created time.Time) (string, error) {
+		description := zpay32.Description(r.Memo)
+		if r.DescriptionHash != ([32]byte{}) {
+			description = zpay32.DescriptionHash(r.DescriptionHash)
+		}
 		invoice, err := zpay32.NewInvoice(network, r.Hash, created,
 			zpay32.Amount(lnwire.MilliSatoshi(r.Amount)),
-			zpay32.Description(r.Memo),
+			description,
 			zpay32.Expiry(r.Expiry),
 			zpay32.CLTVExpiry(uint64(r.CLTVDelta)),
 			zpay32.PaymentAddr(paymentAddr(r.Hash)),

@@ -40,6 +40,14 @@ func bytes32(raw []byte) (b [32]byte, err error) {
 	return b, nil
 }
 
+// descriptionHash is optional, as LND has it.
+func descriptionHash(raw []byte) (b [32]byte, err error) {
+	if len(raw) == 0 {
+		return b, nil
+	}
+	return bytes32(raw)
+}
+
 // AddInvoice draws a preimage where none is given, as LND does.
 func (s *mainServer) AddInvoice(ctx context.Context, in *lnrpc.Invoice) (*lnrpc.AddInvoiceResponse, error) {
 	if len(in.RPreimage) == 0 {
@@ -52,8 +60,12 @@ func (s *mainServer) AddInvoice(ctx context.Context, in *lnrpc.Invoice) (*lnrpc.
 	if err != nil {
 		return nil, err
 	}
+	description, err := descriptionHash(in.DescriptionHash)
+	if err != nil {
+		return nil, err
+	}
 	added, err := s.Node.Add(ctx, paidaction.InvoiceRequest{
-		Preimage: preimage, Hash: sha256.Sum256(preimage[:]), Amount: paidaction.Msat(in.ValueMsat), Memo: in.Memo,
+		DescriptionHash: description, Preimage: preimage, Hash: sha256.Sum256(preimage[:]), Amount: paidaction.Msat(in.ValueMsat), Memo: in.Memo,
 		Expiry: time.Duration(in.Expiry) * time.Second, CLTVDelta: uint32(in.CltvExpiry),
 	})
 	if err != nil {
@@ -71,8 +83,12 @@ func (s *invoicesServer) AddHoldInvoice(
 	if err != nil {
 		return nil, err
 	}
+	description, err := descriptionHash(in.DescriptionHash)
+	if err != nil {
+		return nil, err
+	}
 	added, err := s.Node.Add(ctx, paidaction.InvoiceRequest{
-		Hold: true, Hash: hash, Amount: paidaction.Msat(in.ValueMsat), Memo: in.Memo,
+		DescriptionHash: description, Hold: true, Hash: hash, Amount: paidaction.Msat(in.ValueMsat), Memo: in.Memo,
 		Expiry: time.Duration(in.Expiry) * time.Second, CLTVDelta: uint32(in.CltvExpiry),
 	})
 	if err != nil {

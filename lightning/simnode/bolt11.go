@@ -41,8 +41,12 @@ var standardFeatures = []paidaction.Feature{
 
 // encodeOwn writes the bolt11 of an invoice of the node.
 func (n *Node) encodeOwn(r paidaction.InvoiceRequest, created time.Time) (string, error) {
+	memo, hash := r.Memo, ""
+	if r.DescriptionHash != ([32]byte{}) {
+		memo, hash = "", hex.EncodeToString(r.DescriptionHash[:])
+	}
 	return encode(signed{To: n.key, Bolt11: paidaction.Bolt11{
-		Hash: r.Hash, Destination: n.key, Amount: r.Amount, Description: r.Memo, Created: created, Expires: created.Add(r.Expiry),
+		Hash: r.Hash, Destination: n.key, Amount: r.Amount, Description: memo, DescriptionHash: hash, Created: created, Expires: created.Add(r.Expiry),
 		CLTVDelta: r.CLTVDelta, Features: standardFeatures,
 	}})
 }

@@ -2,6 +2,8 @@ package nodetest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"testing"
 	"time"
@@ -298,6 +300,13 @@ func decoded(t *testing.T, o *outside) {
 	if inv.Hash != r.Hash || inv.Destination != key || inv.Amount != amount || inv.Description != r.Memo || inv.DescriptionHash != "" ||
 		inv.CLTVDelta != cltvDelta || inv.Expires.Sub(inv.Created) != r.Expiry || inv.Blinded || len(inv.Features) == 0 {
 		t.Fatalf("%+v", inv)
+	}
+	hashed := o.request(true)
+	hashed.DescriptionHash = sha256.Sum256([]byte("a longer description"))
+	long, err := o.node.DecodeInvoice(o.ctx, o.open(hashed))
+	o.must(err)
+	if long.Hash != hashed.Hash || long.Description != "" || long.DescriptionHash != hex.EncodeToString(hashed.DescriptionHash[:]) {
+		t.Fatalf("described by a hash: %+v", long)
 	}
 	for _, f := range inv.Features {
 		if !f.Known || f.Required != (f.Bit%2 == 0) {
