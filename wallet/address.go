@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
@@ -22,6 +23,9 @@ func (s LightningAddress) tidied(w *Wallets) (Settings, error) {
 	target, err := lnurl.Parse(string(s.Address))
 	if err == nil {
 		_, err = w.Outside.Parse(target)
+	}
+	if errors.Is(err, outside.ErrOwn) {
+		return nil, errOwn
 	}
 	if err != nil {
 		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "That is no lightning address: give name@domain, an LNURL (lnurl1…) or an https:// address.")

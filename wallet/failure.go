@@ -39,6 +39,7 @@ var (
 	errTimeout     = paidaction.Errorf(CodeTimeout, "The wallet did not answer in time.")
 	errForbidden   = paidaction.Errorf(CodeForbidden, "The wallet's address leads into a private network, which is not called from here. Give one that is open to the internet.")
 	errAddress     = paidaction.Errorf(CodeForbidden, "The wallet leads to an address that is not called from here: it must begin with https:// and name no user.")
+	errOwn         = paidaction.Errorf(CodeForbidden, "The wallet's address is one of ours: it would ask itself for an invoice. Give one that is elsewhere.")
 	errCertificate = paidaction.Errorf(CodeCertificate, "The certificate of the wallet's server is not trusted. A node that made its own: send that certificate too.")
 	errDeclined    = paidaction.Errorf(CodeDeclined, "The wallet declines to issue an invoice.")
 	errBadAnswer   = paidaction.Errorf(CodeBadAnswer, "The wallet answered something that is no invoice. Check that the address is that of the wallet itself.")
@@ -56,6 +57,7 @@ var refusals = []struct {
 	say *paidaction.Error
 }{
 	{outside.ErrAddress, errAddress},
+	{outside.ErrOwn, errOwn},
 	{outside.ErrForbidden, errForbidden},
 	{outside.ErrUnreachable, ErrUnreachable},
 	{outside.ErrCertificate, errCertificate},

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ const (
 // Why a call came to nothing.
 var (
 	ErrAddress     = errors.New("outside: the address is not one that is called")
+	ErrOwn         = errors.New("outside: the address is our own")
 	ErrForbidden   = errors.New("outside: the address is not of the public internet")
 	ErrUnreachable = errors.New("outside: the server cannot be reached")
 	ErrCertificate = errors.New("outside: the server's certificate is not trusted")
@@ -44,6 +46,7 @@ var (
 // Config says what is allowed.
 type Config struct {
 	AllowPrivate bool           // in development: private addresses too, and without TLS
+	Own          *url.URL       // where we are served: it is never called, since who asks us for an invoice of ours asks for ever
 	Resolver     *net.Resolver  // nil: the system's
 	Roots        *x509.CertPool // nil: the system's
 }
@@ -125,7 +128,22 @@ func (c *Client) check(u *url.URL) error {
 	if u.Hostname() == "" || u.User != nil || !secure && !(plain && c.AllowPrivate) {
 		return ErrAddress
 	}
+	if c.Own != nil && origin(u) == origin(c.Own) {
+		return ErrOwn
+	}
 	return nil
+}
+
+// origin is the server that a URL leads to, in one form.
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "443"
+		if u.Scheme == "http" || u.Scheme == "ws" {
+			port = "80"
+		}
+	}
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
 }
 
 // http is a client of one call. No proxy of the environment is used: it would connect for us, unguarded.
@@ -203,7 +221,7 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 
 // explain takes from an error all that is the server's or the address's.
 func explain(ctx context.Context, err error) error {
-	for _, own := range []error{ErrAddress, ErrForbidden, ErrTooLarge, ErrRedirected} {
+	for _, own := range []error{ErrAddress, ErrOwn, ErrForbidden, ErrTooLarge, ErrRedirected} {
 		if errors.Is(err, own) {
 			return own
 		}
