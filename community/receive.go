@@ -1,7 +1,9 @@
 package community
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -18,11 +20,21 @@ type Receive struct {
 	Settings Settings
 }
 
-// ReceiveArgs say who gets how much, in msat.
+// ReceiveArgs say who gets how much, in msat, and what only they are told: a comment, and who the payer says to be.
 type ReceiveArgs struct {
-	User    int64  `json:"user"`
-	Msat    int64  `json:"msat"`
-	Comment string `json:"comment,omitempty"`
+	User    int64   `json:"user"`
+	Msat    int64   `json:"msat"`
+	Comment string  `json:"comment,omitempty"`
+	Sender  *Sender `json:"sender,omitempty"`
+	// Described is the SHA-256 of what the payer's wallet was shown before (LUD-06), 32 bytes; none where it was shown nothing.
+	Described []byte `json:"described,omitempty"`
+}
+
+// Sender is what a payer says of themselves (LUD-18). Nobody has checked any of it.
+type Sender struct {
+	Name       string `json:"name,omitempty"`
+	Identifier string `json:"identifier,omitempty"` // a lightning address or the like
+	Email      string `json:"email,omitempty"`
 }
 
 // ReceiveResult is what was received, in msat.
@@ -33,19 +45,38 @@ type ReceiveResult struct {
 // KindReceive names the action.
 const KindReceive = "RECEIVE"
 
-const maxReceiveComment = 280
+// What a payer can say, in characters.
+const (
+	MaxReceiveComment = 280
+	maxSenderText     = 120
+)
 
 // Spec follows the table of spec 02 §2.3.
 func (Receive) Spec() paidaction.Spec {
 	return paidaction.Spec{Kind: KindReceive, Anonable: true, Methods: []paidaction.Method{paidaction.P2P, paidaction.Pessimistic}}
 }
 
-// Check refuses amounts that are no whole sat, and comments that are too long.
+// Check refuses amounts that are no whole sat, and texts that are too long.
 func (Receive) Check(a ReceiveArgs) error {
 	if a.Msat <= 0 || a.Msat%1000 != 0 || paidaction.Msat(a.Msat) > paidaction.MaxMsat {
 		return paidaction.Errorf(paidaction.CodeInvalidAmount, "The amount must be a whole number of sats above zero.")
 	}
-	return checkText("comment", a.Comment, 0, maxReceiveComment)
+	if len(a.Described) != 0 && len(a.Described) != sha256.Size {
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "The hash of the description has another length.")
+	}
+	if s := a.Sender; s != nil {
+		if err := cmp.Or(checkText("payer's name", s.Name, 0, maxSenderText), checkText("payer's identifier", s.Identifier, 0, maxSenderText),
+			checkText("payer's email", s.Email, 0, maxSenderText)); err != nil {
+			return err
+		}
+	}
+	return checkText("comment", a.Comment, 0, MaxReceiveComment)
+}
+
+// DescriptionHash is that of what the payer's wallet was shown.
+func (Receive) DescriptionHash(a ReceiveArgs) (hash [32]byte) {
+	copy(hash[:], a.Described)
+	return hash
 }
 
 // Cost is what is sent. A user who does not exist can receive nothing.

@@ -88,9 +88,31 @@ func (c *Config) defaults() error {
 	return c.Limits.defaults()
 }
 
+// API is the handler of it, and the door for what else is served to people without a key.
+type API struct {
+	http.Handler
+	door *door
+}
+
+// Ask counts a request of somebody without a key that another handler of this process answers, as one to the API is counted, and besides
+// as one that pays if it does. It says which address that is for Caller.Client.
+//
+// RATE_LIMITED, with how many seconds to wait.
+func (a *API) Ask(r *http.Request, pays bool) (client string, wait int, err error) {
+	s := &session{client: clientAddress(r, a.door.TrustedProxies)}
+	now := a.door.Now()
+	if err = a.door.meters.asking(s, now); err == nil && pays {
+		err = a.door.meters.paying(s, now)
+	}
+	if limited := new(rateError); errors.As(err, &limited) {
+		wait = limited.wait
+	}
+	return s.client, wait, err
+}
+
 // NewHandler serves the API at /graphql, files at /uploads and a page to try it on at /playground. Subscriptions end with the context of their
 // requests: cancel the server's BaseContext to shut down, since http.Server.Shutdown alone does not end them.
-func NewHandler(c Config) (http.Handler, error) {
+func NewHandler(c Config) (*API, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
@@ -106,7 +128,7 @@ func NewHandler(c Config) (http.Handler, error) {
 	mux.Handle("GET /playground/", http.StripPrefix("/playground/", playground()))
 	mux.Handle("GET /playground", http.RedirectHandler("/playground/", http.StatusSeeOther))
 	mux.Handle("GET /{$}", http.RedirectHandler("/playground/", http.StatusSeeOther))
-	return mux, nil
+	return &API{mux, d}, nil
 }
 
 // door lets requests in: it says who they come from and refuses what is no request at all, before GraphQL sees them.

@@ -3,12 +3,14 @@ package graph
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -151,4 +153,15 @@ func (receipts) Item(ctx context.Context, h *db.HistoryOfRow) (*db.ItemsByIDRow,
 		return nil, nil
 	}
 	return loadersOf(ctx).items.Load(ctx, *h.ItemID)
+}
+
+func (receipts) Sender(_ context.Context, h *db.HistoryOfRow) (*community.Sender, error) {
+	if h.Sender == nil {
+		return nil, nil
+	}
+	sender := new(community.Sender)
+	if err := json.Unmarshal(h.Sender, sender); err != nil {
+		return nil, fmt.Errorf("read the sender of a payment: %w", err)
+	}
+	return sender, nil
 }

@@ -16,6 +16,10 @@ func (s *service) routes() http.Handler {
 	if s.api != nil {
 		mux.Handle("/", s.api)
 	}
+	if s.addresses != nil {
+		mux.Handle("/.well-known/lnurlp/", s.addresses)
+		mux.Handle("/lnurlp/", s.addresses)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))

@@ -21,6 +21,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lnurl"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
@@ -66,6 +67,7 @@ type service struct {
 	engine    *paidaction.Engine
 	wallets   *wallet.Wallets
 	api       http.Handler   // nil unless the process has the role
+	addresses http.Handler   // nil unless it has, and is told where people reach it
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
 }
@@ -111,9 +113,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		return nil, err
 	}
 	if e.config.Has("api") {
-		s.api, err = graph.NewHandler(graph.Config{Engine: s.engine, Pool: pool, Updates: s.feed, Wallets: s.wallets, Rates: e.config.Rate.Rates(), Development: e.config.Development,
-			Origins: e.config.Origins, TrustedProxies: e.config.TrustedProxies, Prices: e.config.Prices.Community(), Log: e.log})
-		if err != nil {
+		if err := s.openAPI(); err != nil {
 			return nil, err
 		}
 	}
@@ -133,6 +133,22 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		}
 	}
 	return s, nil
+}
+
+// openAPI makes what is served to people.
+func (s *service) openAPI() error {
+	c := s.config
+	api, err := graph.NewHandler(graph.Config{Engine: s.engine, Pool: s.pool, Updates: s.feed, Wallets: s.wallets, Rates: c.Rate.Rates(), Development: c.Development,
+		Origins: c.Origins, TrustedProxies: c.TrustedProxies, Prices: c.Prices.Community(), Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.api = api
+	if public := c.PublicURL.URL(); public != nil {
+		s.addresses, err = lnurl.NewHandler(lnurl.Config{Engine: s.engine, Pool: s.pool, Askers: api, Public: public,
+			Most: c.Prices.Community().MaxZap, Secret: c.Key(), Log: s.log})
+	}
+	return err
 }
 
 // foldPage is how many appended rows decide in one transaction what is folded.

@@ -13,7 +13,7 @@ import (
 // newWallets makes the receivers' wallets. In development they may be on this very machine.
 func (s *service) newWallets() (*wallet.Wallets, error) {
 	return wallet.New(wallet.Config{
-		Pool: s.pool, Secret: s.config.Key(), Outside: outside.New(outside.Config{AllowPrivate: s.config.Development}),
+		Pool: s.pool, Secret: s.config.Key(), Outside: outside.New(outside.Config{AllowPrivate: s.config.Development, Own: s.config.PublicURL.URL()}),
 		Decode: s.decode, AddInvoice: addInvoice, Log: s.log,
 	})
 }

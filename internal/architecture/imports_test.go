@@ -14,7 +14,7 @@ var layers = [][]string{
 	{"paidaction"},
 	{"community"},
 	{"wallet"},
-	{"lightning", "worker", "graph", "reconcile"},
+	{"lightning", "worker", "graph", "lnurl", "reconcile"}, // lnurl is the other edge: the words of wallets that pay to people's addresses
 	{"relay"},
 	{"cmd"},
 }

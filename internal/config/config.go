@@ -38,6 +38,7 @@ type Config struct {
 
 	ReconcileEvery time.Duration `help:"How often one of the workers reconciles what has changed; 0: never." default:"10m"`
 
+	PublicURL      Public         `help:"Where people reach the service, such as https://example.org: users get the lightning addresses name@example.org. Without it they have none." placeholder:"URL"`
 	Origins        []string       `help:"Further origins whose pages may open websockets, such as https://example.org, several with commas." placeholder:"ORIGIN"`
 	TrustedProxies []netip.Prefix `help:"Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, several with commas." placeholder:"NETWORK"`
 
@@ -94,6 +95,7 @@ func (c *Config) Check() error {
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
 	refuse(c.ReconcileEvery < 0 || (c.ReconcileEvery > 0 && c.ReconcileEvery < time.Second),
 		"Reconciling would never rest: set HOLDFAST_RECONCILE_EVERY to 1s or more, or to 0.")
+	c.PublicURL.check(c.Development, refuse)
 	c.Bounds.check(refuse)
 	c.Lock.check(refuse)
 	c.Rate.check(refuse)

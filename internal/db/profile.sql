@@ -22,22 +22,28 @@ SELECT id, author_id FROM item WHERE author_id = ANY(@authors::bigint[]) AND kin
 
 -- name: HistoryOf :many
 -- One page of each stream of somebody's history, each newest first: the actions they paid for, what came to their credits and to their
--- sats, and what they were paid directly. Of whoever paid them there is nothing in here.
-(SELECT 'OUT' AS stream, a.id, a.created_at AS at, a.kind AS kind, a.cost_msat AS msat, '' AS reason, NULL::bigint AS item_id
+-- sats, and what they were paid directly. Of whoever paid them there is nothing in here but what they said to the receiver of a payment
+-- to an address.
+(SELECT 'OUT' AS stream, a.id, a.created_at AS at, a.kind AS kind, a.cost_msat AS msat, '' AS reason, NULL::bigint AS item_id,
+    NULL::text AS comment, NULL::jsonb AS sender
 FROM paid_action a WHERE (a.payer_id, a.id) < (@user_id::bigint, @out_before::bigint) AND a.payer_id >= @user_id
 ORDER BY a.payer_id DESC, a.id DESC LIMIT @page)
 UNION ALL
-(SELECT 'CREDITS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result)
+(SELECT 'CREDITS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result), NULL, NULL
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
 WHERE (p.to_account, p.id) < (@credits::bigint, @credits_before::bigint) AND p.to_account >= @credits
 ORDER BY p.to_account DESC, p.id DESC LIMIT @page)
 UNION ALL
-(SELECT 'SATS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result)
+(SELECT 'SATS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result),
+    CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = (@user_id::bigint)::text THEN a.args->>'comment' END,
+    CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = (@user_id::bigint)::text THEN a.args->'sender' END
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
 WHERE (p.to_account, p.id) < (@sats::bigint, @sats_before::bigint) AND p.to_account >= @sats
 ORDER BY p.to_account DESC, p.id DESC LIMIT @page)
 UNION ALL
-(SELECT 'DIRECT', r.id, r.changed_at, a.kind, r.amount_msat, 'paid directly', action_item(a.args, a.result)
+(SELECT 'DIRECT', r.id, r.changed_at, a.kind, r.amount_msat, 'paid directly', action_item(a.args, a.result),
+    CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = (@user_id::bigint)::text THEN a.args->>'comment' END,
+    CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = (@user_id::bigint)::text THEN a.args->'sender' END
 FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
 WHERE (r.receiver_id, r.id) < (@user_id, @direct_before::bigint) AND r.receiver_id >= @user_id AND r.preimage IS NOT NULL
 ORDER BY r.receiver_id DESC, r.id DESC LIMIT @page);

@@ -7,6 +7,7 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -41,21 +42,26 @@ func (q *Queries) BiosOf(ctx context.Context, authors []int64) ([]BiosOfRow, err
 }
 
 const historyOf = `-- name: HistoryOf :many
-(SELECT 'OUT' AS stream, a.id, a.created_at AS at, a.kind AS kind, a.cost_msat AS msat, '' AS reason, NULL::bigint AS item_id
+(SELECT 'OUT' AS stream, a.id, a.created_at AS at, a.kind AS kind, a.cost_msat AS msat, '' AS reason, NULL::bigint AS item_id,
+    NULL::text AS comment, NULL::jsonb AS sender
 FROM paid_action a WHERE (a.payer_id, a.id) < ($1::bigint, $2::bigint) AND a.payer_id >= $1
 ORDER BY a.payer_id DESC, a.id DESC LIMIT $3)
 UNION ALL
-(SELECT 'CREDITS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result)
+(SELECT 'CREDITS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result), NULL, NULL
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
 WHERE (p.to_account, p.id) < ($4::bigint, $5::bigint) AND p.to_account >= $4
 ORDER BY p.to_account DESC, p.id DESC LIMIT $3)
 UNION ALL
-(SELECT 'SATS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result)
+(SELECT 'SATS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result),
+    CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = ($1::bigint)::text THEN a.args->>'comment' END,
+    CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = ($1::bigint)::text THEN a.args->'sender' END
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
 WHERE (p.to_account, p.id) < ($6::bigint, $7::bigint) AND p.to_account >= $6
 ORDER BY p.to_account DESC, p.id DESC LIMIT $3)
 UNION ALL
-(SELECT 'DIRECT', r.id, r.changed_at, a.kind, r.amount_msat, 'paid directly', action_item(a.args, a.result)
+(SELECT 'DIRECT', r.id, r.changed_at, a.kind, r.amount_msat, 'paid directly', action_item(a.args, a.result),
+    CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = ($1::bigint)::text THEN a.args->>'comment' END,
+    CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = ($1::bigint)::text THEN a.args->'sender' END
 FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
 WHERE (r.receiver_id, r.id) < ($1, $8::bigint) AND r.receiver_id >= $1 AND r.preimage IS NOT NULL
 ORDER BY r.receiver_id DESC, r.id DESC LIMIT $3)
@@ -73,17 +79,20 @@ type HistoryOfParams struct {
 }
 
 type HistoryOfRow struct {
-	Stream string
-	ID     int64
-	At     time.Time
-	Kind   string
-	Msat   int64
-	Reason string
-	ItemID *int64
+	Stream  string
+	ID      int64
+	At      time.Time
+	Kind    string
+	Msat    int64
+	Reason  string
+	ItemID  *int64
+	Comment *string
+	Sender  json.RawMessage
 }
 
 // One page of each stream of somebody's history, each newest first: the actions they paid for, what came to their credits and to their
-// sats, and what they were paid directly. Of whoever paid them there is nothing in here.
+// sats, and what they were paid directly. Of whoever paid them there is nothing in here but what they said to the receiver of a payment
+// to an address.
 func (q *Queries) HistoryOf(ctx context.Context, arg HistoryOfParams) ([]HistoryOfRow, error) {
 	rows, err := q.db.Query(ctx, historyOf,
 		arg.UserID,
@@ -110,6 +119,8 @@ func (q *Queries) HistoryOf(ctx context.Context, arg HistoryOfParams) ([]History
 			&i.Msat,
 			&i.Reason,
 			&i.ItemID,
+			&i.Comment,
+			&i.Sender,
 		); err != nil {
 			return nil, err
 		}

@@ -477,12 +477,14 @@ type ComplexityRoot struct {
 	}
 
 	Received struct {
-		Asset  func(childComplexity int) int
-		Direct func(childComplexity int) int
-		Item   func(childComplexity int) int
-		Kind   func(childComplexity int) int
-		Msat   func(childComplexity int) int
-		Reason func(childComplexity int) int
+		Asset   func(childComplexity int) int
+		Comment func(childComplexity int) int
+		Direct  func(childComplexity int) int
+		Item    func(childComplexity int) int
+		Kind    func(childComplexity int) int
+		Msat    func(childComplexity int) int
+		Reason  func(childComplexity int) int
+		Sender  func(childComplexity int) int
 	}
 
 	Reward struct {
@@ -505,6 +507,12 @@ type ComplexityRoot struct {
 	RewardPage struct {
 		Next  func(childComplexity int) int
 		Nodes func(childComplexity int) int
+	}
+
+	Sender struct {
+		Email      func(childComplexity int) int
+		Identifier func(childComplexity int) int
+		Name       func(childComplexity int) int
 	}
 
 	SignUp struct {
@@ -837,6 +845,8 @@ type ReceivedResolver interface {
 
 	Kind(ctx context.Context, obj *db.HistoryOfRow) (*string, error)
 	Item(ctx context.Context, obj *db.HistoryOfRow) (*db.ItemsByIDRow, error)
+
+	Sender(ctx context.Context, obj *db.HistoryOfRow) (*community.Sender, error)
 }
 type RewardResolver interface {
 	User(ctx context.Context, obj *db.Reward) (*db.Usr, error)
@@ -2923,6 +2933,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Received.Asset(childComplexity), true
+	case "Received.comment":
+		if e.ComplexityRoot.Received.Comment == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Comment(childComplexity), true
 	case "Received.direct":
 		if e.ComplexityRoot.Received.Direct == nil {
 			break
@@ -2953,6 +2969,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Received.Reason(childComplexity), true
+	case "Received.sender":
+		if e.ComplexityRoot.Received.Sender == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Received.Sender(childComplexity), true
 
 	case "Reward.creditsMsat":
 		if e.ComplexityRoot.Reward.CreditsMsat == nil {
@@ -3039,6 +3061,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RewardPage.Nodes(childComplexity), true
+
+	case "Sender.email":
+		if e.ComplexityRoot.Sender.Email == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sender.Email(childComplexity), true
+	case "Sender.identifier":
+		if e.ComplexityRoot.Sender.Identifier == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sender.Identifier(childComplexity), true
+	case "Sender.name":
+		if e.ComplexityRoot.Sender.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sender.Name(childComplexity), true
 
 	case "SignUp.key":
 		if e.ComplexityRoot.SignUp.Key == nil {
@@ -4822,6 +4863,16 @@ type Received {
   kind: String
   "The item that action was about, if it was about one."
   item: Item
+  "What whoever paid to one's address wrote."
+  comment: String
+  "Who whoever paid to one's address says to be."
+  sender: Sender
+}
+"What a payer says of themselves, empty where nothing. Nobody has checked any of it."
+type Sender {
+  name: String!
+  identifier: String!
+  email: String!
 }
 enum Asset {
   CREDITS
@@ -5875,6 +5926,10 @@ func (ec *executionContext) childFields_Received(ctx context.Context, field grap
 		return ec.fieldContext_Received_kind(ctx, field)
 	case "item":
 		return ec.fieldContext_Received_item(ctx, field)
+	case "comment":
+		return ec.fieldContext_Received_comment(ctx, field)
+	case "sender":
+		return ec.fieldContext_Received_sender(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Received", field.Name)
 }
@@ -5921,6 +5976,18 @@ func (ec *executionContext) childFields_RewardPage(ctx context.Context, field gr
 		return ec.fieldContext_RewardPage_next(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RewardPage", field.Name)
+}
+
+func (ec *executionContext) childFields_Sender(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_Sender_name(ctx, field)
+	case "identifier":
+		return ec.fieldContext_Sender_identifier(ctx, field)
+	case "email":
+		return ec.fieldContext_Sender_email(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Sender", field.Name)
 }
 
 func (ec *executionContext) childFields_SignUp(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -16698,6 +16765,61 @@ func (ec *executionContext) fieldContext_Received_item(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Received_comment(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_comment(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Comment, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Received_comment(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Received", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Received_sender(ctx context.Context, field graphql.CollectedField, obj *db.HistoryOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Received_sender(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Received().Sender(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *community.Sender) graphql.Marshaler {
+			return ec.marshalOSender2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐSender(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Received_sender(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Received",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Sender(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Reward_rank(ctx context.Context, field graphql.CollectedField, obj *db.Reward) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17034,6 +17156,75 @@ func (ec *executionContext) _RewardPage_next(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_RewardPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RewardPage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Sender_name(ctx context.Context, field graphql.CollectedField, obj *community.Sender) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sender_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Sender_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sender", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Sender_identifier(ctx context.Context, field graphql.CollectedField, obj *community.Sender) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sender_identifier(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Identifier, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Sender_identifier(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sender", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Sender_email(ctx context.Context, field graphql.CollectedField, obj *community.Sender) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sender_email(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Email, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Sender_email(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sender", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _SignUp_user(ctx context.Context, field graphql.CollectedField, obj *SignUp) (ret graphql.Marshaler) {
@@ -26535,6 +26726,49 @@ func (ec *executionContext) _Received(ctx context.Context, sel ast.SelectionSet,
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "comment":
+			out.Values[i] = ec._Received_comment(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sender":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Received_sender(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -26763,6 +26997,54 @@ func (ec *executionContext) _RewardPage(ctx context.Context, sel ast.SelectionSe
 		case "next":
 			out.Values[i] = ec._RewardPage_next(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var senderImplementors = []string{"Sender"}
+
+func (ec *executionContext) _Sender(ctx context.Context, sel ast.SelectionSet, obj *community.Sender) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, senderImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Sender")
+		case "name":
+			out.Values[i] = ec._Sender_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "identifier":
+			out.Values[i] = ec._Sender_identifier(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "email":
+			out.Values[i] = ec._Sender_email(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -30701,6 +30983,13 @@ func (ec *executionContext) marshalOSats2ᚖint64(ctx context.Context, sel ast.S
 	_ = ctx
 	res := MarshalSats(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOSender2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐSender(ctx context.Context, sel ast.SelectionSet, v *community.Sender) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Sender(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v any) (*string, error) {

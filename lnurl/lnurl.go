@@ -1,0 +1,134 @@
+// Package lnurl serves lightning addresses: name@domain of every user, paid to by whatever wallet knows LNURL-pay (LUD-06, 12, 16, 18 and
+// 21). What comes in is the action RECEIVE like any other; this package speaks the protocol around it.
+package lnurl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Askers says who asks, and whether they may: those of the API (graph.API).
+type Askers interface {
+	// Ask counts a request of somebody without a key, as one that pays if it does, and says which address it is from. The refusal of
+	// one that comes too soon has the seconds to wait.
+	Ask(r *http.Request, pays bool) (client string, wait int, err error)
+}
+
+// Config is what addresses are made of. All is needed but Log.
+type Config struct {
+	Engine *paidaction.Engine
+	Pool   *pgxpool.Pool
+	Askers Askers
+	Public *url.URL        // where people reach the service; never taken from a request, which can say what it likes
+	Most   paidaction.Msat // that can be sent at once
+	Secret []byte          // at least 32 bytes; what proves that a verify URL was made here is derived from it
+	Log    *slog.Logger    // default slog.Default()
+}
+
+// callTimeout is how long a request may take: a receiver's wallet may be asked for an invoice meanwhile.
+const callTimeout = 25 * time.Second
+
+// NewHandler serves /.well-known/lnurlp/ and /lnurlp/.
+func NewHandler(c Config) (http.Handler, error) {
+	if c.Engine == nil || c.Pool == nil || c.Askers == nil || c.Public == nil || c.Public.Host == "" {
+		return nil, errors.New("lnurl: an engine, a database pool, askers and the public URL are needed")
+	}
+	if c.Most < leastSendable || c.Most > paidaction.MaxMsat {
+		return nil, errors.New("lnurl: the most that can be sent must be a sat or more, and no more than there is")
+	}
+	if len(c.Secret) < 32 {
+		return nil, errors.New("lnurl: the secret must have at least 32 bytes")
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	s := &server{c}
+	mux := http.NewServeMux()
+	mux.Handle("/.well-known/lnurlp/{name}", s.serve(false, s.describe))
+	mux.Handle("/lnurlp/{name}", s.serve(true, s.order))
+	mux.Handle("/lnurlp/verify/{hash}/{proof}", s.serve(false, s.verify))
+	return mux, nil
+}
+
+type server struct{ Config }
+
+// answering is what one of the requests does: it returns what is answered as JSON.
+type answering func(ctx context.Context, r *http.Request, client string) (any, error)
+
+// serve lets a request in, whichever page it comes from: wallets run in browsers, and nothing here knows a visitor. Only GET: a HEAD of
+// somebody who looks ahead must not make an invoice.
+func (s *server) serve(pays bool, answer answering) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		switch r.Method {
+		case http.MethodGet:
+		case http.MethodOptions:
+			h.Set("Access-Control-Allow-Methods", http.MethodGet)
+			h.Set("Access-Control-Allow-Headers", "*")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		default:
+			h.Set("Allow", http.MethodGet)
+			tell(w, http.StatusMethodNotAllowed, refusal{"ERROR", "Ask by GET."})
+			return
+		}
+		client, wait, err := s.Askers.Ask(r, pays)
+		if err != nil {
+			h.Set("Retry-After", strconv.Itoa(wait))
+			s.refuse(w, r, http.StatusTooManyRequests, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+		defer cancel()
+		said, err := answer(ctx, r, client)
+		switch {
+		case errors.Is(err, paidaction.Refused(paidaction.CodeNotFound)):
+			s.refuse(w, r, http.StatusNotFound, err)
+		case err != nil:
+			s.refuse(w, r, http.StatusOK, err) // wallets read the body, and some of them only with this status (LUD-01)
+		default:
+			tell(w, http.StatusOK, said)
+		}
+	})
+}
+
+// refusal is how LNURL says no.
+type refusal struct {
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+}
+
+// refuse says the sentence of a refusal. Of anything else people learn that it went wrong.
+func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+	said, ok := paidaction.AsRefusal(err)
+	if !ok {
+		if r.Context().Err() == nil {
+			s.Log.ErrorContext(r.Context(), "a request to an address failed", "error", err)
+		}
+		tell(w, status, refusal{"ERROR", "Something went wrong on our side. Try again in a moment."})
+		return
+	}
+	if cause := said.Unwrap(); cause != nil {
+		s.Log.WarnContext(r.Context(), "a refusal with a cause", "code", said.Code, "error", cause)
+	}
+	tell(w, status, refusal{"ERROR", said.Message})
+}
+
+func tell(w http.ResponseWriter, status int, said any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(said) // who asked may have gone
+}

@@ -1,0 +1,83 @@
+package lnurl
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// order is what a wallet asks an invoice for.
+type order struct {
+	amount    paidaction.Msat
+	comment   string
+	sender    *community.Sender // nil: the payer says nothing of themselves
+	payerData string            // the JSON that sender was read from, letter by letter: the invoice carries its hash
+}
+
+// maxPayerData is in bytes.
+const maxPayerData = 2048
+
+// readOrder reads the query of a callback. Each thing may be said once: a wallet and we must not mean different ones.
+func readOrder(query url.Values, most paidaction.Msat) (o order, err error) {
+	for _, name := range []string{"amount", "comment", "payerdata"} {
+		if len(query[name]) > 1 {
+			return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "The request says the %s more than once.", name)
+		}
+	}
+	amount, err := strconv.ParseUint(query.Get("amount"), 10, 63)
+	if err != nil {
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Say the amount in millisatoshi, as a whole number.")
+	}
+	o.amount = paidaction.Msat(amount)
+	switch {
+	case o.amount < leastSendable || o.amount > most:
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Send from %d to %d millisatoshi.", leastSendable, most)
+	case o.amount%1000 != 0:
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Send whole satoshi: a multiple of 1000 millisatoshi.")
+	}
+	o.comment = query.Get("comment")
+	if utf8.RuneCountInString(o.comment) > community.MaxReceiveComment {
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A comment has at most %d characters.", community.MaxReceiveComment)
+	}
+	o.payerData = query.Get("payerdata")
+	if o.sender, err = readPayerData(o.payerData); err != nil {
+		return order{}, err
+	}
+	return o, nil
+}
+
+// readPayerData reads what a payer says of themselves (LUD-18), and refuses what was not offered: the receiver would take it for known.
+func readPayerData(text string) (*community.Sender, error) {
+	if text == "" {
+		return nil, nil
+	}
+	unreadable := paidaction.Errorf(paidaction.CodeInvalidInput, "The payer data cannot be read: send a JSON object of texts.")
+	if len(text) > maxPayerData || !utf8.ValidString(text) {
+		return nil, unreadable
+	}
+	var said map[string]string
+	if json.Unmarshal([]byte(text), &said) != nil || said == nil {
+		return nil, unreadable
+	}
+	sender := &community.Sender{}
+	for name, value := range said {
+		switch name {
+		case "name":
+			sender.Name = value
+		case "identifier":
+			sender.Identifier = value
+		case "email":
+			sender.Email = value
+		default:
+			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "Of payer data only name, identifier and email are taken.")
+		}
+	}
+	if *sender == (community.Sender{}) {
+		return nil, nil
+	}
+	return sender, nil
+}
