@@ -40,6 +40,9 @@ func readOrder(query url.Values, most paidaction.Msat) (o order, err error) {
 		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Send whole satoshi: a multiple of 1000 millisatoshi.")
 	}
 	o.comment = query.Get("comment")
+	if !utf8.ValidString(o.comment) { // stored as JSON it would become another text
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "The comment is not valid text.")
+	}
 	if utf8.RuneCountInString(o.comment) > community.MaxReceiveComment {
 		return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A comment has at most %d characters.", community.MaxReceiveComment)
 	}

@@ -75,6 +75,27 @@ func TestHealthReadinessMetrics(t *testing.T) {
 	}
 }
 
+// Addresses exist where the service knows under which name people reach it, and as nothing else.
+func TestAddressesAreServedUnderThePublicURL(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	s := serve(t, settings(pool, "HOLDFAST_PUBLIC_URL=https://example.org"))
+	if code, _, said := command(t, settings(pool), "users", "add", "alice"); code != exitOK {
+		t.Fatal(said)
+	}
+	if status, body := s.get("/.well-known/lnurlp/alice"); status != http.StatusOK || !strings.Contains(body, `"callback":"https://example.org/lnurlp/alice"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := s.get("/.well-known/lnurlp/nobody"); status != http.StatusNotFound || !strings.Contains(body, `"status":"ERROR"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	s.stop()
+	s = serve(t, settings(pool))
+	if status, body := s.get("/.well-known/lnurlp/alice"); status != http.StatusNotFound || strings.Contains(body, "alice") {
+		t.Errorf("without a public URL: %d %s", status, body)
+	}
+}
+
 func TestALackingMacaroonStopsTheService(t *testing.T) {
 	t.Parallel()
 	node, setting := newNode(t)

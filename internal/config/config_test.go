@@ -236,3 +236,29 @@ func TestTheDefaultsOfSendingAreThePools(t *testing.T) {
 		}
 	}
 }
+
+func TestThePublicURL(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"https://example.org": "https://example.org", " https://Example.org:8443/ ": "https://example.org:8443", "http://127.0.0.1:8080": "http://127.0.0.1:8080", "": "",
+		"example.org": "none", "https://": "none", "ftp://example.org": "none", "https://example.org/pay": "none", "https://u:p@example.org": "none",
+		"https://example.org?x=1": "none", "https://example.org#x": "none", "https://%zz": "none",
+	} {
+		var p Public
+		switch err := p.UnmarshalText([]byte(said)); {
+		case err == nil && string(p) != want, err != nil && want != "none":
+			t.Errorf("%q is read as %q, error %v", said, p, err)
+		case want == "" && p.URL() != nil, want != "" && want != "none" && p.URL().String() != want:
+			t.Errorf("%q leads to %v", said, p.URL())
+		}
+	}
+	for url, refused := range map[string]bool{"https://example.org": false, "http://example.org": true, "http://abc.onion": false} {
+		c, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, "HOLDFAST_PUBLIC_URL=" + url}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "HOLDFAST_PUBLIC_URL") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}

@@ -135,3 +135,29 @@ func TestEveryAddressOfANameIsGuarded(t *testing.T) {
 		}
 	}
 }
+
+// Whatever leads back to us is not called, in whatever form it is written, and by no redirect.
+func TestOurselvesAreNotCalled(t *testing.T) {
+	t.Parallel()
+	own := &url.URL{Scheme: "https", Host: "example.org"}
+	for address, want := range map[string]error{
+		"https://example.org/x": ErrOwn, "https://EXAMPLE.org:443": ErrOwn, "https://example.org./x": ErrOwn, "wss://example.org": ErrOwn,
+		"https://example.org:8443": nil, "https://sub.example.org": nil, "https://example.com": nil,
+	} {
+		if _, err := New(Config{Own: own}).Parse(address); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", address, err, want)
+		}
+	}
+	called := false
+	ours := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
+	t.Cleanup(ours.Close)
+	theirs := httptest.NewServer(http.RedirectHandler(ours.URL, http.StatusFound))
+	t.Cleanup(theirs.Close)
+	at, err := url.Parse(ours.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Config{AllowPrivate: true, Own: at}).Do(t.Context(), Request{URL: theirs.URL}); !errors.Is(err, ErrOwn) || called {
+		t.Errorf("redirected to us: %v, called %t", err, called)
+	}
+}
