@@ -30,7 +30,7 @@ type Config struct {
 	Pool   *pgxpool.Pool
 	Askers Askers
 	Public *url.URL        // where people reach the service; never taken from a request, which can say what it likes
-	Most   paidaction.Msat // that can be sent at once
+	Most   paidaction.Msat // that can be sent at once, of which whole sats count
 	Secret []byte          // at least 32 bytes; what proves that a verify URL was made here is derived from it
 	Log    *slog.Logger    // default slog.Default()
 }
@@ -52,6 +52,7 @@ func NewHandler(c Config) (http.Handler, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	c.Most -= c.Most % 1000
 	s := &server{c}
 	mux := http.NewServeMux()
 	mux.Handle("/.well-known/lnurlp/{name}", s.serve(false, s.describe))
