@@ -2,6 +2,7 @@ package lightning_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"sync"
@@ -35,6 +36,23 @@ func request(seed byte, hold bool) paidaction.InvoiceRequest {
 	p := paidaction.Preimage{seed}
 	return paidaction.InvoiceRequest{
 		Hold: hold, Preimage: p, Hash: p.Hash(), Amount: 123_456, Memo: "a post", Expiry: time.Hour, CLTVDelta: 80,
+	}
+}
+
+func TestAnInvoiceDescribedByAHash(t *testing.T) {
+	t.Parallel()
+	c, _, _ := fixture(t)
+	for seed, hold := range map[byte]bool{1: false, 2: true} {
+		r := request(seed, hold)
+		r.DescriptionHash = [32]byte{1, 2, 3}
+		bolt11, err := c.OpenInvoice(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.DecodeInvoice(t.Context(), bolt11)
+		if err != nil || got.Hash != r.Hash || got.Description != "" || got.DescriptionHash != hex.EncodeToString(r.DescriptionHash[:]) {
+			t.Errorf("hold %t: %+v, error %v", hold, got, err)
+		}
 	}
 }
 

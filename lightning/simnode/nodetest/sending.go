@@ -301,12 +301,14 @@ func decoded(t *testing.T, o *outside) {
 		inv.CLTVDelta != cltvDelta || inv.Expires.Sub(inv.Created) != r.Expiry || inv.Blinded || len(inv.Features) == 0 {
 		t.Fatalf("%+v", inv)
 	}
-	hashed := o.request(true)
-	hashed.DescriptionHash = sha256.Sum256([]byte("a longer description"))
-	long, err := o.node.DecodeInvoice(o.ctx, o.open(hashed))
-	o.must(err)
-	if long.Hash != hashed.Hash || long.Description != "" || long.DescriptionHash != hex.EncodeToString(hashed.DescriptionHash[:]) {
-		t.Fatalf("described by a hash: %+v", long)
+	for _, hold := range []bool{false, true} {
+		r := o.request(hold)
+		r.DescriptionHash = sha256.Sum256([]byte("a longer description"))
+		inv, err := o.node.DecodeInvoice(o.ctx, o.open(r))
+		o.must(err)
+		if inv.Hash != r.Hash || inv.Description != "" || inv.DescriptionHash != hex.EncodeToString(r.DescriptionHash[:]) {
+			t.Errorf("described by a hash, hold %t: %+v", hold, inv)
+		}
 	}
 	for _, f := range inv.Features {
 		if !f.Known || f.Required != (f.Bit%2 == 0) {
