@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -122,12 +121,4 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		halves[h.mode]["half_rate"] = map[string]any{"per_s": h.PerSecond.median(), "p50_ms": h.P50.median(), "p99_ms": h.P99.median(), "p99_ms_spread": h.P99.spread()}
 	}
 	return json.Marshal(map[string]any{"uniform": halves[uniform], "hot": halves[hot], "rounds": r.Rounds, "seconds": r.Seconds, "noise": r.Noise, "noisy": r.Noisy})
-}
-
-// rowOf is the row of one number of clients, or nil.
-func (r *Report) rowOf(half mode, clients int) *Row {
-	if i := slices.IndexFunc(r.Rows, func(row Row) bool { return row.mode == half && row.clients == clients }); i >= 0 {
-		return &r.Rows[i]
-	}
-	return nil
 }

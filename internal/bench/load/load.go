@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -166,7 +167,7 @@ func quantile(sorted []time.Duration, part float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	at := int(part*float64(len(sorted)) + 0.999999)
+	at := int(math.Ceil(part*float64(len(sorted)) - 1e-9)) // 0.07 × 100 is 7.000000000000001
 	return float64(sorted[min(max(at, 1), len(sorted))-1].Microseconds()) / 1000
 }
 
