@@ -64,9 +64,14 @@ test-all:
 test-fast:
 	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./internal/outside ./internal/architecture ./internal/diagram ./internal/capability
 
-## bench: the lock's strategies beside other locks, medians of three rounds in one run; last a line of JSON
+## bench: a zap beside what PostgreSQL itself needs, into BENCHMARKS.md, and the lock beside others (ONLY=credit, ONLY=lock); last a line of JSON
+ONLY ?=
+BENCH ?=
 bench:
-	@go run ./lock/bench
+	@mkdir -p $(BIN)
+	go build -o $(BIN)/ ./cmd/holdfast ./cmd/holdfast-dev
+	go build -o $(BIN)/lock-bench ./lock/bench
+	@exec $(BIN)/holdfast-dev --follow-parent bench --write BENCHMARKS.md $(if $(ONLY),--only $(ONLY)) $(BENCH)
 
 ## fuzz: every parser of foreign input on inputs that nobody thought of, for FUZZTIME each (1m); what breaks one is kept in testdata
 FUZZTIME ?= 1m

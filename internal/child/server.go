@@ -119,3 +119,10 @@ func (s *Server) unwant() *Process {
 	s.wanted = false
 	return s.process
 }
+
+// PID is the process id of the program; it must have been started. It is valid while it runs.
+func (s *Server) PID() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.process.PID()
+}

@@ -209,6 +209,12 @@ func (s *Server) DSN(database string) string {
 // LogFile is where the server writes what happens to it, deadlocks among it.
 func (s *Server) LogFile() string { return filepath.Join(s.dir, "postgres.log") }
 
+// PID is the process id of the postmaster, whose children all other processes of the server are.
+func (s *Server) PID() int { return s.postgres.PID() }
+
+// Program is the path of one of PostgreSQL's own programs, such as psql, of this server's version.
+func (s *Server) Program(name string) string { return filepath.Join(s.bin, name) }
+
 // Died receives the reason when the server ends without being asked to by this package.
 func (s *Server) Died() <-chan error { return s.postgres.Died() }
 

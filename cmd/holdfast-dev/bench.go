@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
+)
+
+type benchCommand struct {
+	Bin     string  `help:"Directory of the programs (default: where this one is)."`
+	Only    string  `enum:"credit,lock," default:"" help:"credit: only the zap from credits; lock: only the lock."`
+	Rounds  int     `default:"3" help:"How often everything is measured; the medians count."`
+	Seconds float64 `default:"4" help:"Of one measurement."`
+	Clients []int   `default:"1,8,32,128" help:"With how many clients the zap is measured."`
+	Noisy   bool    `help:"Tell the figures although the machine was noisy; they are marked."`
+	Write   string  `help:"File whose part between the markers gets the figures of the zap." placeholder:"FILE"`
+}
+
+// Run measures, prints tables as it goes, and last a line of JSON. What is only a part of all has only that part in it.
+func (c *benchCommand) Run(ctx context.Context) error {
+	bin, err := binDir(c.Bin)
+	if err != nil {
+		return err
+	}
+	if err := pgserver.EnsureInstalled(ctx, os.Stderr); err != nil {
+		return err
+	}
+	line := map[string]any{}
+	if c.Only != "lock" {
+		report, err := c.credit(ctx, bin)
+		if err != nil {
+			return err
+		}
+		line["credit_zap"] = report
+	}
+	if c.Only != "credit" {
+		if line["lock"], err = c.lock(ctx, bin); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(line)
+}
+
+// credit measures the zap from credits.
+func (c *benchCommand) credit(ctx context.Context, bin string) (*bench.Report, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	report, err := bench.Run(ctx, bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"},
+		Rounds: c.Rounds, Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Noisy: c.Noisy, Out: os.Stdout})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("\n%s\n", report.Table())
+	if c.Write == "" {
+		return report, nil
+	}
+	return report, report.Write(c.Write)
+}
+
+// lock runs the lock's own benchmark, which may import what nobody else may, and returns what its last line says under "lock".
+func (c *benchCommand) lock(ctx context.Context, bin string) (any, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "lock-bench"), fmt.Sprintf("-rounds=%d", c.Rounds))
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, errors.Join(fmt.Errorf("the lock's benchmark: %w", err), echo(&said))
+	}
+	text := bytes.TrimRight(said.Bytes(), "\n")
+	last := bytes.LastIndexByte(text, '\n') + 1
+	var line struct{ Lock json.RawMessage }
+	if err := json.Unmarshal(text[last:], &line); err != nil {
+		return nil, fmt.Errorf("the last line of the lock's benchmark is no JSON: %w", err)
+	}
+	return line.Lock, echo(bytes.NewReader(text[:last]))
+}
+
+func echo(from io.Reader) error {
+	_, err := io.Copy(os.Stdout, from)
+	return err
+}

@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
+)
+
+// A run of a second each, from the databases to the last line: every contender does something, every ledger is held against the clients.
+func TestARunFromEndToEnd(t *testing.T) {
+	t.Parallel()
+	o := small(t)
+	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Clients, o.Noisy = program(t), loadCommand(t), 1, time.Second, []int{2}, true
+	report, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type figures struct {
+		TPS, Ratio float64
+		CPUus      float64 `json:"cpu_us"`
+		CPURatio   float64 `json:"cpu_ratio"`
+		P99ms      float64 `json:"p99_ms"`
+		OfUniform  float64 `json:"of_uniform"`
+		PerS       float64 `json:"per_s"`
+	}
+	var read struct{ Uniform, Hot map[string]figures }
+	if err := json.Unmarshal(line, &read); err != nil {
+		t.Fatal(err)
+	}
+	for name, half := range map[string]map[string]figures{"uniform": read.Uniform, "hot": read.Hot} {
+		c := half["c2"]
+		if c.TPS <= 0 || c.Ratio <= 0 || c.CPUus <= 0 || c.CPURatio <= 0 || c.P99ms <= 0 || half["half_rate"].PerS <= 0 || (name == "hot") != (c.OfUniform > 0) {
+			t.Errorf("%s is not measured: %s", name, line)
+		}
+	}
+	if !strings.Contains(report.Table(), "own uniform") {
+		t.Error("the table has no head")
+	}
+}
+
+// The ledger check finds a zap that the clients were told of and that is not there, one that they were not told of, and one that was paid
+// for with another amount.
+func TestTheCheckFindsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	d := databases(t, dir)
+	s, err := newService(dir, program(t), d.DSN(holdfastDB))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	b, err := openBooks(t.Context(), d.DSN(holdfastDB))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close(t.Context())
+	r, err := load.Run(t.Context(), load.Plan{Address: s.address, Keys: d.keys, Items: int64(d.items), Sats: sats, Prefix: "some",
+		Clients: 2, Measure: 300 * time.Millisecond})
+	if err != nil || !r.OK() {
+		t.Fatal(r, err)
+	}
+	if err := b.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.check(t.Context(), r, sats); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []int64{r.Paid - 1, r.Paid + 1} {
+		wrong := r
+		wrong.Paid = other
+		if b.check(t.Context(), wrong, sats) == nil {
+			t.Errorf("%d zaps are paid, and the check believes that there are %d", r.Paid, other)
+		}
+	}
+	if b.check(t.Context(), r, sats+1) == nil {
+		t.Error("the check does not look at what they cost")
+	}
+	// Somebody's money is gone: the sum of balances says so, and so does reconcile.
+	if _, err := connect(t, d, holdfastDB).Exec(t.Context(), "UPDATE account SET balance = balance - 1 WHERE id = 17"); err != nil {
+		t.Fatal(err)
+	}
+	if b.check(t.Context(), r, sats) == nil || s.reconcile(t.Context()) == nil {
+		t.Error("a msat is missing, and nobody finds it")
+	}
+}
+
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	ours, theirs := figure{10, 30, 20}, figure{20, 30, 80}
+	if ours.median() != 20 || ours.spread() != [2]float64{10, 30} {
+		t.Errorf("%v: median %v, spread %v", ours, ours.median(), ours.spread())
+	}
+	if ratio := ours.over(theirs); ratio.median() != 0.5 || ratio.spread() != [2]float64{0.25, 1} {
+		t.Errorf("the ratios of %v and %v are %v", ours, theirs, ratio)
+	}
+	if even := (figure{4, 1, 3, 2}); even.median() != 2 || (figure)(nil).median() != 0 {
+		t.Errorf("the median of %v is %v", even, even.median())
+	}
+}
+
+func TestNoiseIsTheSlowestOverTheFastest(t *testing.T) {
+	t.Parallel()
+	if n := noise([]float64{20, 25, 30}); n != 1.5 {
+		t.Errorf("noise %v", n)
+	}
+	if n := calibrate(); n <= 0 {
+		t.Errorf("the calibration took %v ms", n)
+	}
+}
+
+// Processor time is that of the process and of all below it, those that have ended too.
+func TestUsageIsReadFromTheKernelsText(t *testing.T) {
+	t.Parallel()
+	u, err := readUsage([]byte("42 (a) (b) S 7 42 42 0 -1 4194560 1 2 3 4 100 50 25 5 20 0 1 0 99"))
+	if err != nil || u != (usage{7, 1500 * time.Millisecond, 300 * time.Millisecond}) {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if _, err := readUsage([]byte("42 (a) S 7")); err == nil {
+		t.Error("half a text is read")
+	}
+	all := map[int]usage{1: {}, 7: {parent: 1}, 42: {parent: 7}, 8: {parent: 1}, 60: {parent: 61}, 61: {parent: 60}}
+	for pid, want := range map[int]bool{7: true, 42: true, 8: false, 1: false, 60: false} {
+		if descends(all, pid, []int{7}) != want {
+			t.Errorf("process %d descends from 7: %v", pid, !want)
+		}
+	}
+}
+
+func TestPgbenchIsRead(t *testing.T) {
+	t.Parallel()
+	const said = "number of transactions actually processed: 1234\nnumber of failed transactions: 0 (0.000%)\ntps = 617.5 (without initial connection time)\n"
+	done, tps, err := readPgbench([]byte(said))
+	if err != nil || done != 1234 || tps != 617.5 {
+		t.Errorf("%d, %v, %v", done, tps, err)
+	}
+	for _, bad := range []string{"", strings.Replace(said, "failed transactions: 0", "failed transactions: 3", 1)} {
+		if _, _, err := readPgbench([]byte(bad)); err == nil {
+			t.Errorf("%q is a result", bad)
+		}
+	}
+}
+
+func TestFiguresGoBetweenTheMarkers(t *testing.T) {
+	t.Parallel()
+	page := "before\n" + beginMark + "\nold\n" + endMark + "\nafter\n"
+	got, err := between(page, "new\n")
+	if want := "before\n" + beginMark + "\n\nnew\n\n" + endMark + "\nafter\n"; err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := between("no place", "new"); !errors.Is(err, errMarks) {
+		t.Errorf("a page without markers: %v", err)
+	}
+}

@@ -1,0 +1,17 @@
+-- name: Books :one
+-- How much of what there is: actions up to the last one, what people hold of credits, and what the rewards pool does.
+SELECT (SELECT coalesce(max(id), 0) FROM paid_action)::bigint AS last_action,
+    coalesce(sum(h.msat) FILTER (WHERE h.id >= 16), 0)::bigint AS people_msat, coalesce(sum(h.msat) FILTER (WHERE h.id = 3), 0)::bigint AS rewards_msat
+FROM (SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
+WHERE h.id & 1 = 1;
+
+-- name: ZapsSince :one
+-- The zaps after an action: how many are paid, how many are not, and what they cost.
+SELECT count(*) FILTER (WHERE state = 'PAID') AS paid, count(*) FILTER (WHERE state <> 'PAID') AS others,
+    coalesce(sum(cost_msat), 0)::bigint AS cost_msat
+FROM paid_action WHERE id > @after AND kind = 'ZAP';
+
+-- name: Unsettled :one
+-- Whether something is left to be done: side effects, and what is appended and not yet folded in.
+SELECT (EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
+    OR EXISTS (SELECT FROM balance_delta) OR EXISTS (SELECT FROM item_delta))::boolean;

@@ -1,0 +1,49 @@
+package bench
+
+import (
+	"crypto/sha256"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// calibrationRuns is how often the work is done beside each measurement; the median counts.
+	calibrationRuns = 5
+	// calibrationWork is how many blocks of 64 KiB each core hashes, about 20 ms' worth.
+	calibrationWork = 100
+	// quiet is by how much the calibrations of one run may differ, the slowest over the fastest, if its figures are to be believed.
+	quiet = 1.25
+)
+
+// calibrate does the same work on every core at once and returns how long it took, in milliseconds: longer than before where the
+// machine has something else to do, or runs slower.
+func calibrate() float64 {
+	var took []time.Duration
+	for range calibrationRuns {
+		begun := time.Now()
+		var cores sync.WaitGroup
+		for range runtime.GOMAXPROCS(0) {
+			cores.Go(func() {
+				var block [64 << 10]byte
+				for range calibrationWork {
+					sum := sha256.Sum256(block[:])
+					copy(block[:], sum[:])
+				}
+			})
+		}
+		cores.Wait()
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	return float64(took[len(took)/2].Microseconds()) / 1000
+}
+
+// noise is how much the calibrations of a run differ: the slowest over the fastest.
+func noise(calibrations []float64) float64 {
+	if len(calibrations) == 0 {
+		return 1
+	}
+	return slices.Max(calibrations) / slices.Min(calibrations)
+}

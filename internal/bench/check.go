@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/benchdb"
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
+)
+
+// books are what a load is held against afterwards.
+type books struct {
+	connection *pgx.Conn
+	benchdb.BooksRow
+}
+
+// openBooks notes what there is before a load.
+func openBooks(ctx context.Context, dsn string) (*books, error) {
+	connection, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	b := &books{connection: connection}
+	if b.BooksRow, err = benchdb.New(connection).Books(ctx); err != nil {
+		return nil, errors.Join(err, connection.Close(ctx))
+	}
+	return b, nil
+}
+
+func (b *books) close(ctx context.Context) { _ = b.connection.Close(ctx) }
+
+// settlePatience is how long side effects may take after the last answer.
+const settlePatience = 5 * time.Minute
+
+// settle waits until every side effect is done and everything is folded in.
+func (b *books) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, settlePatience, errors.New("the side effects are not done"))
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		unsettled, err := benchdb.New(b.connection).Unsettled(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil || !unsettled {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		}
+	}
+}
+
+// rewardsPart is the part of a zap that nobody gets: what remains, the author does. Neither territories nor forwards are in play.
+const rewardsPart = 0.3
+
+// check holds the ledger against what the clients were told: as many zaps are paid as they counted, none is anything else, and the money
+// is where it belongs.
+func (b *books) check(ctx context.Context, r load.Result, sats int64) error {
+	q := benchdb.New(b.connection)
+	zaps, err := q.ZapsSince(ctx, b.LastAction)
+	if err != nil {
+		return err
+	}
+	now, err := q.Books(ctx)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	differ := func(what string, got, want int64) {
+		if got != want {
+			wrong = append(wrong, fmt.Errorf("%s: %d, and not %d", what, got, want))
+		}
+	}
+	fee := int64(float64(r.Paid*sats*1000) * rewardsPart)
+	differ("zaps that are paid", zaps.Paid, r.Paid)
+	differ("zaps in another state", zaps.Others, 0)
+	differ("msat that they cost", zaps.CostMsat, r.Paid*sats*1000)
+	differ("msat that people have less", b.PeopleMsat-now.PeopleMsat, fee)
+	differ("msat that the rewards pool has more", now.RewardsMsat-b.RewardsMsat, fee)
+	if len(wrong) > 0 {
+		return fmt.Errorf("the ledger is not what the clients were told: %w", errors.Join(wrong...))
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+)
+
+// figure is one number of each round.
+type figure []float64
+
+// median is the middle one; the lower of two.
+func (f figure) median() float64 {
+	if len(f) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(f))[(len(f)-1)/2]
+}
+
+func (f figure) spread() [2]float64 {
+	if len(f) == 0 {
+		return [2]float64{}
+	}
+	return [2]float64{slices.Min(f), slices.Max(f)}
+}
+
+// over divides round by round: what disturbed one disturbed the other.
+func (f figure) over(by figure) figure {
+	ratios := make(figure, min(len(f), len(by)))
+	for i := range ratios {
+		ratios[i] = f[i] / by[i]
+	}
+	return ratios
+}
+
+// text is the median and the spread.
+func (f figure) text(format string) string {
+	s := f.spread()
+	return fmt.Sprintf(format+" ("+format+" to "+format+")", f.median(), s[0], s[1])
+}

@@ -1,0 +1,167 @@
+package load
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// plan is one for a server.
+func plan(s *httptest.Server) Plan {
+	return Plan{Address: s.Listener.Addr().String(), Keys: []string{"first", "second", "third"}, Items: 10, Sats: 10, Prefix: "test", Clients: 4}
+}
+
+const answer = `{"data":{"zap":{"id":"1","state":"PAID","costMsat":"10000"}}}`
+
+// serve answers requests until the test ends.
+func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Coordinated omission: a server that stands still once for a while was slow for everybody who wanted something in that while, and not
+// only for those few who happened to be asking. With a rate that is seen.
+func TestAStandstillCountsForAllWhoCameInIt(t *testing.T) {
+	t.Parallel()
+	const stands = 600 * time.Millisecond
+	var asked atomic.Int64
+	var door sync.RWMutex
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 50 {
+			door.Lock()
+			<-time.After(stands)
+			door.Unlock()
+		}
+		door.RLock()
+		defer door.RUnlock()
+		_, _ = io.WriteString(w, answer)
+	})
+	open := plan(s)
+	open.Rate, open.Measure = 200, time.Second
+	r, err := Run(t.Context(), open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK() || r.Paid != 200 {
+		t.Fatalf("200 were due in a second: %s", r)
+	}
+	// Of 200 that were due in the second, 120 were due while it stood still, and waited for 300 ms on average: half of all for 100 or more.
+	if r.MaxMs < 550 || r.P99ms < 500 || r.P50ms < 50 {
+		t.Errorf("it stood still for %v, and the longest took %.0f ms, the 99th of a hundred %.0f, the 50th %.0f", stands, r.MaxMs, r.P99ms, r.P50ms)
+	}
+	median := r.P50ms
+
+	asked.Store(0)
+	closed := plan(s)
+	closed.Measure = time.Second
+	if r, err = Run(t.Context(), closed); err != nil {
+		t.Fatal(err)
+	}
+	if r.P50ms > median/2 {
+		t.Errorf("without a rate only those who were asking waited, and yet half of all took %.0f ms or more", r.P50ms)
+	}
+}
+
+// Whatever is not the answer that it is paid is a failure, and is told.
+func TestEverythingElseIsAFailure(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"a refusal": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"errors":[{"message":"no"}],"data":null}`)
+		},
+		"another state": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.Replace(answer, "PAID", "PENDING", 1))
+		},
+		"another status": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, answer, http.StatusTooManyRequests) },
+		"a broken line": func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := plan(serve(t, handler))
+			p.Measure = 50 * time.Millisecond
+			r, err := Run(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.OK() || r.Paid != 0 || r.Failures == 0 || len(r.Reasons) == 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// Nobody asks twice under one key, and what is asked for is what the plan says: an item that another one wrote, with that other one's key.
+func TestRequestsAreThoseOfThePlan(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%v %v", r.Header, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		_, key, _ := strings.Cut(string(body), `"key":"`)
+		if !strings.HasPrefix(key, "test-") || seen[key] {
+			t.Errorf("the key %s comes again", key)
+		}
+		seen[key] = true
+		// Item 4 was written by the second of three users.
+		if who := r.Header.Get("Authorization"); !strings.Contains(string(body), `"item":"4","sats":10`) || who != "Bearer first" && who != "Bearer third" {
+			t.Errorf("%s asks %s", who, body)
+		}
+		_, _ = io.WriteString(w, answer)
+	})
+	p := plan(s)
+	p.Item, p.Warm, p.Measure = 4, 10*time.Millisecond, 300*time.Millisecond
+	r, err := Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int(r.Paid) != len(seen) || !r.OK() || r.Measured > r.Paid || r.Measured == 0 {
+		t.Errorf("%d were asked: %+v", len(seen), r)
+	}
+}
+
+// At least the asked part of all is at or below the quantile, and it is one of them, and no smaller one would do.
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ms := rapid.SliceOfN(rapid.IntRange(0, 1000), 1, 200).Draw(t, "ms")
+		percent := rapid.IntRange(1, 100).Draw(t, "percent")
+		slices.Sort(ms)
+		var took []time.Duration
+		for _, m := range ms {
+			took = append(took, time.Duration(m)*time.Millisecond)
+		}
+		q := quantile(took, float64(percent)/100)
+		below, atOrBelow := 0, 0
+		for _, m := range ms {
+			if float64(m) < q {
+				below++
+			}
+			if float64(m) <= q {
+				atOrBelow++
+			}
+		}
+		if atOrBelow*100 < percent*len(ms) || below*100 >= percent*len(ms) {
+			t.Fatalf("the quantile %d %% of %v is %v", percent, ms, q)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// What is between these lines of a page is written by the benchmark, the rest by people.
+const (
+	beginMark = "<!-- measured: make bench writes what follows -->"
+	endMark   = "<!-- measured: end -->"
+)
+
+var errMarks = errors.New("the page has no place for the figures: it needs the lines\n" + beginMark + "\n" + endMark)
+
+// Write puts the figures into a page, between its markers.
+func (r *Report) Write(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	written, err := between(string(text), r.markdown(time.Now()))
+	if err != nil {
+		return fmt.Errorf("%s: %w", page, err)
+	}
+	return os.WriteFile(page, []byte(written), 0o644)
+}
+
+// between replaces what is between the markers.
+func between(page, figures string) (string, error) {
+	before, rest, begins := strings.Cut(page, beginMark+"\n")
+	_, after, ends := strings.Cut(rest, endMark)
+	if !begins || !ends {
+		return "", errMarks
+	}
+	return before + beginMark + "\n\n" + figures + "\n" + endMark + after, nil
+}
+
+// markdown are the figures with what they depend on.
+func (r *Report) markdown(now time.Time) string {
+	var b strings.Builder
+	if r.Noisy {
+		fmt.Fprintf(&b, "**The machine was noisy (the same work took up to %.2f times as long): these figures are not to be relied on.**\n\n", r.Noise)
+	}
+	m := r.Machine
+	fmt.Fprintf(&b, "%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Medians of %d rounds of %g s, with the lowest and the highest. ",
+		now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, r.Rounds, r.Seconds)
+	fmt.Fprintf(&b, "The same work took at most %.2f times as long beside one measurement as beside another.\n\n", r.Noise)
+	b.WriteString("| zaps | clients | zaps/s | reference/s | ratio | CPU per zap, µs (service + PostgreSQL) | reference, µs | CPU ratio | p50, ms | p99, ms | of own uniform |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, row := range r.Rows {
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | %s | %.0f (%.0f + %.0f) | %.0f | %s | %.1f | %.1f | %s |\n", row.mode, row.clients, row.TPS.median(),
+			row.ReferenceTPS.median(), row.Ratio.text("%.2f"), row.CPUus.median(), row.ServiceUs.median(), row.PostgresUs.median(),
+			row.ReferenceUs.median(), row.CPURatio.text("%.2f"), row.P50ms.median(), row.P99ms.median(), row.uniformText())
+	}
+	b.WriteString("\n")
+	for _, row := range r.Rows {
+		if len(row.RowsTPS) > 0 {
+			fmt.Fprintf(&b, "- %s, %d clients: pgbench writes Holdfast's own rows %.0f times a second, at %.0f µs; Holdfast's rate is %s of that.\n",
+				row.mode, row.clients, row.RowsTPS.median(), row.RowsUs.median(), row.OfRows.text("%.2f"))
+		}
+	}
+	for _, h := range r.Half {
+		fmt.Fprintf(&b, "- %s, at half of the highest rate, %.0f/s: p50 %s ms, p99 %s ms from when each zap was due.\n",
+			h.mode, h.PerSecond.median(), h.P50.text("%.1f"), h.P99.text("%.1f"))
+	}
+	return b.String()
+}

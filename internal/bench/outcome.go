@@ -1,0 +1,76 @@
+package bench
+
+import "fmt"
+
+// contender is one of those who are measured.
+type contender string
+
+const (
+	reference contender = "reference"
+	holdfast  contender = "holdfast"
+	rows      contender = "own rows by pgbench"
+)
+
+// what is measured: a contender's work with this many clients.
+type what struct {
+	contender contender
+	mode      mode
+	clients   int
+}
+
+// halfRate stands in the place of the clients where zaps come at half of the rate that could be borne at most.
+const halfRate = 0
+
+func (w what) String() string {
+	if w.clients == halfRate {
+		return fmt.Sprintf("%s, %s, at half the rate", w.contender, w.mode)
+	}
+	return fmt.Sprintf("%s, %s, %d", w.contender, w.mode, w.clients)
+}
+
+// outcome is what one measurement brought.
+type outcome struct {
+	TPS           float64 // actions a second
+	ServiceUs     float64 // processor time of one action, in microseconds; side effects and folding included
+	PostgresUs    float64
+	P50, P99      float64 // from when a request was due to its answer, in milliseconds; of pgbench not known
+	SettleSeconds float64 // from the last answer until every side effect was done
+}
+
+func (o outcome) cpuUs() float64 { return o.ServiceUs + o.PostgresUs }
+
+func (o outcome) String() string {
+	text := fmt.Sprintf("%7.0f/s  CPU %4.0f µs", o.TPS, o.cpuUs())
+	if o.ServiceUs == 0 {
+		return text
+	}
+	return text + fmt.Sprintf(" (service %.0f, PostgreSQL %.0f)  p50 %.1f ms  p99 %.1f ms  effects done after %.1f s",
+		o.ServiceUs, o.PostgresUs, o.P50, o.P99, o.SettleSeconds)
+}
+
+// measured is what all rounds brought.
+type measured struct {
+	outcomes     map[what][]outcome // one of each round
+	calibrations []float64          // in milliseconds, one beside each measurement
+}
+
+func (m measured) last(w what) outcome {
+	all := m.outcomes[w]
+	return all[len(all)-1]
+}
+
+// of is one figure of each round.
+func (m measured) of(w what, value func(outcome) float64) figure {
+	var f figure
+	for _, o := range m.outcomes[w] {
+		f = append(f, value(o))
+	}
+	return f
+}
+
+func tps(o outcome) float64        { return o.TPS }
+func p50(o outcome) float64        { return o.P50 }
+func p99(o outcome) float64        { return o.P99 }
+func serviceUs(o outcome) float64  { return o.ServiceUs }
+func postgresUs(o outcome) float64 { return o.PostgresUs }
+func settle(o outcome) float64     { return o.SettleSeconds }

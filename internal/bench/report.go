@@ -1,0 +1,124 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Report is what the rounds brought: medians, and how far the rounds lie apart.
+type Report struct {
+	Machine machine
+	Rounds  int
+	Seconds float64 // of one measurement
+	Noise   float64 // of the calibrations, the slowest over the fastest
+	Noisy   bool    // more than figures that can be believed allow
+	Rows    []Row
+	Half    []HalfRate
+}
+
+// Row is one number of clients.
+type Row struct {
+	mode    mode
+	clients int
+
+	TPS, CPUus, ServiceUs, PostgresUs, P50ms, P99ms, Settle figure
+	ReferenceTPS, ReferenceUs                               figure
+	Ratio, CPURatio                                         figure // to the reference, round by round
+	OfUniform                                               figure // of the hot half, to the same clients of the other
+	RowsTPS, RowsUs, OfRows                                 figure // of Holdfast's rows by pgbench; only with as many clients as that has
+}
+
+// HalfRate is zaps that came at half of the rate that could be borne.
+type HalfRate struct {
+	mode                 mode
+	PerSecond, P50, P99  figure
+	ServiceUs, PostgreUs figure
+}
+
+// report puts it together.
+func (r *run) report(ctx context.Context) (*Report, error) {
+	facts, err := r.database.machine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := r.measured
+	n := noise(m.calibrations)
+	report := &Report{Machine: facts, Rounds: r.Rounds, Seconds: r.Takes.Seconds(), Noise: n, Noisy: n > quiet}
+	for _, half := range []mode{uniform, hot} {
+		for _, clients := range r.Clients {
+			report.Rows = append(report.Rows, m.row(half, clients))
+		}
+		w := what{holdfast, half, halfRate}
+		report.Half = append(report.Half, HalfRate{half, m.of(w, tps), m.of(w, p50), m.of(w, p99), m.of(w, serviceUs), m.of(w, postgresUs)})
+	}
+	return report, nil
+}
+
+func (m measured) row(half mode, clients int) Row {
+	ours, theirs, own := what{holdfast, half, clients}, what{reference, half, clients}, what{rows, half, clients}
+	row := Row{mode: half, clients: clients,
+		TPS: m.of(ours, tps), CPUus: m.of(ours, outcome.cpuUs), ServiceUs: m.of(ours, serviceUs), PostgresUs: m.of(ours, postgresUs),
+		P50ms: m.of(ours, p50), P99ms: m.of(ours, p99), Settle: m.of(ours, settle),
+		ReferenceTPS: m.of(theirs, tps), ReferenceUs: m.of(theirs, outcome.cpuUs), RowsTPS: m.of(own, tps), RowsUs: m.of(own, outcome.cpuUs)}
+	row.Ratio, row.CPURatio, row.OfRows = row.TPS.over(row.ReferenceTPS), row.CPUus.over(row.ReferenceUs), row.TPS.over(row.RowsTPS)
+	if half == hot {
+		row.OfUniform = row.TPS.over(m.of(what{holdfast, uniform, clients}, tps))
+	}
+	return row
+}
+
+// Table is for people.
+func (r *Report) Table() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\tclients\tzaps/s\treference\tratio\tCPU/zap, µs\treference\tratio\tp50, ms\tp99, ms\tof own uniform\t")
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%s\t%.0f\t%.0f\t%s\t%.1f\t%.1f\t%s\t\n", row.mode, row.clients, row.TPS.median(), row.ReferenceTPS.median(),
+			row.Ratio.text("%.2f"), row.CPUus.median(), row.ReferenceUs.median(), row.CPURatio.text("%.2f"), row.P50ms.median(), row.P99ms.median(), row.uniformText())
+	}
+	_ = w.Flush() // a builder takes everything
+	for _, row := range r.Rows {
+		if len(row.RowsTPS) > 0 {
+			fmt.Fprintf(&b, "\n%s, %d clients: pgbench writes Holdfast's own rows %.0f times a second at %.0f µs; Holdfast's rate is %s of that.",
+				row.mode, row.clients, row.RowsTPS.median(), row.RowsUs.median(), row.OfRows.text("%.2f"))
+		}
+	}
+	for _, h := range r.Half {
+		fmt.Fprintf(&b, "\n%s, at half the rate, %.0f/s: p50 %s ms, p99 %s ms from when each was due.", h.mode, h.PerSecond.median(), h.P50.text("%.1f"), h.P99.text("%.1f"))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func (row Row) uniformText() string {
+	if len(row.OfUniform) == 0 {
+		return ""
+	}
+	return row.OfUniform.text("%.2f")
+}
+
+// MarshalJSON is the form of spec 00 §0.2, with more beside.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	halves := map[mode]map[string]any{uniform: {}, hot: {}}
+	for _, row := range r.Rows {
+		c := map[string]any{"tps": row.TPS.median(), "ratio": row.Ratio.median(), "ratio_spread": row.Ratio.spread(), "cpu_us": row.CPUus.median(),
+			"cpu_ratio": row.CPURatio.median(), "cpu_ratio_spread": row.CPURatio.spread(), "service_us": row.ServiceUs.median(),
+			"postgres_us": row.PostgresUs.median(), "p50_ms": row.P50ms.median(), "p99_ms": row.P99ms.median(), "settle_s": row.Settle.median(),
+			"reference_tps": row.ReferenceTPS.median(), "reference_cpu_us": row.ReferenceUs.median()}
+		if len(row.OfUniform) > 0 {
+			c["of_uniform"], c["of_uniform_spread"] = row.OfUniform.median(), row.OfUniform.spread()
+		}
+		if len(row.RowsTPS) > 0 {
+			c["of_own_rows"], c["of_own_rows_spread"] = row.OfRows.median(), row.OfRows.spread()
+			c["own_rows_tps"], c["own_rows_cpu_us"] = row.RowsTPS.median(), row.RowsUs.median()
+		}
+		halves[row.mode][fmt.Sprintf("c%d", row.clients)] = c
+	}
+	for _, h := range r.Half {
+		halves[h.mode]["half_rate"] = map[string]any{"per_s": h.PerSecond.median(), "p50_ms": h.P50.median(), "p99_ms": h.P99.median(), "p99_ms_spread": h.P99.spread()}
+	}
+	return json.Marshal(map[string]any{"uniform": halves[uniform], "hot": halves[hot], "rounds": r.Rounds, "seconds": r.Seconds, "noise": r.Noise, "noisy": r.Noisy})
+}

@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
+)
+
+const (
+	startPatience = 30 * time.Second
+	stopGrace     = 20 * time.Second
+)
+
+// service is the program that is measured, as an operator runs it: all roles in one process, every setting at its default but the
+// database, the address, and the secret that there must be. It has no Lightning node, which it can do without: balances can pay.
+type service struct {
+	program, address string
+	env              []string
+	server           *child.Server
+}
+
+// newService prepares it. Settings that this process happens to be surrounded by are none of its own.
+func newService(dir, program, dsn string, more ...string) (*service, error) {
+	if _, err := os.Stat(program); err != nil {
+		return nil, fmt.Errorf("not built yet (make build): %w", err)
+	}
+	ports, err := freeport.Pick(1)
+	if err != nil {
+		return nil, err
+	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // it never fails
+	s := &service{program: program, address: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	s.env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
+	s.env = append(s.env, "HOLDFAST_DATABASE_URL="+dsn, "HOLDFAST_LISTEN="+s.address, "HOLDFAST_SECRET="+hex.EncodeToString(secret))
+	s.env = append(s.env, more...)
+	s.server = child.NewServer(child.Command{Name: "holdfast serve", Path: program, Args: []string{"serve"}, Env: s.env, Dir: dir,
+		Log: filepath.Join(dir, "service.log")})
+	return s, nil
+}
+
+// start returns when it is ready for requests.
+func (s *service) start(ctx context.Context) error {
+	if err := s.server.Start(); err != nil {
+		return err
+	}
+	ctx, release := s.server.WhileAlive(ctx)
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		if answer, err := http.DefaultClient.Do(request); err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the service is not ready: %w", context.Cause(ctx))
+		case <-again.C:
+		}
+	}
+}
+
+func (s *service) stop() { s.server.Stop(stopGrace) }
+
+// reconcile has the operator's command look at everything. That something is broken is an error.
+func (s *service) reconcile(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, s.program, "reconcile", "--json", "--grace", "1s", "--again", "0s")
+	cmd.Env = s.env
+	var errors bytes.Buffer
+	cmd.Stderr = &errors
+	if out, err := cmd.Output(); err != nil {
+		return fmt.Errorf("holdfast reconcile: %w\n%.4000s\n%.4000s", err, out, errors.Bytes())
+	}
+	return nil
+}
