@@ -134,7 +134,7 @@ func (k *keeper) touch(leases []*Lease) error {
 		case !ok:
 			s.lose(ErrTaken)
 		default:
-			s.touched(asked.Add(left))
+			s.touched(asked.Add(left), time.Now().Add(left))
 			k.again(s, touches[i].TTL/3)
 		}
 	}

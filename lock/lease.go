@@ -21,12 +21,13 @@ type Lease struct {
 	mu    sync.Mutex
 	ttl   time.Duration
 	until time.Time   // it lasts until then at least, by this machine's monotonic clock
+	later time.Time   // and at most until then: between the two lies what the store took to answer
 	end   *time.Timer // fires then
 	over  error       // why it is over
 }
 
 func newLease(ctx context.Context, l *Locker, t Ticket, o Options, got news) *Lease {
-	lease := &Lease{locker: l, ticket: t, fence: got.fence, begun: time.Now(), ttl: o.TTL, until: got.until}
+	lease := &Lease{locker: l, ticket: t, fence: got.fence, begun: time.Now(), ttl: o.TTL, until: got.until, later: got.until}
 	lease.last = got.since.Add(bound(o.MaxHold))
 	lease.ctx, lease.cancel = context.WithCancelCause(ctx)
 	lease.mu.Lock()
@@ -144,7 +145,7 @@ func (s *Lease) ended() {
 		s.end.Reset(left) // touched meanwhile
 	}
 	// The store does not let a touch reach beyond the longest hold, and rounds down.
-	tooLong := time.Until(s.last) < 20*time.Millisecond
+	tooLong := s.last.Sub(s.later) < 20*time.Millisecond
 	s.mu.Unlock()
 	switch {
 	case left > 0:
@@ -156,11 +157,11 @@ func (s *Lease) ended() {
 }
 
 // touched makes the lease last longer, or, by a touch of a shorter TTL, less long.
-func (s *Lease) touched(until time.Time) {
+func (s *Lease) touched(until, later time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over == nil {
-		s.until = until
+		s.until, s.later = until, later
 		s.end.Reset(time.Until(s.ends()))
 	}
 }

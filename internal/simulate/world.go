@@ -155,7 +155,7 @@ func (w *world) kill(p *process) {
 		}
 		if slices.Contains(w.asides, f) {
 			w.breakOff(f)
-		} else if f.wire != nil && f.tx != nil {
+		} else if f.wire != nil && f.tx != nil && f.pg.TxStatus() != 'I' { // what is idle is somebody else's from now on
 			f.wire.cut()
 		}
 		f.cancel()
