@@ -244,8 +244,11 @@ func (w *world) jump(d time.Duration) {
 // hurry has blocks come in a burst just when a payment that is held has to go on: some fewer than are left to its safety height, or some
 // more, or so many that the node gives it back.
 func (w *world) hurry(what string, h paidaction.Hash) {
-	key := "blocks hurry " + what
-	if w.calm || w.faults >= mostFaults || w.without[key] || !w.chance.happens(w.plan.trouble*0.8, key, 0) {
+	key, likely := "blocks hurry "+what, w.plan.trouble*0.8
+	if w.plan.aim != nil && w.plan.aim.byBlocks() {
+		likely = 0.6
+	}
+	if w.calm || w.faults >= mostFaults || w.without[key] || !w.chance.happens(likely, key, 0) {
 		return
 	}
 	expiry := w.expiryOf(h)

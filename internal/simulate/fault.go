@@ -85,22 +85,14 @@ const mostFaults = 80
 
 // chooseFault decides whether, and what, goes wrong at a yield point.
 func (w *world) chooseFault(f *fiber, at place, what string) Fault {
-	if w.calm || w.faults >= mostFaults || !w.chance.happens(w.plan.trouble*rate[at], f.name+" fault", f.seen) {
+	if w.calm || w.faults >= mostFaults {
 		return ""
 	}
-	total := 0
-	for _, p := range possible[at] {
-		total += p.weight
+	chosen := w.aimedFault(f, at, what)
+	if chosen == "" && w.chance.happens(w.plan.trouble*rate[at], f.name+" fault", f.seen) {
+		chosen = w.anyFault(f, at)
 	}
-	drawn := w.chance.below(total, f.name+" which fault", f.seen)
-	var chosen Fault
-	for _, p := range possible[at] {
-		if drawn -= p.weight; drawn < 0 {
-			chosen = p.fault
-			break
-		}
-	}
-	if !makesSense(chosen, what) {
+	if chosen == "" || !makesSense(chosen, what) {
 		return ""
 	}
 	key := fmt.Sprintf("%s %d", f.name, f.seen)
@@ -109,6 +101,21 @@ func (w *world) chooseFault(f *fiber, at place, what string) Fault {
 	}
 	w.met = append(w.met, key)
 	return chosen
+}
+
+// anyFault is one of those that are possible at a place, by their weights.
+func (w *world) anyFault(f *fiber, at place) Fault {
+	total := 0
+	for _, p := range possible[at] {
+		total += p.weight
+	}
+	drawn := w.chance.below(total, f.name+" which fault", f.seen)
+	for _, p := range possible[at] {
+		if drawn -= p.weight; drawn < 0 {
+			return p.fault
+		}
+	}
+	return ""
 }
 
 // makesSense: a node can deny only what it can be asked for.

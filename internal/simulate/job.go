@@ -92,7 +92,7 @@ func (w *world) do(j *job) {
 		return
 	}
 	j.runs++
-	if w.plan.trouble > 0 && !w.calm && w.chance.happens(0.08, j.key()+" twice", j.runs) && !w.without[fmt.Sprintf("%s twice %d", j.key(), j.runs)] {
+	if w.plan.trouble > 0 && !w.calm && w.chance.happens(w.more(0.08, j.action, jobTwice), j.key()+" twice", j.runs) && !w.without[fmt.Sprintf("%s twice %d", j.key(), j.runs)] {
 		w.met = append(w.met, fmt.Sprintf("%s twice %d", j.key(), j.runs))
 		w.faults++
 		w.touch(j.action, jobTwice)

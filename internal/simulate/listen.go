@@ -172,17 +172,13 @@ func (w *world) send(n *simnode.Node, inv simnode.Invoice, e paidaction.InvoiceE
 	key := fmt.Sprintf("%s invoice %d %s", n.Name(), inv.AddIndex, inv.State)
 	fault := func(p float64, fault Fault) bool {
 		name := key + " " + string(fault)
-		if w.calm || w.plan.trouble == 0 || !w.chance.happens(p, name, 0) || w.without[name] {
+		if w.calm || w.plan.trouble == 0 || !w.chance.happens(w.more(p, w.actionOf(e.Hash), fault), name, 0) || w.without[name] {
 			return false
 		}
 		w.met = append(w.met, name)
 		w.faults++
 		w.tell(nil, "%s", name)
-		for action, hash := range w.model.hashes {
-			if hash == e.Hash {
-				w.touch(action, fault)
-			}
-		}
+		w.touch(w.actionOf(e.Hash), fault)
 		return true
 	}
 	if fault(0.05, eventDropped) {
@@ -208,6 +204,16 @@ func (w *world) send(n *simnode.Node, inv simnode.Invoice, e paidaction.InvoiceE
 			}
 		})
 	}
+}
+
+// actionOf is the action that an invoice is for, as far as a person was told of it; 0: none.
+func (w *world) actionOf(h paidaction.Hash) int64 {
+	for action, hash := range w.model.hashes {
+		if hash == h {
+			return action
+		}
+	}
+	return 0
 }
 
 // mine adds blocks, and tells of them.

@@ -23,6 +23,7 @@ func (w *world) lookAfter(tx *written) {
 			continue
 		}
 		w.states[action] = s.to
+		w.comesNear(action)
 		w.mustHaveJob(action)
 		if s.action != 0 && s.to.OwesCall() && !slices.ContainsFunc(tx.jobs, func(j *job) bool { return j.action == action && !j.at.After(w.Now()) }) {
 			w.violate("no job", "%s is %s, and no job for the call that is owed was stored with it", w.name(action), s.to)

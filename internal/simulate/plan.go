@@ -19,6 +19,7 @@ type plan struct {
 	horizon time.Duration // after which nothing new begins, and nothing goes wrong any more
 
 	territories []rental
+	aim         *aim // nil: none
 }
 
 // person is a user; the first one is nobody: the anonymous.
@@ -114,6 +115,7 @@ func newPlan(seed uint64) *plan {
 		{name: dueName, billing: "MONTHLY", due: time.Duration(r.Int64N(int64(p.horizon))).Truncate(time.Second), renews: r.IntN(2) == 0}}
 	p.drawActs(r)
 	p.drawStrokes(r)
+	p.takeAim()
 	return p
 }
 

@@ -52,6 +52,9 @@ func (ws *wallets) issue(p *purse, amount paidaction.Msat, key string) *issued {
 	act := simnode.Pays
 	if !w.calm {
 		act = acts[w.chance.below(len(acts), key+" act", n)]
+		if aim := w.plan.aim; aim != nil && (aim.step.When == paidaction.OutgoingRefused || aim.step.From == paidaction.FailedForward) && w.chance.happens(0.6, key+" aim", n) {
+			act = simnode.Refuses
+		}
 	}
 	ask := simnode.Ask{Amount: amount, Act: act, Truncate: w.chance.happens(0.2, key+" truncates", n)}
 	if w.chance.happens(0.2, key+" expiry", n) {
