@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -73,4 +74,23 @@ func TestLinesGoWithTheirPlaces(t *testing.T) {
 	}
 	locktest.Release(t, lease)
 	locktest.Eventually(t, "no line is left", func() bool { return l.Lines() == 0 })
+}
+
+// slowly answers touches late.
+type slowly struct{ *lock.Memory }
+
+func (s slowly) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	<-time.After(60 * time.Millisecond)
+	return s.Memory.Touch(ctx, touches)
+}
+
+// TestLongestHoldOfASlowStore: how long the store took to answer makes a lease end earlier, and is no other cause.
+func TestLongestHoldOfASlowStore(t *testing.T) {
+	t.Parallel()
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return slowly{lock.NewMemory(0)}, nil }}, lock.Settings{})
+	lease := locktest.Acquire(t, l, "k", lock.Options{MaxHold: 300 * time.Millisecond})
+	locktest.Wait(t, "the forced release", lease.Context().Done())
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrMaxHold) {
+		t.Errorf("the cause: %v", cause)
+	}
 }
