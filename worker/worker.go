@@ -168,10 +168,24 @@ const riverConnections = 6
 // riverPool is a pool for River's own books: which job is fetched, which is done. Its commits do not wait for the disk: what a
 // crash of the database makes River forget is done again, and every job may be done again. That spares each payment a write
 // between the node's event and PAID. Jobs are never inserted here but in the transaction that decides them, on the main pool.
+//
+// A pooler in transaction mode refuses the parameter. Said by a statement instead, the setting would stay on a connection of the server
+// that serves payments next: there River's commits are as durable as all others.
 func (w *Worker) riverPool(ctx context.Context) (*pgxpool.Pool, error) {
 	settings := w.Pool.Config()
 	settings.MaxConns = riverConnections
-	settings.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+	const parameter, unsupported = "synchronous_commit", "08P01" // protocol_violation
+	settings.ConnConfig.RuntimeParams[parameter] = "off"
+	pool, err := pgxpool.NewWithConfig(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	refused := (*pgconn.PgError)(nil)
+	if err := pool.Ping(ctx); !errors.As(err, &refused) || refused.Code != unsupported {
+		return pool, nil
+	}
+	pool.Close()
+	delete(settings.ConnConfig.RuntimeParams, parameter)
 	return pgxpool.NewWithConfig(ctx, settings)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/changefeed"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
@@ -170,6 +171,31 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 	if status, _ := listening.get("/"); status != http.StatusNotFound {
 		t.Errorf("a process without the role answers the API with %d", status)
 	}
+	donate(t, pool, node)
+}
+
+// A pooler in transaction mode keeps neither prepared statements nor settings, and takes no parameters: the address says the former, and
+// the worker goes on without its own setting for River's books.
+func TestWorkBehindAPooler(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	node, setting := newNode(t)
+	env := append(settings(pool, setting, "HOLDFAST_ROLES=worker,listener"),
+		"HOLDFAST_DATABASE_URL="+bouncer(t, pool)+"&default_query_exec_mode=cache_describe")
+	s := serve(t, env)
+	s.awaitReady(http.StatusOK)
+	donate(t, pool, node)
+	if !strings.Contains(s.said(), "ALTER ROLE") {
+		t.Errorf("it is not behind the pooler:\n%s", s.said())
+	}
+	if strings.Contains(s.said(), `"loop":"jobs"`) {
+		t.Errorf("the jobs do not run:\n%s", s.said())
+	}
+}
+
+// donate has somebody else donate by an invoice that is held, and waits until the service has taken the money.
+func donate(t *testing.T, pool *pgxpool.Pool, node *lndtest.Server) {
+	t.Helper()
 	nodes, err := lightning.NewNodes(node.Client())
 	if err != nil {
 		t.Fatal(err)
