@@ -19,10 +19,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Job is work to be done later. It carries an id, never a decision: whoever does it reads the row again.
+// Job is work to be done later. It carries ids, never a decision: whoever does it reads the rows again.
 type Job struct {
 	Kind   JobKind
 	Action int64
+	With   []int64   // further actions that the same is due for (JobAfterPaid)
 	At     time.Time // not before; zero means now
 }
 
@@ -64,6 +65,7 @@ type Settings struct {
 	MaxPrepared     int           // of these, prepared without being asked for; default 3
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
 	SweepWorkers    int           // actions that a sweep looks at side by side; default 8
+	MaxGroup        int           // actions paid from balances in one transaction; 1: each has one of its own; default 32
 
 	MaxWalletPending int64 // open invoices around those of one receiver's wallet; default 25
 	MaxForwards      int64 // payments under way to one receiver; default 5
@@ -96,12 +98,13 @@ func (s *Settings) defaults() error {
 		s.MaxPending = 100
 	}
 	s.SweepWorkers = cmp.Or(s.SweepWorkers, 8)
+	s.MaxGroup = cmp.Or(s.MaxGroup, 32)
 	s.MaxPrepared = cmp.Or(s.MaxPrepared, 3)
 	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
 	s.MaxForwards = cmp.Or(s.MaxForwards, 5)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
 	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.CallTimeout <= 0 || s.RetryWindow < 0 ||
-		s.MaxAttempts < 1 || s.MaxPending < 1 || s.SweepWorkers < 1 ||
+		s.MaxAttempts < 1 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
 		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
 	}
@@ -136,7 +139,8 @@ type Config struct {
 // Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database.
 type Engine struct {
 	Config
-	actions map[string]Definition
+	actions    map[string]Definition
+	gatherings map[gatheringKey]*gathering
 }
 
 // New makes an engine. It refuses a configuration that cannot work.
@@ -159,13 +163,16 @@ func New(c Config) (*Engine, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	e := &Engine{Config: c, actions: map[string]Definition{}}
+	e := &Engine{Config: c, actions: map[string]Definition{}, gatherings: map[gatheringKey]*gathering{}}
 	for _, d := range c.Actions {
 		kind := d.Spec().Kind
 		if _, twice := e.actions[kind]; twice || kind == "" {
 			return nil, fmt.Errorf("paidaction: action %q is defined twice, or has no name", kind)
 		}
 		e.actions[kind] = d
+		for _, m := range d.Spec().Methods {
+			e.gatherings[gatheringKey{kind, m}] = &gathering{}
+		}
 	}
 	return e, nil
 }
