@@ -34,7 +34,7 @@ const KindZap = "ZAP"
 
 // Spec follows the table of spec 02 §2.3.
 func (Zap) Spec() paidaction.Spec {
-	return paidaction.Spec{Kind: KindZap, Anonable: true, Again: true, Methods: []paidaction.Method{
+	return paidaction.Spec{Kind: KindZap, Anonable: true, Again: true, Together: true, Methods: []paidaction.Method{
 		paidaction.P2P, paidaction.FeeCredit, paidaction.RewardSats, paidaction.Optimistic, paidaction.Pessimistic}}
 }
 

@@ -64,6 +64,8 @@ type Spec struct {
 	// Again: where its receiver could not be paid, the next attempt is prepared without being asked for, and its payer's client pays
 	// it (spec 01 §1.7).
 	Again bool
+	// Together: several of it may be paid from balances in one transaction. The action is Grouped.
+	Together bool
 }
 
 // Base is embedded by actions that have no use for some of the methods.

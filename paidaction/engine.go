@@ -45,7 +45,7 @@ type Jobs interface {
 
 // Hooks tell the outside what happened. All are called after the commit, may be nil, and must not block.
 type Hooks struct {
-	Changed  func(action int64)            // the action's state or invoice changed
+	Changed  func(action int64)            // the state or invoice changed of an action that somebody can wait for
 	Moved    func(step Step)               // for metrics
 	Conflict func(code string)             // the database broke a deadlock (40P01) or refused to serialise (40001)
 	Fault    func(action int64, err error) // an action's own code failed for a reason that is no refusal

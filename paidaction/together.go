@@ -15,7 +15,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// Grouped is implemented by actions of which several, of whatever payers, can be paid from balances in one transaction: they share its
+// Grouped is implemented by actions (Spec.Together) of which several, of whatever payers, can be paid from balances in one transaction: they share its
 // statements and its commit. What stands in the way of one is its own: it is left out, or all are done again, each by itself.
 //
 // What it writes is what Perform and OnPaid write of each. Rows that others may change are touched in one order, as ever. Nothing is proved
@@ -115,9 +115,9 @@ func cover(ctx context.Context, q *db.Queries, members []*member) error {
 	taken := map[ledger.Account]Msat{}
 	for _, m := range members {
 		before := taken[m.tx.source]
-		taken[m.tx.source] += m.tx.Cost
 		switch {
 		case Msat(held[m.tx.source]) >= before+m.tx.Cost:
+			taken[m.tx.source] += m.tx.Cost
 		case before == 0:
 			m.err = ledger.ErrInsufficient
 		default:
@@ -204,10 +204,8 @@ func (e *Engine) afterTogether(ctx context.Context, ids []int64) error {
 	})
 }
 
-func (d definition[A, R]) grouped() bool {
-	_, ok := d.action.(Grouped[A, R])
-	return ok
-}
+// grouped goes by what the action says of itself: one that is embedded in another lends it its methods unasked.
+func (d definition[A, R]) grouped() bool { return d.action.Spec().Together }
 
 func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, members []*member) error {
 	typed := make([]*Member[A, R], len(members))

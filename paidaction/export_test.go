@@ -1,0 +1,11 @@
+package paidaction
+
+// Waiting is how many attempts wait to be paid together with others.
+func (e *Engine) Waiting() (n int) {
+	for _, g := range e.gatherings {
+		g.mu.Lock()
+		n += len(g.waiting)
+		g.mu.Unlock()
+	}
+	return n
+}
