@@ -17,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
 
 // Job is work to be done later. It carries ids, never a decision: whoever does it reads the rows again.
@@ -139,8 +141,8 @@ type Config struct {
 // Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database.
 type Engine struct {
 	Config
-	actions    map[string]Definition
-	gatherings map[gatheringKey]*gathering
+	actions  map[string]Definition
+	gathered map[gatheringKey]*gather.Group[*member]
 }
 
 // New makes an engine. It refuses a configuration that cannot work.
@@ -163,15 +165,15 @@ func New(c Config) (*Engine, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	e := &Engine{Config: c, actions: map[string]Definition{}, gatherings: map[gatheringKey]*gathering{}}
+	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{}}
 	for _, d := range c.Actions {
 		kind := d.Spec().Kind
 		if _, twice := e.actions[kind]; twice || kind == "" {
 			return nil, fmt.Errorf("paidaction: action %q is defined twice, or has no name", kind)
 		}
 		e.actions[kind] = d
-		for _, m := range d.Spec().Methods {
-			e.gatherings[gatheringKey{kind, m}] = &gathering{}
+		if d.grouped() {
+			e.gatherings(d)
 		}
 	}
 	return e, nil

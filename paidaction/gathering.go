@@ -3,86 +3,39 @@ package paidaction
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
 
 // groupsAtOnce is how many groups of one kind and method are under way in this process: while one waits for the disk, another is at work.
 const groupsAtOnce = 2
 
-// gathering is where attempts wait that can be paid together. Nobody waits for more to come: a group is those who wait when a
-// place becomes free, and whoever finds a free place is a group of one. The first of each group sees it through.
-type gathering struct {
-	mu      sync.Mutex
-	waiting []*member
-	busy    int // places taken; while one is free nobody waits
+// gatheringKey names those who can be paid together: attempts at one kind of action, by one method.
+type gatheringKey struct {
+	kind   string
+	method Method
 }
 
-// join returns the group that this member is to see through, nil where another one has done so for it. An error means that it was never begun.
-func (g *gathering) join(ctx context.Context, m *member) ([]*member, error) {
-	g.mu.Lock()
-	if g.busy < groupsAtOnce {
-		g.busy++
-		g.mu.Unlock()
-		return []*member{m}, nil
-	}
-	g.waiting = append(g.waiting, m)
-	g.mu.Unlock()
-	select {
-	case group := <-m.lead:
-		return group, nil
-	case <-m.done:
-		return nil, nil
-	case <-ctx.Done():
-	}
-	if g.forget(m) {
-		return nil, ctx.Err()
-	}
-	select { // it is in a group already
-	case group := <-m.lead:
-		return group, nil
-	case <-m.done:
-		return nil, nil
+// gatherings are where attempts of a kind wait that can be paid together.
+func (e *Engine) gatherings(def Definition) {
+	for _, m := range def.Spec().Methods {
+		e.gathered[gatheringKey{def.Spec().Kind, m}] = gather.New(groupsAtOnce, e.Settings.MaxGroup, func(ctx context.Context, group []*member) {
+			e.seeThrough(ctx, def, m, group)
+		})
 	}
 }
 
-// forget takes one away who waits no longer, and says whether it still waited.
-func (g *gathering) forget(m *member) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	i := slices.Index(g.waiting, m)
-	if i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-	}
-	return i >= 0
-}
-
-// leave gives a place to those who wait, to so many at most.
-func (g *gathering) leave(most int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := min(len(g.waiting), most)
-	if n == 0 {
-		g.busy--
-		return
-	}
-	group := slices.Clone(g.waiting[:n])
-	g.waiting = slices.Delete(g.waiting, 0, n)
-	group[0].lead <- group
+// groupable says whether an attempt can be paid together with others.
+func (a *attempt) groupable(m Method) bool {
+	return a.previous == 0 && a.payer != nil && m.Flow() == FlowBalance && source(m, a.payer).Owner() != 0 && a.def.grouped()
 }
 
 // together pays for an attempt from a balance, with those that wait at the same time. What comes in the way of others is none of its business.
 func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
-	m := &member{attempt: a, lead: make(chan []*member, 1), done: make(chan struct{})}
-	m.err = errApart
+	m := &member{attempt: a, err: errApart}
 	if e.Settings.MaxGroup > 1 {
-		g := e.gatherings[gatheringKey{a.def.Spec().Kind, method}]
-		group, err := g.join(ctx, m)
-		if err != nil {
+		if err := e.gathered[gatheringKey{a.def.Spec().Kind, method}].Do(ctx, m); err != nil {
 			return nil, err
-		}
-		if group != nil {
-			e.seeThrough(ctx, g, method, group)
 		}
 	}
 	if errors.Is(m.err, errApart) {
@@ -96,35 +49,19 @@ func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*Paid
 	return e.became(ctx, a, m.tx, m.result, m.err)
 }
 
-// seeThrough does a group, tells each member what became of it, and lets the next group begin.
-func (e *Engine) seeThrough(ctx context.Context, g *gathering, method Method, group []*member) {
-	defer g.leave(e.Settings.MaxGroup)
-	alone := len(group) == 1
-	if !alone {
-		// That one caller goes away is nothing to the others.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), e.Settings.CallTimeout)
-		defer cancel()
-	}
-	err := e.beginTogether(ctx, group[0].def, method, group)
+// seeThrough does a group, and notes in each member what became of it. Where something is in the way of all, each is to be done by itself: then
+// it shows whose fault it was.
+func (e *Engine) seeThrough(ctx context.Context, def Definition, method Method, group []*member) {
+	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
+	defer cancel()
+	err := e.beginTogether(ctx, def, method, group)
 	for _, m := range group {
 		switch {
-		case err != nil && (alone || errors.Is(err, errUnknownCommit)):
+		case err == nil:
+		case len(group) == 1 || errors.Is(err, errUnknownCommit):
 			m.err = err
-		case err != nil:
-			m.err = errApart // whose fault it was shows where each is done by itself
+		default:
+			m.err = errApart
 		}
-		close(m.done)
 	}
-}
-
-// groupable says whether an attempt can be paid together with others.
-func (a *attempt) groupable(m Method) bool {
-	return a.previous == 0 && a.payer != nil && m.Flow() == FlowBalance && source(m, a.payer).Owner() != 0 && a.def.grouped()
-}
-
-// gatheringKey names a gathering.
-type gatheringKey struct {
-	kind   string
-	method Method
 }

@@ -38,16 +38,13 @@ type Member[A, R any] struct {
 	Kept   any   // what the action keeps from CostTogether for PayTogether
 }
 
-// member is a Member with its types hidden, and whoever waits for what becomes of it.
+// member is a Member with its types hidden. While err is errApart nothing became of it yet.
 type member struct {
 	*attempt
 	tx     *Tx
 	result json.RawMessage
 	err    error
 	kept   any
-
-	lead chan []*member // gets the group that this one is to see through
-	done chan struct{}  // closed once err says what became of it
 }
 
 // errApart says that one of a group has to be done by itself.

@@ -51,9 +51,6 @@ SELECT count(*) FROM chain;
 -- name: InsertForwards :exec
 INSERT INTO item_forward (item_id, user_id, pct) SELECT @item_id::bigint, unnest(@users::bigint[]), unnest(@pcts::smallint[]);
 
--- name: Forwards :many
-SELECT user_id, pct FROM item_forward WHERE item_id = $1 ORDER BY user_id;
-
 -- name: InsertMentions :exec
 INSERT INTO item_mention (item_id, user_id) SELECT @item_id::bigint, unnest(@users::bigint[]) ON CONFLICT DO NOTHING;
 

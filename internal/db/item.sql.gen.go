@@ -213,35 +213,6 @@ func (q *Queries) FoldItems(ctx context.Context, ids []int64) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const forwards = `-- name: Forwards :many
-SELECT user_id, pct FROM item_forward WHERE item_id = $1 ORDER BY user_id
-`
-
-type ForwardsRow struct {
-	UserID int64
-	Pct    int16
-}
-
-func (q *Queries) Forwards(ctx context.Context, itemID int64) ([]ForwardsRow, error) {
-	rows, err := q.db.Query(ctx, forwards, itemID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ForwardsRow
-	for rows.Next() {
-		var i ForwardsRow
-		if err := rows.Scan(&i.UserID, &i.Pct); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const freeFingerprint = `-- name: FreeFingerprint :exec
 DELETE FROM item_fingerprint WHERE item_id = $1
 `
