@@ -41,6 +41,11 @@ func (c Config) lookUpKeys() *gather.Group[*whose] {
 	return gather.New(looksAtOnce, keysOfALook, func(ctx context.Context, all []*whose) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
+		if len(all) == 1 { // its plan is made once for a connection, that for several each time
+			row, err := db.New(c.Pool).UserByKey(ctx, all[0].hash)
+			all[0].found, all[0].err = db.UsersByKeysRow{UserID: row.UserID, Scopes: row.Scopes}, err
+			return
+		}
 		hashes := make([][]byte, len(all))
 		for i, w := range all {
 			hashes[i] = w.hash

@@ -1,3 +1,8 @@
+-- name: PlanOnce :exec
+-- For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
+-- elements, and a plan for the one that is there to be so much cheaper.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true);
+
 -- name: InsertAction :one
 -- No row comes back where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (

@@ -999,6 +999,17 @@ func (q *Queries) PermitSettle(ctx context.Context, arg PermitSettleParams) (int
 	return result.RowsAffected(), nil
 }
 
+const planOnce = `-- name: PlanOnce :exec
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true)
+`
+
+// For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
+// elements, and a plan for the one that is there to be so much cheaper.
+func (q *Queries) PlanOnce(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, planOnce)
+	return err
+}
+
 const setBolt11 = `-- name: SetBolt11 :execrows
 UPDATE invoice SET bolt11 = $1
 FROM (SELECT id FROM paid_action WHERE id = $2 AND state IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE) AS waiting
