@@ -18,8 +18,8 @@ func (ic ItemCreate) checkBounty(sats int64) error {
 
 // markBounty notes that the bounty above a comment is paid, once what its owner has zapped that comment with reaches it. The
 // zap is counted in the payer's total before; other comments of the thread can come at the same time, and one wins (spec 05.19).
-func markBounty(ctx context.Context, tx *paidaction.Tx, comment db.Item) error {
-	if tx.Payer == nil || len(comment.Ancestors) == 0 {
+func markBounty(ctx context.Context, tx *paidaction.Tx, comment db.ZapTargetsRow) error {
+	if tx.Payer == nil || comment.RootAuthorID == nil || *comment.RootAuthorID != *tx.Payer {
 		return nil
 	}
 	_, err := tx.DB.PayBounty(ctx, db.PayBountyParams{Root: comment.Ancestors[0], Payer: *tx.Payer, CommentID: comment.ID,

@@ -33,18 +33,18 @@ func (DownZap) Perform(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (ZapRe
 
 // OnPaid gives all of it to the rewards pool, and counts it at the item and in the payer's vote.
 func (DownZap) OnPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResult) error {
-	if _, err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: statePaid}); err != nil {
+	if err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: statePaid}); err != nil {
 		return fmt.Errorf("mark the down-zap: %w", err)
 	}
 	item, err := tx.DB.GetItem(ctx, a.Item)
 	if err != nil {
 		return fmt.Errorf("read the item: %w", err)
 	}
-	votes, micros, err := vote(ctx, tx, item, true)
-	if err != nil {
+	b := &ballot{tx: tx, item: item.ID, author: item.AuthorID}
+	if err := vote(ctx, tx.DB, tx.Now, true, b); err != nil {
 		return err
 	}
-	err = tx.DB.AddDownZap(ctx, db.AddDownZapParams{ItemID: item.ID, DownMsat: int64(tx.Cost), Downvotes: votes, VoteMicros: micros})
+	err = tx.DB.AddDownZap(ctx, db.AddDownZapParams{ItemID: item.ID, DownMsat: int64(tx.Cost), Downvotes: b.votes, VoteMicros: b.micros})
 	if err != nil {
 		return fmt.Errorf("count the down-zap: %w", err)
 	}

@@ -403,13 +403,13 @@ func TestForwardsAreReplaced(t *testing.T) {
 	post := w.Post(author, "title", community.Forward{User: bob, Pct: 10})
 	want := func(list ...community.Forward) {
 		t.Helper()
-		rows, err := db.New(w.Pool).Forwards(w.Ctx, post)
+		rows, err := db.New(w.Pool).ZapTargets(w.Ctx, []int64{post})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []community.Forward
-		for _, r := range rows {
-			got = append(got, community.Forward{User: r.UserID, Pct: int(r.Pct)})
+		for i, user := range rows[0].Forwardees {
+			got = append(got, community.Forward{User: user, Pct: int(rows[0].Pcts[i])})
 		}
 		if fmt.Sprint(got) != fmt.Sprint(list) {
 			t.Errorf("%v, want %v", got, list)

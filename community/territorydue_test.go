@@ -356,8 +356,8 @@ func TestBillingThatIsHeldWhileTheCheckRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold := sync.OnceFunc(func() { w.Advance(pa.ID) })
-	w.Engine.Hooks.Changed = func(id int64) {
-		if id != pa.ID {
+	w.Engine.Hooks.Moved = func(s paidaction.Step) {
+		if s.To == paidaction.Paid {
 			hold() // a is paid for; b is found to be due already
 		}
 	}

@@ -34,7 +34,7 @@ const KindZap = "ZAP"
 
 // Spec follows the table of spec 02 §2.3.
 func (Zap) Spec() paidaction.Spec {
-	return paidaction.Spec{Kind: KindZap, Anonable: true, Again: true, Methods: []paidaction.Method{
+	return paidaction.Spec{Kind: KindZap, Anonable: true, Again: true, Together: true, Methods: []paidaction.Method{
 		paidaction.P2P, paidaction.FeeCredit, paidaction.RewardSats, paidaction.Optimistic, paidaction.Pessimistic}}
 }
 
@@ -43,14 +43,35 @@ func (z Zap) Check(a ZapArgs) error { return checkUpTo("zap", a.Sats, z.Settings
 
 // Cost is what is zapped. Unpaid, deleted and own items are refused.
 func (Zap) Cost(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (paidaction.Msat, error) {
-	item, err := visibleItem(ctx, tx, a.Item)
+	items, err := zapTargets(ctx, tx.DB, a.Item)
 	if err != nil {
 		return 0, err
+	}
+	return zapCost(tx, a, items)
+}
+
+func zapCost(tx *paidaction.Tx, a ZapArgs, items map[int64]db.ZapTargetsRow) (paidaction.Msat, error) {
+	item, found := items[a.Item]
+	if !found || item.State != statePaid || item.DeletedAt != nil {
+		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is no such item.")
 	}
 	if tx.Payer != nil && item.AuthorID != nil && *tx.Payer == *item.AuthorID {
 		return 0, paidaction.Errorf(paidaction.CodeForbidden, "You cannot zap what you wrote.")
 	}
 	return paidaction.Sats(a.Sats)
+}
+
+// zapTargets are what is to be zapped, by their ids; what does not exist is missing.
+func zapTargets(ctx context.Context, q *db.Queries, ids ...int64) (map[int64]db.ZapTargetsRow, error) {
+	rows, err := q.ZapTargets(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read what is zapped: %w", err)
+	}
+	items := make(map[int64]db.ZapTargetsRow, len(rows))
+	for _, row := range rows {
+		items[row.ID] = row
+	}
+	return items, nil
 }
 
 // Perform notes the zap as pending.
@@ -64,35 +85,18 @@ func (Zap) Perform(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (ZapResult
 
 // OnPaid splits the money, and counts the zap at the item, at its ancestors, and in the payer's vote.
 func (z Zap) OnPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResult) error {
-	if _, err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: statePaid}); err != nil {
+	if err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: statePaid}); err != nil {
 		return fmt.Errorf("mark the zap: %w", err)
 	}
-	item, err := tx.DB.GetItem(ctx, a.Item)
+	items, err := zapTargets(ctx, tx.DB, a.Item)
 	if err != nil {
-		return fmt.Errorf("read the item: %w", err)
-	}
-	if err := z.split(ctx, tx, item); err != nil {
 		return err
 	}
-	delta := db.AddZapParams{ItemID: item.ID, Msat: int64(tx.Cost), At: &tx.Now}
-	if tx.Asset() == ledger.Credits {
-		delta.CreditMsat = int64(tx.Cost)
+	item, found := items[a.Item]
+	if !found {
+		return fmt.Errorf("the zapped item %d is gone", a.Item)
 	}
-	if tx.Payer != nil {
-		if delta.Upvotes, delta.VoteMicros, err = vote(ctx, tx, item, false); err != nil {
-			return err
-		}
-	}
-	if err := tx.DB.AddZap(ctx, delta); err != nil {
-		return fmt.Errorf("count the zap: %w", err)
-	}
-	if len(item.Ancestors) == 0 {
-		return nil
-	}
-	if err := tx.DB.AddCommentMsat(ctx, db.AddCommentMsatParams{ItemIds: item.Ancestors, Msat: int64(tx.Cost)}); err != nil {
-		return fmt.Errorf("count the zap at the ancestors: %w", err)
-	}
-	return markBounty(ctx, tx, item)
+	return z.count(ctx, tx.DB, tx.Now, zapped{tx, item})
 }
 
 // zapShare is one person's part of a zap.
@@ -104,35 +108,28 @@ type zapShare struct {
 
 // shares are the parts of those whom a zap is for: of what the sybil fee leaves floor(pct × share) to each forwardee and the
 // remainder to the author. The part of an author whom nobody knows is in none of them.
-func (z Zap) shares(ctx context.Context, tx *paidaction.Tx, item db.Item) ([]zapShare, error) {
-	forwards, err := tx.DB.Forwards(ctx, item.ID)
-	if err != nil {
-		return nil, fmt.Errorf("read the forwards: %w", err)
-	}
+func (z Zap) shares(tx *paidaction.Tx, item db.ZapTargetsRow) []zapShare {
 	share := tx.Cost - tx.Cost.Percent(z.Settings.SybilPct)
 	rest := share
 	var shares []zapShare
-	for _, f := range forwards {
-		part := share.Percent(int(f.Pct))
-		shares = append(shares, zapShare{f.UserID, part, "zap forwarded"})
+	for i, user := range item.Forwardees {
+		part := share.Percent(int(item.Pcts[i]))
+		shares = append(shares, zapShare{user, part, "zap forwarded"})
 		rest -= part
 	}
 	if item.AuthorID != nil {
 		shares = append(shares, zapShare{*item.AuthorID, rest, "zap"})
 	}
-	return shares, nil
+	return shares
 }
 
 // Peers are those with a part of the zap, the largest first: one can be paid directly, the others get credits.
 func (z Zap) Peers(ctx context.Context, tx *paidaction.Tx, a ZapArgs) ([]paidaction.Peer, error) {
-	item, err := tx.DB.GetItem(ctx, a.Item)
-	if err != nil {
-		return nil, fmt.Errorf("read the item: %w", err)
-	}
-	shares, err := z.shares(ctx, tx, item)
+	items, err := zapTargets(ctx, tx.DB, a.Item)
 	if err != nil {
 		return nil, err
 	}
+	shares := z.shares(tx, items[a.Item])
 	slices.SortStableFunc(shares, func(x, y zapShare) int { return cmp.Compare(y.amount, x.amount) })
 	peers := make([]paidaction.Peer, len(shares))
 	for i, s := range shares {
@@ -144,11 +141,8 @@ func (z Zap) Peers(ctx context.Context, tx *paidaction.Tx, a ZapArgs) ([]paidact
 // split hands out the money. Who was paid directly gets nothing more; the routing budget of that payment comes out of the sybil
 // fee, the rest of which goes to founder and rewards. The shares are computed anew, and forwards can have been edited since the
 // invoice was made: nobody is promised more than is there.
-func (z Zap) split(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
-	shares, err := z.shares(ctx, tx, item)
-	if err != nil {
-		return err
-	}
+func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
+	shares := z.shares(tx, item)
 	rest := tx.Cost
 	if tx.Forward != nil {
 		rest -= tx.Forward.Amount + tx.Forward.Budget
@@ -167,7 +161,7 @@ func (z Zap) split(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
 	if item.AuthorID != nil {
 		fee = rest // with the msat that a receiver's wallet has cut off
 	}
-	if err := payFee(ctx, tx, item.Territory, fee, z.Settings); err != nil {
+	if err := tx.PayFee(fee, item.FounderID, z.Settings.RewardsPct); err != nil {
 		return err
 	}
 	return tx.Pay(ledger.Rewards(tx.Asset()), rest-fee, "zap of the anonymous")
@@ -175,7 +169,7 @@ func (z Zap) split(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
 
 // OnFail marks that nothing was zapped.
 func (Zap) OnFail(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, _ ZapResult) error {
-	if _, err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: stateFailed}); err != nil {
+	if err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the zap: %w", err)
 	}
 	return nil
@@ -198,20 +192,21 @@ func (Zap) Describe(a ZapArgs) string { return fmt.Sprintf("zap %d sats to #%d",
 
 // AfterPaid tells the author, and those to whom the author forwards.
 func (Zap) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResult) error {
-	item, err := tx.DB.GetItem(ctx, a.Item)
+	items, err := zapTargets(ctx, tx.DB, a.Item)
 	if err != nil {
-		return fmt.Errorf("read the item: %w", err)
+		return err
 	}
-	forwards, err := tx.DB.Forwards(ctx, a.Item)
-	if err != nil {
-		return fmt.Errorf("read the forwards: %w", err)
-	}
-	users := make([]int64, 0, len(forwards)+1)
-	for _, f := range forwards {
-		users = append(users, f.UserID)
-	}
+	return notify(ctx, tx, kindZapped, &a.Item, receivers(items[a.Item]))
+}
+
+// kindZapped is how the notification is called.
+const kindZapped = "ZAP"
+
+// receivers are those whom a zap is for.
+func receivers(item db.ZapTargetsRow) []int64 {
+	users := slices.Clone(item.Forwardees)
 	if item.AuthorID != nil {
 		users = append(users, *item.AuthorID)
 	}
-	return notify(ctx, tx, "ZAP", &a.Item, users)
+	return users
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -17,6 +18,7 @@ import (
 type resolver struct {
 	Config
 	kinds    map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
+	keys     *gather.Group[*whose] // the looks for who has a key
 	meters   meters
 	sockets  *slots // websockets that are open
 	followed *slots // subscriptions under way

@@ -116,7 +116,7 @@ func NewHandler(c Config) (*API, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	d := &door{resolver: &resolver{Config: c, kinds: kinds(), meters: newMeters(c.Rates),
+	d := &door{resolver: &resolver{Config: c, kinds: kinds(), keys: c.lookUpKeys(), meters: newMeters(c.Rates),
 		sockets: newSlots(math.MaxInt, c.Limits.Sockets), followed: newSlots(math.MaxInt, c.Limits.Subscriptions)}}
 	d.kinds[community.KindInviteGift] = boxed[schema.InviteGiftAction] // its payer is another than the one who asks
 	d.executor = d.newExecutor()

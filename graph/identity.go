@@ -12,7 +12,6 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -66,7 +65,7 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 		return nil, errKey()
 	}
 	s := &session{client: client, hash: HashKey(strings.TrimSpace(key)), checked: r.Now()}
-	found, err := db.New(r.Pool).UserByKey(ctx, s.hash)
+	found, err := r.userByKey(ctx, s.hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		_ = r.meters.wrong.take(client, r.Now()) // counted; whether the next one is looked up is asked above
 		return nil, errKey()
@@ -97,7 +96,7 @@ func (r *resolver) recheck(ctx context.Context, s *session, last time.Duration) 
 	if now.Sub(s.checked) < last {
 		return nil
 	}
-	if _, err := db.New(r.Pool).UserByKey(ctx, s.hash); errors.Is(err, pgx.ErrNoRows) {
+	if _, err := r.userByKey(ctx, s.hash); errors.Is(err, pgx.ErrNoRows) {
 		return errKey()
 	} else if err != nil {
 		return notLookedUp(err)

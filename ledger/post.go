@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,51 +22,100 @@ type Transfer struct {
 	Reason   string // what it was for, in a word: "zap", "fee", "overpaid"
 }
 
-// Post books transfers inside the caller's transaction. What leaves a user's account is taken by a conditional update, so
+// Entry is what one action books.
+type Entry struct {
+	Action    *int64 // nil: it belongs to none
+	Transfers []Transfer
+}
+
+// Post books what one action books, as PostAll does.
+func Post(ctx context.Context, q *db.Queries, action *int64, at time.Time, transfers []Transfer) error {
+	return PostAll(ctx, q, at, []Entry{{action, transfers}})
+}
+
+// PostAll books transfers inside the caller's transaction. What leaves a user's account is taken by a conditional update, so
 // that two payments at once cannot spend the same money; everything else is appended. It is to be the last thing a
-// transaction does: the lock on the payer's account is then held across the commit alone.
+// transaction does: the locks on the payers' accounts are then held across the commit alone.
 //
 // It returns ErrInsufficient where a user's balance does not cover what leaves it.
-func Post(ctx context.Context, q *db.Queries, action *int64, at time.Time, transfers []Transfer) error {
-	if len(transfers) == 0 {
-		return nil
+func PostAll(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) error {
+	postings := db.InsertPostingsParams{At: at}
+	debits, deltas := map[Account]int64{}, sums{at: map[Account]int{}}
+	for _, e := range entries {
+		for _, t := range e.Transfers {
+			if t.Msat <= 0 || t.From == t.To || t.From.Asset() != t.To.Asset() {
+				return fmt.Errorf("ledger: impossible transfer of %d msat from %s to %s", t.Msat, t.From, t.To)
+			}
+			action := int64(0)
+			if e.Action != nil {
+				action = *e.Action
+			}
+			postings.ActionIds = append(postings.ActionIds, action)
+			postings.Froms = append(postings.Froms, int64(t.From))
+			postings.Tos = append(postings.Tos, int64(t.To))
+			postings.Msats = append(postings.Msats, t.Msat)
+			postings.Reasons = append(postings.Reasons, t.Reason)
+			if t.From.Owner() != 0 {
+				debits[t.From] += t.Msat
+			} else {
+				deltas.add(t.From, -t.Msat)
+			}
+			deltas.add(t.To, t.Msat)
+		}
 	}
-	postings := db.InsertPostingsParams{ActionID: action, At: at}
-	debits := map[Account]int64{}
-	var deltas db.InsertDeltasParams
-	for _, t := range transfers {
-		if t.Msat <= 0 || t.From == t.To || t.From.Asset() != t.To.Asset() {
-			return fmt.Errorf("ledger: impossible transfer of %d msat from %s to %s", t.Msat, t.From, t.To)
-		}
-		postings.Froms = append(postings.Froms, int64(t.From))
-		postings.Tos = append(postings.Tos, int64(t.To))
-		postings.Msats = append(postings.Msats, t.Msat)
-		postings.Reasons = append(postings.Reasons, t.Reason)
-		if t.From.Owner() != 0 {
-			debits[t.From] += t.Msat
-		} else {
-			deltas.Accounts = append(deltas.Accounts, int64(t.From))
-			deltas.Msats = append(deltas.Msats, -t.Msat)
-		}
-		deltas.Accounts = append(deltas.Accounts, int64(t.To))
-		deltas.Msats = append(deltas.Msats, t.Msat)
+	if len(postings.Msats) == 0 {
+		return nil
 	}
 	if err := q.InsertPostings(ctx, postings); err != nil {
 		return fmt.Errorf("insert postings: %w", err)
 	}
 	// The debits come before the receipts are appended: nobody pays with what this very payment brings them.
-	accounts := make([]Account, 0, len(debits))
-	for a := range debits {
-		accounts = append(accounts, a)
+	if err := debitAll(ctx, q, debits); err != nil {
+		return err
 	}
-	slices.Sort(accounts) // one order everywhere: no two transactions wait for each other's account
+	if err := q.InsertDeltas(ctx, deltas.rows); err != nil {
+		return fmt.Errorf("insert balance deltas: %w", err)
+	}
+	return nil
+}
+
+// sums are the deltas of one transaction, one for each account that it changes.
+type sums struct {
+	rows db.InsertDeltasParams
+	at   map[Account]int
+}
+
+func (s *sums) add(a Account, msat int64) {
+	at, known := s.at[a]
+	if !known {
+		at = len(s.rows.Accounts)
+		s.at[a] = at
+		s.rows.Accounts, s.rows.Msats = append(s.rows.Accounts, int64(a)), append(s.rows.Msats, 0)
+	}
+	s.rows.Msats[at] += msat
+}
+
+// debitAll takes from users' accounts what each is to give, in one order everywhere: no two transactions wait for each other's account.
+func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
+	accounts := slices.Sorted(maps.Keys(debits))
+	if len(accounts) > 1 {
+		all := db.DebitAllParams{}
+		for _, a := range accounts {
+			all.Ids, all.Msats = append(all.Ids, int64(a)), append(all.Msats, debits[a])
+		}
+		if err := q.LockToDebit(ctx, all.Ids); err != nil {
+			return fmt.Errorf("lock accounts: %w", err)
+		}
+		done, err := q.DebitAll(ctx, all)
+		if err != nil {
+			return fmt.Errorf("debit accounts: %w", err)
+		}
+		accounts = slices.DeleteFunc(accounts, func(a Account) bool { return slices.Contains(done, int64(a)) })
+	}
 	for _, a := range accounts {
 		if err := debit(ctx, q, a, debits[a]); err != nil {
 			return err
 		}
-	}
-	if err := q.InsertDeltas(ctx, deltas); err != nil {
-		return fmt.Errorf("insert balance deltas: %w", err)
 	}
 	return nil
 }
@@ -129,6 +179,23 @@ func Lock(ctx context.Context, q *db.Queries, accounts ...Account) error {
 		return fmt.Errorf("lock accounts: %w", err)
 	}
 	return nil
+}
+
+// Balances are what these accounts hold, as Balance says it.
+func Balances(ctx context.Context, q *db.Queries, accounts []Account) (map[Account]int64, error) {
+	ids := make([]int64, len(accounts))
+	for i, a := range accounts {
+		ids[i] = int64(a)
+	}
+	rows, err := q.Balances(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read balances: %w", err)
+	}
+	held := make(map[Account]int64, len(rows))
+	for _, row := range rows {
+		held[Account(row.ID)] = row.Balance
+	}
+	return held, nil
 }
 
 // Balance is what the account holds, in msat, unfolded receipts included.

@@ -64,6 +64,8 @@ type Spec struct {
 	// Again: where its receiver could not be paid, the next attempt is prepared without being asked for, and its payer's client pays
 	// it (spec 01 §1.7).
 	Again bool
+	// Together: several of it may be paid from balances in one transaction. The action is Grouped.
+	Together bool
 }
 
 // Base is embedded by actions that have no use for some of the methods.
@@ -169,6 +171,11 @@ type Definition interface {
 	peers(ctx context.Context, tx *Tx, args json.RawMessage) ([]Peer, error)
 	payee(args json.RawMessage) (Payee, error)
 	afterPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
+
+	grouped() bool // whether several can be paid together (Grouped)
+	costTogether(ctx context.Context, q *db.Queries, members []*member) error
+	payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
+	afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
 }
 
 // Define makes an Action known to the engine.
@@ -217,12 +224,16 @@ func (d definition[A, R]) cost(ctx context.Context, tx *Tx, raw json.RawMessage)
 	if err != nil {
 		return 0, err
 	}
-	// Whatever an action computes, a negative price must not pay anybody (spec 05.7, 05.8).
+	return cost, d.checkCost(cost)
+}
+
+// checkCost: whatever an action computes, a negative price must not pay anybody (spec 05.7, 05.8).
+func (d definition[A, R]) checkCost(cost Msat) error {
 	if cost < 0 || cost > MaxMsat || (cost == 0 && !d.Spec().Free) {
-		return 0, Errorf(CodeInvalidAmount, "This cannot be bought at that price.").
+		return Errorf(CodeInvalidAmount, "This cannot be bought at that price.").
 			Because(fmt.Errorf("%s computed a cost of %d msat", d.Spec().Kind, cost))
 	}
-	return cost, nil
+	return nil
 }
 
 func (d definition[A, R]) perform(ctx context.Context, tx *Tx, raw json.RawMessage) (json.RawMessage, error) {

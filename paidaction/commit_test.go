@@ -114,27 +114,37 @@ func TestCommitWhoseAnswerWasLost(t *testing.T) {
 	w.WantConserved()
 }
 
-// The commit was answered, and then the database is away: that the action cannot be read back does not mean that nothing was done.
+// The commit was answered, and then the database is away. From a balance it is paid, and nothing has to be read to say so. Of an invoice
+// nothing is known: that it cannot be read back does not mean that nothing was done.
 func TestCommitThatCannotBeReadBack(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "key"} {
-		w := enginetest.New(t, paidaction.Settings{})
-		user := w.User("payer", 100*sat, 0)
-		engine, c := cutting(w, true)
-		c.then = true
-		c.armed.Store(true)
-		request := paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Key: key, Caller: enginetest.Caller(user)}
-		_, err := engine.Pay(w.Ctx, request)
-		w.WantRefusal(err, paidaction.CodeUnknownOutcome)
-		w.WantBalance(ledger.UserCredits(user), 90*sat)
-		if c.away.Store(false); key == "" {
-			continue
+		for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.Pessimistic} {
+			w := enginetest.New(t, paidaction.Settings{})
+			user := w.User("payer", 100*sat, 0)
+			engine, c := cutting(w, true)
+			c.then = true
+			c.armed.Store(true)
+			request := paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Key: key, Method: method,
+				Caller: enginetest.Caller(user)}
+			pa, err := engine.Pay(w.Ctx, request)
+			left, state := int64(90*sat), paidaction.Paid
+			if method == paidaction.Pessimistic {
+				left, state = 100*sat, paidaction.PendingHeld
+				w.WantRefusal(err, paidaction.CodeUnknownOutcome)
+			} else if err != nil || pa.State != state {
+				t.Fatalf("%+v, %v", pa, err)
+			}
+			w.WantBalance(ledger.UserCredits(user), left)
+			if c.away.Store(false); key == "" {
+				continue
+			}
+			fresh, _ := cutting(w, true)
+			if pa, err := fresh.Pay(w.Ctx, request); err != nil || pa.State != state {
+				t.Errorf("%+v, %v", pa, err)
+			}
+			w.WantBalance(ledger.UserCredits(user), left)
 		}
-		fresh, _ := cutting(w, true)
-		if pa, err := fresh.Pay(w.Ctx, request); err != nil || pa.State != paidaction.Paid {
-			t.Errorf("%+v, %v", pa, err)
-		}
-		w.WantBalance(ledger.UserCredits(user), 90*sat)
 	}
 }
 

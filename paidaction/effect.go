@@ -114,9 +114,22 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, tx.transfers)
 }
 
-// AfterPaid does what an action does once its payment is final: a job, repeatable, in a transaction of its own. ErrNoAction is
-// wrapped where there is no such action.
-func (e *Engine) AfterPaid(ctx context.Context, id int64) error {
+// AfterPaid does what actions do once their payment is final: a job, repeatable, in a transaction of its own. Where it cannot be done for all
+// at once it is done for each. ErrNoAction is wrapped where there is no such action, and nothing else is left to be done.
+func (e *Engine) AfterPaid(ctx context.Context, ids ...int64) error {
+	if len(ids) > 1 && e.afterTogether(ctx, ids) == nil {
+		return nil
+	}
+	var failed error
+	for _, id := range ids {
+		if err := e.afterPaid(ctx, id); err != nil && (failed == nil || errors.Is(failed, ErrNoAction)) {
+			failed = err
+		}
+	}
+	return failed
+}
+
+func (e *Engine) afterPaid(ctx context.Context, id int64) error {
 	return e.after(ctx, id, Paid, func(ctx context.Context, tx *Tx, row db.PaidAction) error {
 		def, ok := e.actions[row.Kind]
 		if !ok || !def.SideEffects() {

@@ -17,12 +17,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
 
-// Job is work to be done later. It carries an id, never a decision: whoever does it reads the row again.
+// Job is work to be done later. It carries ids, never a decision: whoever does it reads the rows again.
 type Job struct {
 	Kind   JobKind
 	Action int64
+	With   []int64   // further actions that the same is due for (JobAfterPaid)
 	At     time.Time // not before; zero means now
 }
 
@@ -44,7 +47,7 @@ type Jobs interface {
 
 // Hooks tell the outside what happened. All are called after the commit, may be nil, and must not block.
 type Hooks struct {
-	Changed  func(action int64)            // the action's state or invoice changed
+	Changed  func(action int64)            // the state or invoice changed of an action that somebody can wait for
 	Moved    func(step Step)               // for metrics
 	Conflict func(code string)             // the database broke a deadlock (40P01) or refused to serialise (40001)
 	Fault    func(action int64, err error) // an action's own code failed for a reason that is no refusal
@@ -64,6 +67,7 @@ type Settings struct {
 	MaxPrepared     int           // of these, prepared without being asked for; default 3
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
 	SweepWorkers    int           // actions that a sweep looks at side by side; default 8
+	MaxGroup        int           // actions paid from balances in one transaction; 1: each has one of its own; default 32
 
 	MaxWalletPending int64 // open invoices around those of one receiver's wallet; default 25
 	MaxForwards      int64 // payments under way to one receiver; default 5
@@ -96,12 +100,13 @@ func (s *Settings) defaults() error {
 		s.MaxPending = 100
 	}
 	s.SweepWorkers = cmp.Or(s.SweepWorkers, 8)
+	s.MaxGroup = cmp.Or(s.MaxGroup, 32)
 	s.MaxPrepared = cmp.Or(s.MaxPrepared, 3)
 	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
 	s.MaxForwards = cmp.Or(s.MaxForwards, 5)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
 	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.CallTimeout <= 0 || s.RetryWindow < 0 ||
-		s.MaxAttempts < 1 || s.MaxPending < 1 || s.SweepWorkers < 1 ||
+		s.MaxAttempts < 1 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
 		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
 	}
@@ -136,7 +141,8 @@ type Config struct {
 // Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database.
 type Engine struct {
 	Config
-	actions map[string]Definition
+	actions  map[string]Definition
+	gathered map[gatheringKey]*gather.Group[*member]
 }
 
 // New makes an engine. It refuses a configuration that cannot work.
@@ -159,13 +165,16 @@ func New(c Config) (*Engine, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	e := &Engine{Config: c, actions: map[string]Definition{}}
+	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{}}
 	for _, d := range c.Actions {
 		kind := d.Spec().Kind
 		if _, twice := e.actions[kind]; twice || kind == "" {
 			return nil, fmt.Errorf("paidaction: action %q is defined twice, or has no name", kind)
 		}
 		e.actions[kind] = d
+		if d.grouped() {
+			e.gatherings(d)
+		}
 	}
 	return e, nil
 }

@@ -153,14 +153,17 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 	}
 	insufficient := false
 	for _, m := range methods {
-		id, err := e.try(ctx, a, m)
+		pa, err := e.try(ctx, a, m)
 		switch {
 		case err == nil:
-			e.changed(id)
 			if a.previous != 0 {
 				e.changed(a.previous)
 			}
-			return e.begun(ctx, id)
+			if pa.State.Terminal() {
+				return e.withSecret(pa), nil // nobody can wait for what has ended before it had a name
+			}
+			e.changed(pa.ID)
+			return e.begun(ctx, pa.ID)
 		case errors.Is(err, ledger.ErrInsufficient):
 			insufficient = true
 		case errors.Is(err, errNotOpen):
@@ -198,19 +201,22 @@ func balanceFirst(methods []Method) []Method {
 
 // try begins an attempt with one method. It returns ledger.ErrInsufficient or errNotOpen where another method may work, errKeyUsed
 // where the key was used before.
-func (e *Engine) try(ctx context.Context, a *attempt, m Method) (id int64, err error) {
+func (e *Engine) try(ctx context.Context, a *attempt, m Method) (*PaidAction, error) {
 	if !open(m, a.payer) {
-		return 0, errNotOpen
+		return nil, errNotOpen
+	}
+	if a.groupable(m) {
+		return e.together(ctx, a, m)
 	}
 	p, err := e.plan(ctx, a, m)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if m.Flow() != FlowBalance && m != Outgoing {
 		// From here to the node's answer requests of one payer follow each other. Those from a balance are ordered by its row.
 		// Only what can be repeated under its key may go on without order; a retry has none.
 		if err := a.turn.Wait(ctx, a.key != nil); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	return e.begin(ctx, a, m, p)
@@ -239,12 +245,11 @@ func source(m Method, payer *int64) ledger.Account {
 }
 
 // begin makes the row of an attempt, and does in the same transaction what its method does at once.
-func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (id int64, err error) {
-	var first Step
-	var begun time.Time
-	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
-		id, begun = 0, e.now()
-		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: begun, Payout: p.payout, source: source(m, a.payer),
+func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*PaidAction, error) {
+	tx := &Tx{}
+	var result json.RawMessage
+	err := e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) (err error) {
+		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: source(m, a.payer),
 			proof: a.proof}
 		var previous db.PaidAction
 		if a.previous != 0 {
@@ -269,30 +274,47 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (id in
 			return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats())
 		}
 		tx.Forward = p.forward
-		first, _ = FindStep(tx.Method.Flow(), Beginning, Requested)
+		first := firstStep(tx.Method)
 		if tx.Action, err = e.insert(ctx, q, a, tx, first); err != nil {
 			return err
 		}
-		id = tx.Action
 		if a.previous != 0 {
-			if err := e.handOver(ctx, q, previous, id, tx.Now); err != nil {
+			if err := e.handOver(ctx, q, previous, tx.Action, tx.Now); err != nil {
 				return err
 			}
 		}
-		return e.enter(ctx, q, pg, a, tx, first, p.node, previous)
+		result, err = e.enter(ctx, q, pg, a, tx, first, p.node, previous)
+		return err
 	})
-	if errors.Is(err, errUnknownCommit) && id != 0 {
+	return e.became(ctx, a, tx, result, err)
+}
+
+func firstStep(m Method) Step {
+	first, _ := FindStep(m.Flow(), Beginning, Requested)
+	return first
+}
+
+// became is an attempt that was begun, as it was written: without its invoice.
+func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.RawMessage, err error) (*PaidAction, error) {
+	if errors.Is(err, errUnknownCommit) && tx.Action != 0 {
 		// The commit may have happened; its row says so. That there is no row yet says nothing: the server may still be at it.
 		// And after a crash the server may give the same id to another's action.
-		if got, lookupErr := e.get(context.WithoutCancel(ctx), id); lookupErr == nil && got.CreatedAt.Equal(begun) &&
+		if got, lookupErr := e.get(context.WithoutCancel(ctx), tx.Action); lookupErr == nil && got.CreatedAt.Equal(tx.Now) &&
 			e.owns(Caller{User: a.payer, Secret: e.SecretOf(got.Genesis)}, got.Payer, got.Genesis) && got.Kind == a.def.Spec().Kind {
 			err = nil
 		}
 	}
-	if err == nil {
-		e.moved(first)
+	if err != nil {
+		return nil, err
 	}
-	return id, err
+	first := firstStep(tx.Method)
+	e.moved(first)
+	pa := &PaidAction{ID: tx.Action, Kind: a.def.Spec().Kind, Flow: first.Flow, Method: tx.Method, State: first.To, Payer: a.payer, Cost: tx.Cost,
+		Args: a.args, Result: result, Attempt: int(a.number), Genesis: tx.Action, CreatedAt: tx.Now, ChangedAt: tx.Now, proved: tx.proof.proved}
+	if a.genesis != nil {
+		pa.Genesis = *a.genesis
+	}
+	return pa, nil
 }
 
 // insert makes the row in its first state, with its history.
@@ -318,10 +340,8 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 	return id, nil
 }
 
-// enter does what the first step of a flow does in its transaction.
-func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string, previous db.PaidAction) error {
-	var result json.RawMessage
-	var err error
+// enter does what the first step of a flow does in its transaction. It returns what performing made, if that was done.
+func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string, previous db.PaidAction) (result json.RawMessage, err error) {
 	// An anonymous payer's wrapped action is performed only once it is held: nobody could see it as pending.
 	if first.Effect != Nothing && (first.Flow != FlowWrapped || a.payer != nil) {
 		// What was performed as pending is kept and pointed to the new attempt; anything else is performed afresh.
@@ -331,18 +351,23 @@ func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt
 			result, err = a.def.perform(ctx, tx, a.args)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := q.SetResult(ctx, db.SetResultParams{ID: tx.Action, Result: result}); err != nil {
-			return fmt.Errorf("store the result: %w", err)
+			return nil, fmt.Errorf("store the result: %w", err)
 		}
 	}
-	if first.Effect == PerformAndPay {
-		return e.book(ctx, q, pg, a.def, tx, a.args, result, tx.Cost)
+	switch first.Effect {
+	case PerformAndPay:
+		return result, e.book(ctx, q, pg, a.def, tx, a.args, result, tx.Cost)
+	case DebitAndClaim:
+		return result, e.debitAndClaim(ctx, q, pg, tx)
 	}
-	if first.Effect == DebitAndClaim {
-		return e.debitAndClaim(ctx, q, pg, tx)
-	}
+	return result, e.request(ctx, q, pg, a, tx, node)
+}
+
+// request stores the invoice of an attempt, and the jobs for the cases that no node ever issues it, and that nobody pays.
+func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, node string) error {
 	inv, err := e.newInvoice(ctx, q, a, tx, node)
 	if err != nil {
 		return err

@@ -51,7 +51,11 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) err
 	}
 	// The caller's context may be over, and the rollback must go out all the same; after a commit it does nothing.
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if err := guarded(do, db.New(tx), tx); err != nil {
+	q := db.New(tx)
+	if err := q.PlanOnce(ctx); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	if err := guarded(do, q, tx); err != nil {
 		if tx.Conn().IsClosed() {
 			return fmt.Errorf("%w: %w", errConnection, err)
 		}

@@ -50,7 +50,7 @@ func (w *Worker) try(ctx context.Context, job paidaction.Job) error {
 		}
 		return err
 	case paidaction.JobAfterPaid:
-		return w.Engine.AfterPaid(ctx, job.Action)
+		return w.Engine.AfterPaid(ctx, append([]int64{job.Action}, job.With...)...)
 	case paidaction.JobAfterFailed:
 		return w.Engine.AfterFailed(ctx, job.Action)
 	case paidaction.JobAgain:
@@ -65,7 +65,7 @@ func (w *Worker) work(ctx context.Context, row *rivertype.JobRow, kind paidactio
 	if failures == 0 {
 		w.Metrics.waited(kind, w.Clock.Now().Sub(row.ScheduledAt))
 	}
-	if again := w.Do(ctx, paidaction.Job{Kind: kind, Action: args.Action, At: args.Due}, failures); again > 0 {
+	if again := w.Do(ctx, paidaction.Job{Kind: kind, Action: args.Action, With: args.With, At: args.Due}, failures); again > 0 {
 		return river.JobSnooze(again)
 	}
 	return nil

@@ -31,9 +31,10 @@ const (
 // maxAttempts is River's highest. Attempts count only where a job was killed or panicked; everything else snoozes.
 const maxAttempts = 1<<15 - 1
 
-// jobArgs are a job as it is stored: an id, and when it is due by the engine's clock.
+// jobArgs are a job as it is stored: ids, and when it is due by the engine's clock.
 type jobArgs struct {
 	Action int64     `json:"action"`
+	With   []int64   `json:"with,omitempty"`
 	Due    time.Time `json:"due,omitzero"`
 }
 
@@ -83,7 +84,7 @@ func NewQueue(log *slog.Logger) (*Queue, error) {
 func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) error {
 	var money, effects []river.InsertManyParams
 	for _, job := range jobs {
-		args := jobArgs{Action: job.Action, Due: job.At}
+		args := jobArgs{Action: job.Action, With: job.With, Due: job.At}
 		opts := &river.InsertOpts{Queue: moneyQueue, MaxAttempts: maxAttempts, ScheduledAt: job.At}
 		switch job.Kind {
 		case paidaction.JobAdvance:

@@ -1,3 +1,8 @@
+-- name: PlanOnce :exec
+-- For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
+-- elements, and a plan for the one that is there to be so much cheaper.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true);
+
 -- name: InsertAction :one
 -- No row comes back where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (
@@ -11,6 +16,24 @@ WITH begun AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, @fact, @at FROM begun
 )
 SELECT id FROM begun;
+
+-- name: InsertActions :many
+-- Several of one kind that begin alike. As with InsertAction, none comes back whose idempotency key was used before; an empty key is none. They
+-- are to come in the order of payer and key: transactions that insert the same keys then wait for each other in one direction only.
+WITH asked AS (
+    SELECT nextval('paid_action_id_seq') AS id, unnest(@places::int[]) AS place, unnest(@payers::bigint[]) AS payer_id,
+        unnest(@costs::bigint[]) AS cost_msat, unnest(@arguments::jsonb[]) AS args, unnest(@results::jsonb[]) AS result,
+        nullif(unnest(@idempotency_keys::text[]), '') AS idempotency_key, nullif(unnest(@args_hashes::bytea[]), '') AS args_hash
+), begun AS (
+    INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result, idempotency_key, args_hash)
+    OVERRIDING SYSTEM VALUE
+    SELECT id, @kind, @flow, @method, @state, payer_id, cost_msat, @at::timestamptz, @at::timestamptz, args, result, idempotency_key, args_hash FROM asked
+    ON CONFLICT DO NOTHING
+    RETURNING id, state
+), history AS (
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, @fact, @at::timestamptz FROM begun
+)
+SELECT begun.id, asked.place::int AS place FROM begun JOIN asked ON asked.id = begun.id;
 
 -- name: MoveAction :execrows
 -- The compare-and-set of spec 01 §1.3: 0 rows means that another worker won.
@@ -42,6 +65,9 @@ SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.prei
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = $1;
+
+-- name: GetActions :many
+SELECT * FROM paid_action WHERE id = ANY(@ids::bigint[]) ORDER BY id;
 
 -- name: ActionByKey :one
 SELECT id, args_hash FROM paid_action WHERE payer_id = @payer_id AND idempotency_key = @idempotency_key;

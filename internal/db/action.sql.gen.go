@@ -231,6 +231,53 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 	return i, err
 }
 
+const getActions = `-- name: GetActions :many
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id
+`
+
+func (q *Queries) GetActions(ctx context.Context, ids []int64) ([]PaidAction, error) {
+	rows, err := q.db.Query(ctx, getActions, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaidAction
+	for rows.Next() {
+		var i PaidAction
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Flow,
+			&i.Method,
+			&i.State,
+			&i.Attempt,
+			&i.PayerID,
+			&i.CostMsat,
+			&i.CreatedAt,
+			&i.ChangedAt,
+			&i.Deadline,
+			&i.DeadlineHeight,
+			&i.GenesisID,
+			&i.SuccessorID,
+			&i.SettlePermittedAt,
+			&i.Args,
+			&i.Result,
+			&i.IdempotencyKey,
+			&i.ArgsHash,
+			&i.FailureCode,
+			&i.FailureMessage,
+			&i.ProvedID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const getCursor = `-- name: GetCursor :one
 SELECT node, add_index, settle_index, height FROM node_cursor WHERE node = $1
 `
@@ -357,6 +404,80 @@ func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) (int
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const insertActions = `-- name: InsertActions :many
+WITH asked AS (
+    SELECT nextval('paid_action_id_seq') AS id, unnest($1::int[]) AS place, unnest($2::bigint[]) AS payer_id,
+        unnest($3::bigint[]) AS cost_msat, unnest($4::jsonb[]) AS args, unnest($5::jsonb[]) AS result,
+        nullif(unnest($6::text[]), '') AS idempotency_key, nullif(unnest($7::bytea[]), '') AS args_hash
+), begun AS (
+    INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result, idempotency_key, args_hash)
+    OVERRIDING SYSTEM VALUE
+    SELECT id, $8, $9, $10, $11, payer_id, cost_msat, $12::timestamptz, $12::timestamptz, args, result, idempotency_key, args_hash FROM asked
+    ON CONFLICT DO NOTHING
+    RETURNING id, state
+), history AS (
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $13, $12::timestamptz FROM begun
+)
+SELECT begun.id, asked.place::int AS place FROM begun JOIN asked ON asked.id = begun.id
+`
+
+type InsertActionsParams struct {
+	Places          []int32
+	Payers          []int64
+	Costs           []int64
+	Arguments       []json.RawMessage
+	Results         []json.RawMessage
+	IdempotencyKeys []string
+	ArgsHashes      [][]byte
+	Kind            string
+	Flow            string
+	Method          string
+	State           string
+	At              time.Time
+	Fact            string
+}
+
+type InsertActionsRow struct {
+	ID    int64
+	Place int32
+}
+
+// Several of one kind that begin alike. As with InsertAction, none comes back whose idempotency key was used before; an empty key is none. They
+// are to come in the order of payer and key: transactions that insert the same keys then wait for each other in one direction only.
+func (q *Queries) InsertActions(ctx context.Context, arg InsertActionsParams) ([]InsertActionsRow, error) {
+	rows, err := q.db.Query(ctx, insertActions,
+		arg.Places,
+		arg.Payers,
+		arg.Costs,
+		arg.Arguments,
+		arg.Results,
+		arg.IdempotencyKeys,
+		arg.ArgsHashes,
+		arg.Kind,
+		arg.Flow,
+		arg.Method,
+		arg.State,
+		arg.At,
+		arg.Fact,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InsertActionsRow
+	for rows.Next() {
+		var i InsertActionsRow
+		if err := rows.Scan(&i.ID, &i.Place); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const insertHistory = `-- name: InsertHistory :exec
@@ -876,6 +997,17 @@ func (q *Queries) PermitSettle(ctx context.Context, arg PermitSettleParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const planOnce = `-- name: PlanOnce :exec
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true)
+`
+
+// For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
+// elements, and a plan for the one that is there to be so much cheaper.
+func (q *Queries) PlanOnce(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, planOnce)
+	return err
 }
 
 const setBolt11 = `-- name: SetBolt11 :execrows

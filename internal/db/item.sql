@@ -51,9 +51,6 @@ SELECT count(*) FROM chain;
 -- name: InsertForwards :exec
 INSERT INTO item_forward (item_id, user_id, pct) SELECT @item_id::bigint, unnest(@users::bigint[]), unnest(@pcts::smallint[]);
 
--- name: Forwards :many
-SELECT user_id, pct FROM item_forward WHERE item_id = $1 ORDER BY user_id;
-
 -- name: InsertMentions :exec
 INSERT INTO item_mention (item_id, user_id) SELECT @item_id::bigint, unnest(@users::bigint[]) ON CONFLICT DO NOTHING;
 
@@ -70,15 +67,16 @@ SELECT DISTINCT user_id FROM item_subscription WHERE item_id = ANY(@item_ids::bi
 -- Appended, not added to the ancestors' rows: a popular root is never a row that every comment waits for.
 INSERT INTO item_delta (item_id, comments, last_comment_at) SELECT unnest(@item_ids::bigint[]), 1, @at::timestamptz;
 
--- name: AddZap :exec
+-- name: AddZaps :exec
 INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
-VALUES (@item_id, @msat, @credit_msat, @upvotes, @vote_micros, @at);
+SELECT unnest(@item_ids::bigint[]), unnest(@msats::bigint[]), unnest(@credit_msats::bigint[]), unnest(@upvotes::bigint[]),
+    unnest(@micros::bigint[]), @at::timestamptz;
 
 -- name: AddDownZap :exec
 INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros) VALUES (@item_id, @down_msat, @downvotes, @vote_micros);
 
--- name: AddCommentMsat :exec
-INSERT INTO item_delta (item_id, comment_msat) SELECT unnest(@item_ids::bigint[]), @msat::bigint;
+-- name: AddCommentMsats :exec
+INSERT INTO item_delta (item_id, comment_msat) SELECT unnest(@item_ids::bigint[]), unnest(@msats::bigint[]);
 
 -- name: ItemsToFold :many
 SELECT DISTINCT item_id FROM (SELECT item_id FROM item_delta ORDER BY id LIMIT @page) AS oldest ORDER BY item_id;
@@ -146,6 +144,12 @@ SELECT * FROM territory WHERE name = $1;
 -- Repeatable: the job that writes these runs at least once. And of a mention one is told once, whichever action makes it.
 INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
 SELECT unnest(@users::bigint[]), @kind::text, @action_id::bigint, sqlc.narg(item_id)::bigint, @at::timestamptz
+ON CONFLICT DO NOTHING;
+
+-- name: InsertNotificationsOf :exec
+-- The same of several actions.
+INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
+SELECT unnest(@users::bigint[]), @kind::text, unnest(@action_ids::bigint[]), unnest(@item_ids::bigint[]), @at::timestamptz
 ON CONFLICT DO NOTHING;
 
 -- name: NotificationsOf :many

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-const addCommentMsat = `-- name: AddCommentMsat :exec
-INSERT INTO item_delta (item_id, comment_msat) SELECT unnest($1::bigint[]), $2::bigint
+const addCommentMsats = `-- name: AddCommentMsats :exec
+INSERT INTO item_delta (item_id, comment_msat) SELECT unnest($1::bigint[]), unnest($2::bigint[])
 `
 
-type AddCommentMsatParams struct {
+type AddCommentMsatsParams struct {
 	ItemIds []int64
-	Msat    int64
+	Msats   []int64
 }
 
-func (q *Queries) AddCommentMsat(ctx context.Context, arg AddCommentMsatParams) error {
-	_, err := q.db.Exec(ctx, addCommentMsat, arg.ItemIds, arg.Msat)
+func (q *Queries) AddCommentMsats(ctx context.Context, arg AddCommentMsatsParams) error {
+	_, err := q.db.Exec(ctx, addCommentMsats, arg.ItemIds, arg.Msats)
 	return err
 }
 
@@ -60,27 +60,28 @@ func (q *Queries) AddDownZap(ctx context.Context, arg AddDownZapParams) error {
 	return err
 }
 
-const addZap = `-- name: AddZap :exec
+const addZaps = `-- name: AddZaps :exec
 INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
-VALUES ($1, $2, $3, $4, $5, $6)
+SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]),
+    unnest($5::bigint[]), $6::timestamptz
 `
 
-type AddZapParams struct {
-	ItemID     int64
-	Msat       int64
-	CreditMsat int64
-	Upvotes    int64
-	VoteMicros int64
-	At         *time.Time
+type AddZapsParams struct {
+	ItemIds     []int64
+	Msats       []int64
+	CreditMsats []int64
+	Upvotes     []int64
+	Micros      []int64
+	At          time.Time
 }
 
-func (q *Queries) AddZap(ctx context.Context, arg AddZapParams) error {
-	_, err := q.db.Exec(ctx, addZap,
-		arg.ItemID,
-		arg.Msat,
-		arg.CreditMsat,
+func (q *Queries) AddZaps(ctx context.Context, arg AddZapsParams) error {
+	_, err := q.db.Exec(ctx, addZaps,
+		arg.ItemIds,
+		arg.Msats,
+		arg.CreditMsats,
 		arg.Upvotes,
-		arg.VoteMicros,
+		arg.Micros,
 		arg.At,
 	)
 	return err
@@ -210,35 +211,6 @@ func (q *Queries) FoldItems(ctx context.Context, ids []int64) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const forwards = `-- name: Forwards :many
-SELECT user_id, pct FROM item_forward WHERE item_id = $1 ORDER BY user_id
-`
-
-type ForwardsRow struct {
-	UserID int64
-	Pct    int16
-}
-
-func (q *Queries) Forwards(ctx context.Context, itemID int64) ([]ForwardsRow, error) {
-	rows, err := q.db.Query(ctx, forwards, itemID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ForwardsRow
-	for rows.Next() {
-		var i ForwardsRow
-		if err := rows.Scan(&i.UserID, &i.Pct); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const freeFingerprint = `-- name: FreeFingerprint :exec
@@ -431,6 +403,32 @@ func (q *Queries) InsertNotifications(ctx context.Context, arg InsertNotificatio
 		arg.Kind,
 		arg.ActionID,
 		arg.ItemID,
+		arg.At,
+	)
+	return err
+}
+
+const insertNotificationsOf = `-- name: InsertNotificationsOf :exec
+INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
+SELECT unnest($1::bigint[]), $2::text, unnest($3::bigint[]), unnest($4::bigint[]), $5::timestamptz
+ON CONFLICT DO NOTHING
+`
+
+type InsertNotificationsOfParams struct {
+	Users     []int64
+	Kind      string
+	ActionIds []int64
+	ItemIds   []int64
+	At        time.Time
+}
+
+// The same of several actions.
+func (q *Queries) InsertNotificationsOf(ctx context.Context, arg InsertNotificationsOfParams) error {
+	_, err := q.db.Exec(ctx, insertNotificationsOf,
+		arg.Users,
+		arg.Kind,
+		arg.ActionIds,
+		arg.ItemIds,
 		arg.At,
 	)
 	return err

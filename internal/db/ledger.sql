@@ -2,6 +2,17 @@
 -- The conditional debit: 0 rows means that the folded balance does not suffice.
 UPDATE account SET balance = balance - @msat WHERE id = @id AND balance >= @msat::bigint;
 
+-- name: LockToDebit :exec
+-- As LockAccounts, for who asks for nothing but their order.
+SELECT id FROM account WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: DebitAll :many
+-- The conditional debit of several accounts, which the caller has locked: an account that is missing among those that come back does not suffice.
+UPDATE account SET balance = balance - taken.msat
+FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@msats::bigint[]) AS msat) AS taken
+WHERE account.id = taken.id AND balance >= taken.msat
+RETURNING account.id;
+
 -- name: LockAccounts :many
 -- Locked in the order of their ids, whatever the order of the array (spec 01 §1.4).
 SELECT id FROM account WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
@@ -20,8 +31,9 @@ UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account
 SELECT DISTINCT account_id FROM (SELECT account_id FROM balance_delta ORDER BY id LIMIT @page) AS oldest ORDER BY account_id;
 
 -- name: InsertPostings :exec
+-- An action of 0 is none.
 INSERT INTO posting (action_id, from_account, to_account, msat, reason, at)
-SELECT sqlc.narg(action_id)::bigint, unnest(@froms::bigint[]), unnest(@tos::bigint[]), unnest(@msats::bigint[]),
+SELECT nullif(unnest(@action_ids::bigint[]), 0), unnest(@froms::bigint[]), unnest(@tos::bigint[]), unnest(@msats::bigint[]),
     unnest(@reasons::text[]), @at::timestamptz;
 
 -- name: InsertDeltas :exec

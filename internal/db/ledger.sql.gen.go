@@ -95,6 +95,39 @@ func (q *Queries) Debit(ctx context.Context, arg DebitParams) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const debitAll = `-- name: DebitAll :many
+UPDATE account SET balance = balance - taken.msat
+FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::bigint[]) AS msat) AS taken
+WHERE account.id = taken.id AND balance >= taken.msat
+RETURNING account.id
+`
+
+type DebitAllParams struct {
+	Ids   []int64
+	Msats []int64
+}
+
+// The conditional debit of several accounts, which the caller has locked: an account that is missing among those that come back does not suffice.
+func (q *Queries) DebitAll(ctx context.Context, arg DebitAllParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, debitAll, arg.Ids, arg.Msats)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const foldAccounts = `-- name: FoldAccounts :execrows
 WITH gone AS (
     DELETE FROM balance_delta WHERE account_id = ANY($1::bigint[]) RETURNING account_id, msat
@@ -130,22 +163,23 @@ func (q *Queries) InsertDeltas(ctx context.Context, arg InsertDeltasParams) erro
 
 const insertPostings = `-- name: InsertPostings :exec
 INSERT INTO posting (action_id, from_account, to_account, msat, reason, at)
-SELECT $1::bigint, unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]),
+SELECT nullif(unnest($1::bigint[]), 0), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]),
     unnest($5::text[]), $6::timestamptz
 `
 
 type InsertPostingsParams struct {
-	ActionID *int64
-	Froms    []int64
-	Tos      []int64
-	Msats    []int64
-	Reasons  []string
-	At       time.Time
+	ActionIds []int64
+	Froms     []int64
+	Tos       []int64
+	Msats     []int64
+	Reasons   []string
+	At        time.Time
 }
 
+// An action of 0 is none.
 func (q *Queries) InsertPostings(ctx context.Context, arg InsertPostingsParams) error {
 	_, err := q.db.Exec(ctx, insertPostings,
-		arg.ActionID,
+		arg.ActionIds,
 		arg.Froms,
 		arg.Tos,
 		arg.Msats,
@@ -178,6 +212,16 @@ func (q *Queries) LockAccounts(ctx context.Context, ids []int64) ([]int64, error
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockToDebit = `-- name: LockToDebit :exec
+SELECT id FROM account WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
+`
+
+// As LockAccounts, for who asks for nothing but their order.
+func (q *Queries) LockToDebit(ctx context.Context, ids []int64) error {
+	_, err := q.db.Exec(ctx, lockToDebit, ids)
+	return err
 }
 
 const postingsOfAction = `-- name: PostingsOfAction :many

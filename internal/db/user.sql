@@ -4,6 +4,9 @@ INSERT INTO usr (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
 -- name: InsertKey :one
 INSERT INTO api_key (user_id, key_hash, scopes, created_at) VALUES ($1, $2, $3, $4) RETURNING id;
 
+-- name: UsersByKeys :many
+SELECT key_hash, user_id, scopes FROM api_key WHERE key_hash = ANY(@hashes::bytea[]) AND revoked_at IS NULL;
+
 -- name: UserByKey :one
 SELECT user_id, scopes FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL;
 

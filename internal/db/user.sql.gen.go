@@ -210,6 +210,36 @@ func (q *Queries) UsersByID(ctx context.Context, ids []int64) ([]Usr, error) {
 	return items, nil
 }
 
+const usersByKeys = `-- name: UsersByKeys :many
+SELECT key_hash, user_id, scopes FROM api_key WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL
+`
+
+type UsersByKeysRow struct {
+	KeyHash []byte
+	UserID  int64
+	Scopes  []string
+}
+
+func (q *Queries) UsersByKeys(ctx context.Context, hashes [][]byte) ([]UsersByKeysRow, error) {
+	rows, err := q.db.Query(ctx, usersByKeys, hashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsersByKeysRow
+	for rows.Next() {
+		var i UsersByKeysRow
+		if err := rows.Scan(&i.KeyHash, &i.UserID, &i.Scopes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const usersByName = `-- name: UsersByName :many
 SELECT id, name, trust_micros, created_at, posts, comments FROM usr WHERE name = ANY($1::text[]) ORDER BY id
 `

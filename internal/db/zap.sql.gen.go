@@ -10,30 +10,57 @@ import (
 	"time"
 )
 
-const addZapTotal = `-- name: AddZapTotal :one
-INSERT INTO zap_total (item_id, user_id, down, msat) VALUES ($1, $2, $3, $4)
+const addZapTotals = `-- name: AddZapTotals :many
+INSERT INTO zap_total (item_id, user_id, down, msat)
+SELECT unnest($1::bigint[]), unnest($2::bigint[]), $3, unnest($4::bigint[])
 ON CONFLICT (item_id, user_id, down) DO UPDATE SET msat = zap_total.msat + excluded.msat
-RETURNING msat
+RETURNING item_id, user_id, msat, (SELECT usr.trust_micros FROM usr WHERE usr.id = zap_total.user_id)::bigint AS trust_micros
 `
 
-type AddZapTotalParams struct {
-	ItemID int64
-	UserID int64
-	Down   bool
-	Msat   int64
+type AddZapTotalsParams struct {
+	ItemIds []int64
+	Users   []int64
+	Down    bool
+	Msats   []int64
 }
 
-// The new total comes back from the same statement that adds: two zaps at once each see their own.
-func (q *Queries) AddZapTotal(ctx context.Context, arg AddZapTotalParams) (int64, error) {
-	row := q.db.QueryRow(ctx, addZapTotal,
-		arg.ItemID,
-		arg.UserID,
+type AddZapTotalsRow struct {
+	ItemID      int64
+	UserID      int64
+	Msat        int64
+	TrustMicros int64
+}
+
+// The new totals come back from the same statement that adds: two zaps at once each see their own. Each total comes once, in the order of
+// its key, so that no two transactions wait for each other.
+func (q *Queries) AddZapTotals(ctx context.Context, arg AddZapTotalsParams) ([]AddZapTotalsRow, error) {
+	rows, err := q.db.Query(ctx, addZapTotals,
+		arg.ItemIds,
+		arg.Users,
 		arg.Down,
-		arg.Msat,
+		arg.Msats,
 	)
-	var msat int64
-	err := row.Scan(&msat)
-	return msat, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AddZapTotalsRow
+	for rows.Next() {
+		var i AddZapTotalsRow
+		if err := rows.Scan(
+			&i.ItemID,
+			&i.UserID,
+			&i.Msat,
+			&i.TrustMicros,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const insertDonation = `-- name: InsertDonation :exec
@@ -51,23 +78,47 @@ func (q *Queries) InsertDonation(ctx context.Context, arg InsertDonationParams) 
 	return err
 }
 
-const insertVoteEvent = `-- name: InsertVoteEvent :exec
-INSERT INTO vote_event (action_id, item_id, author_id, micros, at) VALUES ($1, $2, $3, $4, $5)
+const insertPaidZaps = `-- name: InsertPaidZaps :exec
+INSERT INTO zap (action_id, item_id, user_id, msat, down, state)
+SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), false, 'PAID'
 `
 
-type InsertVoteEventParams struct {
-	ActionID int64
-	ItemID   int64
-	AuthorID *int64
-	Micros   int64
-	At       time.Time
+type InsertPaidZapsParams struct {
+	ActionIds []int64
+	ItemIds   []int64
+	Users     []int64
+	Msats     []int64
 }
 
-func (q *Queries) InsertVoteEvent(ctx context.Context, arg InsertVoteEventParams) error {
-	_, err := q.db.Exec(ctx, insertVoteEvent,
-		arg.ActionID,
-		arg.ItemID,
-		arg.AuthorID,
+func (q *Queries) InsertPaidZaps(ctx context.Context, arg InsertPaidZapsParams) error {
+	_, err := q.db.Exec(ctx, insertPaidZaps,
+		arg.ActionIds,
+		arg.ItemIds,
+		arg.Users,
+		arg.Msats,
+	)
+	return err
+}
+
+const insertVoteEvents = `-- name: InsertVoteEvents :exec
+INSERT INTO vote_event (action_id, item_id, author_id, micros, at)
+SELECT unnest($1::bigint[]), unnest($2::bigint[]), nullif(unnest($3::bigint[]), 0), unnest($4::bigint[]), $5::timestamptz
+`
+
+type InsertVoteEventsParams struct {
+	ActionIds []int64
+	ItemIds   []int64
+	Authors   []int64
+	Micros    []int64
+	At        time.Time
+}
+
+// An author of 0 is the anonymous one.
+func (q *Queries) InsertVoteEvents(ctx context.Context, arg InsertVoteEventsParams) error {
+	_, err := q.db.Exec(ctx, insertVoteEvents,
+		arg.ActionIds,
+		arg.ItemIds,
+		arg.Authors,
 		arg.Micros,
 		arg.At,
 	)
@@ -115,7 +166,7 @@ func (q *Queries) MarkDonation(ctx context.Context, arg MarkDonationParams) (int
 	return result.RowsAffected(), nil
 }
 
-const markZap = `-- name: MarkZap :execrows
+const markZap = `-- name: MarkZap :exec
 UPDATE zap SET state = $1 WHERE action_id = $2 AND state <> $1
 `
 
@@ -124,12 +175,9 @@ type MarkZapParams struct {
 	ActionID int64
 }
 
-func (q *Queries) MarkZap(ctx context.Context, arg MarkZapParams) (int64, error) {
-	result, err := q.db.Exec(ctx, markZap, arg.State, arg.ActionID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) MarkZap(ctx context.Context, arg MarkZapParams) error {
+	_, err := q.db.Exec(ctx, markZap, arg.State, arg.ActionID)
+	return err
 }
 
 const pendingZapsOf = `-- name: PendingZapsOf :many
@@ -184,4 +232,56 @@ func (q *Queries) RepointZap(ctx context.Context, arg RepointZapParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const zapTargets = `-- name: ZapTargets :many
+SELECT item.id, item.author_id, item.state, item.deleted_at, item.ancestors, territory.founder_id, root.author_id AS root_author_id,
+    ARRAY(SELECT f.user_id FROM item_forward f WHERE f.item_id = item.id ORDER BY f.user_id)::bigint[] AS forwardees,
+    ARRAY(SELECT f.pct FROM item_forward f WHERE f.item_id = item.id ORDER BY f.user_id)::smallint[] AS pcts
+FROM item LEFT JOIN territory ON territory.name = item.territory
+LEFT JOIN item root ON root.id = item.ancestors[1]
+WHERE item.id = ANY($1::bigint[])
+`
+
+type ZapTargetsRow struct {
+	ID           int64
+	AuthorID     *int64
+	State        string
+	DeletedAt    *time.Time
+	Ancestors    []int64
+	FounderID    *int64
+	RootAuthorID *int64
+	Forwardees   []int64
+	Pcts         []int16
+}
+
+// Of what is zapped only what a zap needs: texts are long, and lie elsewhere. root_author_id is who wrote the post that a comment is below.
+func (q *Queries) ZapTargets(ctx context.Context, ids []int64) ([]ZapTargetsRow, error) {
+	rows, err := q.db.Query(ctx, zapTargets, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ZapTargetsRow
+	for rows.Next() {
+		var i ZapTargetsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.AuthorID,
+			&i.State,
+			&i.DeletedAt,
+			&i.Ancestors,
+			&i.FounderID,
+			&i.RootAuthorID,
+			&i.Forwardees,
+			&i.Pcts,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -148,8 +148,10 @@ func (j jobs) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) err
 		if at.IsZero() {
 			at = j.clock.Now()
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO test_job (kind, action, at) VALUES ($1, $2, $3)`, job.Kind, job.Action, at); err != nil {
-			return err
+		for _, action := range append([]int64{job.Action}, job.With...) {
+			if _, err := tx.Exec(ctx, `INSERT INTO test_job (kind, action, at) VALUES ($1, $2, $3)`, job.Kind, action, at); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

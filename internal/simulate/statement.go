@@ -198,12 +198,17 @@ func (t *written) note(name string, args []any) {
 		t.steps = append(t.steps, s)
 	case "InsertAction":
 		t.steps = append(t.steps, taken{flow: paidaction.Flow(args[1].(string)), to: paidaction.State(args[3].(string)), fact: paidaction.Requested})
+	case "InsertActions":
+		flow, to := paidaction.Flow(args[8].(string)), paidaction.State(args[10].(string))
+		for range args[0].([]int32) {
+			t.steps = append(t.steps, taken{flow: flow, to: to, fact: paidaction.Requested})
+		}
 	case "AcceptRelay", "RequeueRelay", "RequeueFailed":
 		t.relay = true
 	case "PermitSettle":
 		t.takes = args[1].(int64)
 		t.names = append(t.names, name)
-	case "ClaimableRelay", "EndAttempt", "FoldAccounts", "FoldItems", "InsertNotifications":
+	case "ClaimableRelay", "EndAttempt", "FoldAccounts", "FoldItems", "InsertNotifications", "InsertNotificationsOf":
 		t.names = append(t.names, name)
 	}
 }

@@ -1,0 +1,158 @@
+package community
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// zapped is an item and the zap that was paid for it.
+type zapped struct {
+	tx   *paidaction.Tx
+	item db.ZapTargetsRow
+}
+
+// count hands out the money of paid zaps, and counts them at the items, at their ancestors, and in the payers' votes. All belong to one
+// transaction; one alone is done as many are.
+func (z Zap) count(ctx context.Context, q *db.Queries, at time.Time, zaps ...zapped) error {
+	ballots := make([]*ballot, len(zaps))
+	var votes []*ballot
+	for i, one := range zaps {
+		if err := z.split(one.tx, one.item); err != nil {
+			return err
+		}
+		ballots[i] = &ballot{tx: one.tx, item: one.item.ID, author: one.item.AuthorID}
+		if one.tx.Payer != nil {
+			votes = append(votes, ballots[i])
+		}
+	}
+	if err := vote(ctx, q, at, false, votes...); err != nil {
+		return err
+	}
+	if err := addZaps(ctx, q, at, ballots); err != nil {
+		return err
+	}
+	if err := addToAncestors(ctx, q, zaps); err != nil {
+		return err
+	}
+	// Whoever pays bounties does so in one order: no two transactions wait for each other.
+	zaps = slices.SortedStableFunc(slices.Values(zaps), func(x, y zapped) int { return slices.Compare(x.item.Ancestors, y.item.Ancestors) })
+	for _, one := range zaps {
+		if err := markBounty(ctx, one.tx, one.item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addZaps appends one delta for each item.
+func addZaps(ctx context.Context, q *db.Queries, at time.Time, ballots []*ballot) error {
+	deltas := db.AddZapsParams{At: at}
+	for _, b := range ballots {
+		i := slices.Index(deltas.ItemIds, b.item)
+		if i < 0 {
+			i = len(deltas.ItemIds)
+			deltas.ItemIds, deltas.Msats, deltas.CreditMsats = append(deltas.ItemIds, b.item), append(deltas.Msats, 0), append(deltas.CreditMsats, 0)
+			deltas.Upvotes, deltas.Micros = append(deltas.Upvotes, 0), append(deltas.Micros, 0)
+		}
+		deltas.Msats[i] += int64(b.tx.Cost)
+		if b.tx.Asset() == ledger.Credits {
+			deltas.CreditMsats[i] += int64(b.tx.Cost)
+		}
+		deltas.Upvotes[i] += b.votes
+		deltas.Micros[i] += b.micros
+	}
+	if err := q.AddZaps(ctx, deltas); err != nil {
+		return fmt.Errorf("count the zaps: %w", err)
+	}
+	return nil
+}
+
+// addToAncestors appends what comments were zapped with to all that they are below.
+func addToAncestors(ctx context.Context, q *db.Queries, zaps []zapped) error {
+	var deltas db.AddCommentMsatsParams
+	for _, one := range zaps {
+		for _, id := range one.item.Ancestors {
+			deltas.ItemIds, deltas.Msats = append(deltas.ItemIds, id), append(deltas.Msats, int64(one.tx.Cost))
+		}
+	}
+	if len(deltas.ItemIds) == 0 {
+		return nil
+	}
+	if err := q.AddCommentMsats(ctx, deltas); err != nil {
+		return fmt.Errorf("count the zaps at the ancestors: %w", err)
+	}
+	return nil
+}
+
+// zapMember is one zap among others that are paid in the same transaction.
+type zapMember = *paidaction.Member[ZapArgs, ZapResult]
+
+var _ paidaction.Grouped[ZapArgs, ZapResult] = Zap{}
+
+// CostTogether implements paidaction.Grouped.
+func (z Zap) CostTogether(ctx context.Context, q *db.Queries, members []zapMember) error {
+	items, err := zapTargets(ctx, q, itemsOf(members)...)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		m.Tx.Cost, m.Err = zapCost(m.Tx, m.Args, items)
+		m.Result, m.Kept = ZapResult(m.Args), items[m.Args.Item]
+	}
+	return nil
+}
+
+// PayTogether implements paidaction.Grouped.
+func (z Zap) PayTogether(ctx context.Context, q *db.Queries, at time.Time, members []zapMember) error {
+	var rows db.InsertPaidZapsParams
+	var zaps []zapped
+	for _, m := range members {
+		rows.ActionIds, rows.ItemIds = append(rows.ActionIds, m.Tx.Action), append(rows.ItemIds, m.Args.Item)
+		rows.Users, rows.Msats = append(rows.Users, *m.Tx.Payer), append(rows.Msats, int64(m.Tx.Cost))
+		zaps = append(zaps, zapped{m.Tx, m.Kept.(db.ZapTargetsRow)})
+	}
+	if err := q.InsertPaidZaps(ctx, rows); err != nil {
+		return fmt.Errorf("insert the zaps: %w", err)
+	}
+	return z.count(ctx, q, at, zaps...)
+}
+
+// AfterPaidTogether implements paidaction.Grouped.
+func (Zap) AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []zapMember) error {
+	items, err := zapTargets(ctx, q, itemsOf(members)...)
+	if err != nil {
+		return err
+	}
+	told := db.InsertNotificationsOfParams{Kind: kindZapped, At: at}
+	for _, m := range members {
+		for _, user := range receivers(items[m.Args.Item]) {
+			if m.Tx.Payer != nil && user == *m.Tx.Payer {
+				continue
+			}
+			told.Users, told.ActionIds, told.ItemIds = append(told.Users, user), append(told.ActionIds, m.Tx.Action), append(told.ItemIds, m.Args.Item)
+		}
+	}
+	if len(told.Users) == 0 {
+		return nil
+	}
+	if err := q.InsertNotificationsOf(ctx, told); err != nil {
+		return fmt.Errorf("insert notifications: %w", err)
+	}
+	return nil
+}
+
+func itemsOf(members []zapMember) []int64 {
+	ids := make([]int64, len(members))
+	for i, m := range members {
+		ids[i] = m.Args.Item
+	}
+	slices.SortFunc(ids, cmp.Compare[int64])
+	return slices.Compact(ids)
+}

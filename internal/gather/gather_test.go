@@ -1,0 +1,127 @@
+package gather_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type item struct {
+	group int // how many it was done with; 0: not done
+	ended bool
+}
+
+// gated is a Group of one place whose work waits for a token.
+func gated(most int) (g *gather.Group[*item], begun, token chan struct{}) {
+	begun, token = make(chan struct{}, 100), make(chan struct{})
+	return gather.New(1, most, func(ctx context.Context, items []*item) {
+		begun <- struct{}{}
+		<-token
+		for _, i := range items {
+			i.group, i.ended = len(items), ctx.Err() != nil
+		}
+	}), begun, token
+}
+
+func waitFor(g *gather.Group[*item], n int) {
+	for g.Waiting() != n {
+		runtime.Gosched()
+	}
+}
+
+// Who finds a place is done alone; who has to wait is done with those who wait too, in bounded groups, the first first.
+func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
+	t.Parallel()
+	g, begun, token := gated(3)
+	items := make([]item, 6)
+	var all sync.WaitGroup
+	for i := range items {
+		all.Go(func() {
+			if err := g.Do(t.Context(), &items[i]); err != nil {
+				t.Error(err)
+			}
+		})
+		if i == 0 {
+			<-begun
+		} else {
+			waitFor(g, i)
+		}
+	}
+	for range 3 {
+		token <- struct{}{}
+	}
+	all.Wait()
+	for i, want := range []int{1, 3, 3, 3, 2, 2} {
+		if items[i].group != want {
+			t.Errorf("item %d was done in a group of %d, want %d", i, items[i].group, want)
+		}
+	}
+	again := item{}
+	go func() { token <- struct{}{} }()
+	if err := g.Do(t.Context(), &again); err != nil || again.group != 1 {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// Who goes away while waiting is not done. Who goes away later takes nobody along: not even where it is the one that does the work.
+func TestWhoGoesAwayTakesNobodyAlong(t *testing.T) {
+	t.Parallel()
+	g, begun, token := gated(10)
+	var first, gone, leads, follows item
+	var all sync.WaitGroup
+	do := func(ctx context.Context, i *item) {
+		all.Go(func() {
+			if err := g.Do(ctx, i); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	do(t.Context(), &first)
+	<-begun
+	waiting, leave := context.WithCancel(t.Context())
+	told := make(chan error)
+	go func() { told <- g.Do(waiting, &gone) }()
+	waitFor(g, 1)
+	leave()
+	if err := <-told; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	leading, leave := context.WithCancel(t.Context())
+	defer leave()
+	do(leading, &leads)
+	waitFor(g, 1)
+	do(t.Context(), &follows)
+	waitFor(g, 2)
+	token <- struct{}{}
+	<-begun
+	leave()
+	token <- struct{}{}
+	all.Wait()
+	if gone.group != 0 || leads.group != 2 || follows.group != 2 || follows.ended {
+		t.Errorf("gone %+v, leads %+v, follows %+v", gone, leads, follows)
+	}
+}
+
+// A panic is that of the one whose goroutine it is: the others hear that nothing was done, and the place is free again.
+func TestPanicFreesThePlace(t *testing.T) {
+	t.Parallel()
+	g := gather.New(1, 10, func(context.Context, []*item) { panic("broken") })
+	for range 2 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("nobody heard of it")
+				}
+			}()
+			_ = g.Do(t.Context(), &item{})
+		}()
+	}
+}

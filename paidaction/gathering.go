@@ -1,0 +1,67 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
+)
+
+// groupsAtOnce is how many groups of one kind and method are under way in this process: while one waits for the disk, another is at work.
+const groupsAtOnce = 2
+
+// gatheringKey names those who can be paid together: attempts at one kind of action, by one method.
+type gatheringKey struct {
+	kind   string
+	method Method
+}
+
+// gatherings are where attempts of a kind wait that can be paid together.
+func (e *Engine) gatherings(def Definition) {
+	for _, m := range def.Spec().Methods {
+		e.gathered[gatheringKey{def.Spec().Kind, m}] = gather.New(groupsAtOnce, e.Settings.MaxGroup, func(ctx context.Context, group []*member) {
+			e.seeThrough(ctx, def, m, group)
+		})
+	}
+}
+
+// groupable says whether an attempt can be paid together with others.
+func (a *attempt) groupable(m Method) bool {
+	return a.previous == 0 && a.payer != nil && m.Flow() == FlowBalance && source(m, a.payer).Owner() != 0 && a.def.grouped()
+}
+
+// together pays for an attempt from a balance, with those that wait at the same time. What comes in the way of others is none of its business.
+func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
+	m := &member{attempt: a, err: errApart}
+	if e.Settings.MaxGroup > 1 {
+		if err := e.gathered[gatheringKey{a.def.Spec().Kind, method}].Do(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	if errors.Is(m.err, errApart) {
+		if err := e.beginTogether(ctx, a.def, method, []*member{m}); err != nil {
+			m.err = err
+		}
+	}
+	if errors.Is(m.err, errApart) {
+		return e.begin(ctx, a, method, plan{})
+	}
+	return e.became(ctx, a, m.tx, m.result, m.err)
+}
+
+// seeThrough does a group, and notes in each member what became of it. Where something is in the way of all, each is to be done by itself: then
+// it shows whose fault it was.
+func (e *Engine) seeThrough(ctx context.Context, def Definition, method Method, group []*member) {
+	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
+	defer cancel()
+	err := e.beginTogether(ctx, def, method, group)
+	for _, m := range group {
+		switch {
+		case err == nil:
+		case len(group) == 1 || errors.Is(err, errUnknownCommit):
+			m.err = err
+		default:
+			m.err = errApart
+		}
+	}
+}

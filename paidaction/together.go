@@ -1,0 +1,266 @@
+package paidaction
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// Grouped is implemented by actions (Spec.Together) of which several, of whatever payers, can be paid from balances in one transaction: they share its
+// statements and its commit. What stands in the way of one is its own: it is left out, or all are done again, each by itself.
+//
+// What it writes is what Perform and OnPaid write of each. Rows that others may change are touched in one order, as ever. Nothing is proved
+// to such an action (Tx.Proves).
+type Grouped[A, R any] interface {
+	// CostTogether is Cost: it sets the members' Tx.Cost, or Err where one is refused, and their Result. It writes nothing.
+	CostTogether(ctx context.Context, q *db.Queries, members []*Member[A, R]) error
+	// PayTogether is Perform and OnPaid of the members that stand.
+	PayTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
+	// AfterPaidTogether is AfterPaid.
+	AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
+}
+
+// Member is one action of those that are paid together.
+type Member[A, R any] struct {
+	Tx     *Tx
+	Args   A
+	Result R
+	Err    error // this one is refused; the others go on
+	Kept   any   // what the action keeps from CostTogether for PayTogether
+}
+
+// member is a Member with its types hidden. While err is errApart nothing became of it yet.
+type member struct {
+	*attempt
+	tx     *Tx
+	result json.RawMessage
+	err    error
+	kept   any
+}
+
+// errApart says that one of a group has to be done by itself.
+var errApart = errors.New("this one is to be done by itself")
+
+// beginTogether pays for actions of one kind from their payers' balances, in one transaction. Where it returns nil the members' own errors
+// say what became of each; else nothing was done.
+func (e *Engine) beginTogether(ctx context.Context, def Definition, method Method, members []*member) error {
+	first := firstStep(method)
+	// One order of payers and keys in all transactions: none waits for another that waits for it.
+	slices.SortFunc(members, func(x, y *member) int {
+		return cmp.Or(cmp.Compare(*x.payer, *y.payer), cmp.Compare(x.keyOf(), y.keyOf()))
+	})
+	return e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
+		now := e.now()
+		for _, m := range members {
+			m.result, m.err, m.kept = nil, nil, nil
+			m.tx = &Tx{DB: q, Payer: m.payer, Method: method, Now: now, source: source(method, m.payer)}
+		}
+		if err := def.costTogether(ctx, q, members); err != nil {
+			return err
+		}
+		if err := cover(ctx, q, standing(members)); err != nil {
+			return err
+		}
+		if err := insertTogether(ctx, q, def, first, now, standing(members)); err != nil {
+			return err
+		}
+		paid := standing(members)
+		if len(paid) == 0 {
+			return nil
+		}
+		if err := def.payTogether(ctx, q, now, paid); err != nil {
+			return err
+		}
+		return e.bookTogether(ctx, q, pg, def, now, paid)
+	})
+}
+
+func (m *member) keyOf() string {
+	if m.key == nil {
+		return ""
+	}
+	return *m.key
+}
+
+// standing are those that nothing has come in the way of.
+func standing(members []*member) []*member {
+	return slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m.err != nil })
+}
+
+// cover refuses those whose payers have too little. Nothing is locked by that: the debit decides.
+func cover(ctx context.Context, q *db.Queries, members []*member) error {
+	var accounts []ledger.Account
+	for _, m := range members {
+		accounts = append(accounts, m.tx.source)
+	}
+	if len(accounts) == 0 {
+		return nil
+	}
+	held, err := ledger.Balances(ctx, q, accounts)
+	if err != nil {
+		return err
+	}
+	taken := map[ledger.Account]Msat{}
+	for _, m := range members {
+		before := taken[m.tx.source]
+		switch {
+		case Msat(held[m.tx.source]) >= before+m.tx.Cost:
+			taken[m.tx.source] += m.tx.Cost
+		case before == 0:
+			m.err = ledger.ErrInsufficient
+		default:
+			m.err = errApart // what another one of the group takes may not be taken in the end
+		}
+	}
+	return nil
+}
+
+// insertTogether makes the rows of all, in their last state, with their history.
+func insertTogether(ctx context.Context, q *db.Queries, def Definition, first Step, now time.Time, members []*member) error {
+	if len(members) == 0 {
+		return nil
+	}
+	rows := db.InsertActionsParams{Kind: def.Spec().Kind, Flow: string(first.Flow), Method: string(members[0].tx.Method), State: string(first.To),
+		At: now, Fact: string(first.When)}
+	for i, m := range members {
+		rows.Places, rows.Payers, rows.Costs = append(rows.Places, int32(i)), append(rows.Payers, *m.payer), append(rows.Costs, int64(m.tx.Cost))
+		rows.Arguments, rows.Results = append(rows.Arguments, m.args), append(rows.Results, m.result)
+		rows.IdempotencyKeys, rows.ArgsHashes = append(rows.IdempotencyKeys, m.keyOf()), append(rows.ArgsHashes, append([]byte{}, m.argsHash...))
+	}
+	begun, err := q.InsertActions(ctx, rows)
+	if err != nil {
+		return fmt.Errorf("insert the actions: %w", err)
+	}
+	for _, row := range begun {
+		members[row.Place].tx.Action = row.ID
+	}
+	for _, m := range members {
+		if m.tx.Action == 0 {
+			m.err = errKeyUsed
+		}
+	}
+	return nil
+}
+
+// bookTogether stores the job for after the payments, and books them.
+func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, now time.Time, members []*member) error {
+	job := Job{Kind: JobAfterPaid}
+	var entries []ledger.Entry
+	for i, m := range members {
+		if m.tx.given != m.tx.Cost {
+			return fmt.Errorf("%s handed out %d msat of %d", def.Spec().Kind, m.tx.given, m.tx.Cost)
+		}
+		if i == 0 {
+			job.Action = m.tx.Action
+		} else {
+			job.With = append(job.With, m.tx.Action)
+		}
+		entries = append(entries, ledger.Entry{Action: &m.tx.Action, Transfers: m.tx.transfers})
+	}
+	if def.SideEffects() {
+		if err := e.Jobs.Insert(ctx, pg, job); err != nil {
+			return fmt.Errorf("store the job for after the payments: %w", err)
+		}
+	}
+	return ledger.PostAll(ctx, q, now, entries)
+}
+
+// afterTogether does what follows the payment of several actions of one kind, in one transaction.
+func (e *Engine) afterTogether(ctx context.Context, ids []int64) error {
+	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+		rows, err := q.GetActions(ctx, ids)
+		if err != nil {
+			return fmt.Errorf("read actions: %w", err)
+		}
+		if len(rows) != len(ids) {
+			return ErrNoAction
+		}
+		now := e.now()
+		members := make([]*member, len(rows))
+		for i, row := range rows {
+			if row.Kind != rows[0].Kind || State(row.State) != Paid {
+				return errApart
+			}
+			members[i] = &member{attempt: &attempt{args: row.Args}, result: row.Result,
+				tx: &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: now}}
+		}
+		def, ok := e.actions[rows[0].Kind]
+		if !ok || !def.grouped() {
+			return errApart
+		}
+		return def.afterPaidTogether(ctx, q, now, members)
+	})
+}
+
+// grouped goes by what the action says of itself: one that is embedded in another lends it its methods unasked.
+func (d definition[A, R]) grouped() bool { return d.action.Spec().Together }
+
+func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, members []*member) error {
+	typed := make([]*Member[A, R], len(members))
+	for i, m := range members {
+		args, err := decode[A](m.args)
+		if err != nil {
+			return err
+		}
+		typed[i] = &Member[A, R]{Tx: m.tx, Args: args}
+	}
+	if err := d.action.(Grouped[A, R]).CostTogether(ctx, q, typed); err != nil {
+		return err
+	}
+	for i, t := range typed {
+		m := members[i]
+		m.kept, m.err = t.Kept, t.Err
+		if m.err == nil {
+			// What costs nothing is begun in another way.
+			m.err = d.checkCost(t.Tx.Cost)
+		}
+		if m.err == nil && t.Tx.Cost == 0 {
+			m.err = errApart
+		}
+		if m.err != nil {
+			continue
+		}
+		var err error
+		if m.result, err = json.Marshal(t.Result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d definition[A, R]) payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {
+	typed, err := d.typed(members)
+	if err != nil {
+		return err
+	}
+	return d.action.(Grouped[A, R]).PayTogether(ctx, q, at, typed)
+}
+
+func (d definition[A, R]) afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {
+	typed, err := d.typed(members)
+	if err != nil {
+		return err
+	}
+	return d.action.(Grouped[A, R]).AfterPaidTogether(ctx, q, at, typed)
+}
+
+func (d definition[A, R]) typed(members []*member) ([]*Member[A, R], error) {
+	typed := make([]*Member[A, R], len(members))
+	for i, m := range members {
+		args, result, err := d.decodeBoth(m.args, m.result)
+		if err != nil {
+			return nil, err
+		}
+		typed[i] = &Member[A, R]{Tx: m.tx, Args: args, Result: result, Kept: m.kept}
+	}
+	return typed, nil
+}

@@ -1,0 +1,202 @@
+package paidaction_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// crowd has requests wait until all are there, and then lets them go on: those that can be paid together are. It returns what became of each.
+func crowd(w *enginetest.World, requests []paidaction.Request) []error {
+	w.Helper()
+	gate, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	// Whoever comes first waits for the totals, and takes up the places; the others gather behind them.
+	if _, err := gate.Exec(w.Ctx, `LOCK TABLE zap_total IN SHARE MODE`); err != nil {
+		w.Fatal(err)
+	}
+	errs := make([]error, len(requests))
+	var all sync.WaitGroup
+	for i, r := range requests {
+		all.Go(func() { _, errs[i] = w.Engine.Pay(w.Ctx, r) })
+		if i < 2 {
+			for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) <= int64(i) {
+			}
+		}
+	}
+	for w.Engine.Waiting() < len(requests)-2 {
+		runtime.Gosched()
+	}
+	if err := gate.Rollback(w.Ctx); err != nil {
+		w.Fatal(err)
+	}
+	all.Wait()
+	return errs
+}
+
+func zapBy(user, item, sats int64, key string) paidaction.Request {
+	return paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: item, Sats: sats}, Method: paidaction.FeeCredit, Key: key,
+		Caller: enginetest.Caller(user)}
+}
+
+// What is in the way of one zap of a group is in the way of no other; and all that stand share one commit.
+func TestOneOfManyIsRefusedAlone(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 1000*sat, 0)
+	item := w.Post(author, "popular")
+	first, second := w.User("first", 100*sat, 0), w.User("second", 100*sat, 0)
+	poor, rich := w.User("poor", 5*sat, 0), w.User("rich", 100*sat, 0)
+	requests := []paidaction.Request{
+		zapBy(first, item, 10, "a"), zapBy(second, item, 10, "b"), // these two hold the places
+		zapBy(first, item, 10, "c"),
+		zapBy(author, item, 10, "own"),
+		zapBy(poor, item, 10, "too little"),
+		zapBy(rich, item+100, 10, "nothing there"),
+		zapBy(rich, item, 10, "twice"), zapBy(rich, item, 10, "twice"),
+		zapBy(rich, item, 60, "much"), zapBy(rich, item, 60, "too much"),
+		zapBy(second, item, 20, ""), zapBy(second, item, 20, ""),
+	}
+	errs := crowd(w, requests)
+	refused := 0
+	for i, r := range requests {
+		switch r.Key {
+		case "own":
+			w.WantRefusal(errs[i], paidaction.CodeForbidden)
+		case "too little":
+			w.WantRefusal(errs[i], paidaction.CodeInsufficientFunds)
+		case "nothing there":
+			w.WantRefusal(errs[i], paidaction.CodeNotFound)
+		case "much", "too much":
+			if errs[i] != nil {
+				refused++
+				w.WantRefusal(errs[i], paidaction.CodeInsufficientFunds)
+			}
+		default:
+			if errs[i] != nil {
+				t.Errorf("%d: %v", i, errs[i])
+			}
+		}
+	}
+	if refused != 1 {
+		t.Errorf("of two zaps that the balance covers one of, %d were refused", refused)
+	}
+	if n := w.Count(`SELECT count(*) FROM paid_action WHERE kind = 'ZAP'`); n != 7 {
+		t.Errorf("%d zaps, want 7", n)
+	}
+	if n := w.Count(`SELECT max(n) FROM (SELECT count(*) AS n FROM paid_action WHERE kind = 'ZAP' GROUP BY xmin::text) AS one`); n < 3 {
+		t.Errorf("at most %d zaps share a transaction", n)
+	}
+	w.Drain()
+	w.WantBalance(ledger.UserCredits(first), 80*sat)
+	w.WantBalance(ledger.UserCredits(second), 50*sat)
+	w.WantBalance(ledger.UserCredits(poor), 5*sat)
+	w.WantBalance(ledger.UserCredits(rich), 30*sat)
+	votes := community.Vote(20*sat, 1e6) + community.Vote(50*sat, 1e6) + community.Vote(70*sat, 1e6)
+	if n := w.Count(`SELECT count(*) FROM (SELECT sum(msat) AS msat, sum(upvotes) AS upvotes, sum(vote_micros) AS micros FROM item_delta WHERE item_id = $1) AS d
+		WHERE msat = 140000 AND upvotes = 3 AND micros = $2`, item, votes); n != 1 {
+		t.Error("the item is not what its zaps have made of it")
+	}
+	if n := w.Count(`SELECT count(*) FROM notification WHERE kind = 'ZAP'`); n != 7 {
+		t.Errorf("the author was told of %d zaps, want 7", n)
+	}
+	w.WantConserved()
+}
+
+// A fault of one, which nobody foresees, undoes the whole transaction; each is then done by itself, and only that one fails.
+func TestFaultOfOneTakesNoOtherWithIt(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 1_000_000*sat, 0)
+	var items []int64
+	for i := range 6 {
+		items = append(items, w.Post(author, fmt.Sprint("post ", i)))
+	}
+	broken := items[5]
+	for _, sql := range []string{
+		`CREATE FUNCTION breaks() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$`,
+		fmt.Sprintf(`CREATE TRIGGER breaks BEFORE INSERT ON vote_event FOR EACH ROW WHEN (NEW.item_id = %d) EXECUTE FUNCTION breaks()`, broken),
+	} {
+		if _, err := w.Pool.Exec(w.Ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var requests []paidaction.Request
+	var users []int64
+	for i, item := range items {
+		users = append(users, w.User(fmt.Sprint("reader", i), 100*sat, 0))
+		requests = append(requests, zapBy(users[i], item, 10, fmt.Sprint("key ", i)))
+	}
+	for i, err := range crowd(w, requests) {
+		left := int64(90 * sat)
+		if items[i] == broken {
+			left = 100 * sat
+			if err == nil || !strings.Contains(err.Error(), "broken") {
+				t.Errorf("the broken one: %v", err)
+			}
+		} else if err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+		w.WantBalance(ledger.UserCredits(users[i]), left)
+	}
+	w.WantConserved()
+}
+
+// Who no longer waits is not charged, and those who wait with them are not held up.
+func TestWhoGoesAwayWhileWaiting(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 1000*sat, 0)
+	item := w.Post(author, "popular")
+	users := []int64{w.User("first", 100*sat, 0), w.User("second", 100*sat, 0), w.User("gone", 100*sat, 0), w.User("stays", 100*sat, 0)}
+	gate, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gate.Exec(w.Ctx, `LOCK TABLE zap_total IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	var others sync.WaitGroup
+	pay := func(user int64) {
+		if _, err := w.Engine.Pay(w.Ctx, zapBy(user, item, 10, "")); err != nil {
+			t.Error(err)
+		}
+	}
+	for i, user := range users[:2] {
+		others.Go(func() { pay(user) })
+		for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) <= int64(i) {
+		}
+	}
+	ctx, leave := context.WithCancel(w.Ctx)
+	gone := make(chan error)
+	go func() {
+		_, err := w.Engine.Pay(ctx, zapBy(users[2], item, 10, ""))
+		gone <- err
+	}()
+	for w.Engine.Waiting() != 1 {
+		runtime.Gosched()
+	}
+	leave()
+	w.WantRefusal(<-gone, paidaction.CodeTryAgain)
+	others.Go(func() { pay(users[3]) })
+	for w.Engine.Waiting() != 1 {
+		runtime.Gosched()
+	}
+	if err := gate.Rollback(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	others.Wait()
+	w.WantBalance(ledger.UserCredits(users[2]), 100*sat)
+	w.WantBalance(ledger.UserCredits(users[3]), 90*sat)
+	w.WantConserved()
+}
