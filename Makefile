@@ -101,6 +101,8 @@ vuln:
 generate:
 	go tool -modfile=tools/go.mod sqlc generate
 	go tool gqlgen generate
+	go tool -modfile=tools/go.mod esbuild web/src/app.tsx web/src/app.css --tsconfig=web/tsconfig.json --outdir=web/dist --bundle --minify \
+		--format=esm --target=es2022 --charset=utf8 --legal-comments=none --log-level=warning "--banner:js=$$(cat web/src/banner.js)"
 	go run ./internal/diagram
 	go run ./internal/capability
 	@find graph internal lock -name '*.gen.go' -exec gofmt -w {} +
@@ -109,6 +111,6 @@ generate:
 check-generated:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/ours" && \
 	git ls-files -z --cached --others --exclude-standard | tar -cf - --null --ignore-failed-read -T - | tar -xf - -C "$$dir/ours" && \
-	cp -r "$$dir/ours" "$$dir/fresh" && find "$$dir/fresh" -name '*.gen.go' -delete && \
+	cp -r "$$dir/ours" "$$dir/fresh" && find "$$dir/fresh" -name '*.gen.go' -delete && rm -f "$$dir"/fresh/web/dist/* && \
 	$(MAKE) --no-print-directory -C "$$dir/fresh" generate && cd "$$dir" && \
 	{ diff -ru ours fresh || { echo "Generated code is not current: make generate"; exit 1; }; }
