@@ -27,7 +27,7 @@ func qrCode(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable") // private: an invoice is its payer's business
-	_, _ = w.Write([]byte(draw(code)))                                     // who asked may have gone
+	_, _ = w.Write([]byte(draw(code)))                                      // who asked may have gone
 }
 
 // draw is the code in SVG with the margin that readers need, black on white whatever the page's colours are.

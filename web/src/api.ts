@@ -35,9 +35,9 @@ function refusalOf(errors: Answer['errors']): Refusal | null {
   return first ? new Refusal(first.extensions?.code ?? 'NO_ANSWER', first.message) : null
 }
 
-export async function ask<T>(query: string, variables: object = {}): Promise<T> {
+export async function ask<T>(query: string, variables: object = {}, as = key.get()): Promise<T> {
   const headers: Record<string, string> = { 'Content-Type': 'application/json' }
-  if (key.get()) headers.Authorization = `Bearer ${key.get()}`
+  if (as) headers.Authorization = `Bearer ${as}`
   let answer: Answer
   try {
     const response = await fetch('/graphql', { method: 'POST', headers, body: JSON.stringify({ query, variables }) })

@@ -18,7 +18,7 @@ export function Posts({ sort, territory }: { sort: Sort; territory?: string }) {
         <Link to={`${base}/new`}>New</Link>
         <Link to={`${base}/top`}>Top</Link>
       </nav>
-      <List query={feedQuery} variables={{ sort, territory: territory ?? null }} every={10_000} class="items"
+      <List query={feedQuery} variables={{ sort, territory: territory ?? null }} every={6000} class="items"
         empty="Nothing has been written here yet." row={(item: Item) => <ItemRow key={item.id} item={item} />} />
     </>
   )

@@ -53,12 +53,11 @@ function PasteKey() {
   const [error, setError] = useState('')
   const submit = async (event: Event) => {
     event.preventDefault()
-    signIn(pasted.trim())
     try {
-      await ask('{ me { user { id } } }')
+      await ask('{ me { user { id } } }', {}, pasted.trim())
+      signIn(pasted.trim())
       go('/')
     } catch (refusal) {
-      signIn(null)
       setError((refusal as Refusal).message)
     }
   }

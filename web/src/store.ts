@@ -23,7 +23,11 @@ export class Store<T> {
   // use is the value in a component, which is drawn again when it changes.
   use(): T {
     const [, draw] = useState({})
-    useEffect(() => this.listen(() => draw({})), [this])
-    return this.value
+    const { value } = this
+    useEffect(() => {
+      if (this.value !== value) draw({}) // it has changed between the drawing and now
+      return this.listen(() => draw({}))
+    }, [this])
+    return value
   }
 }
