@@ -16,6 +16,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/aptget"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/chromium"
 	"github.com/a-seed-a7aed72f/holdfast/internal/demo"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
 	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
@@ -71,11 +72,10 @@ func start(t *testing.T) *world {
 // browser starts Chromium, which asks for nothing by itself.
 func browser(t *testing.T, profile string) context.Context {
 	t.Helper()
-	chromium := aptget.Program{Name: "chromium", Package: "chromium"}
-	if err := aptget.Ensure(t.Context(), os.Stderr, chromium); err != nil {
+	if err := aptget.Ensure(t.Context(), os.Stderr, chromium.Program); err != nil {
 		t.Fatal(err)
 	}
-	path, err := chromium.Path()
+	path, err := chromium.Program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

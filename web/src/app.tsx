@@ -6,7 +6,7 @@ import { sats } from './format'
 import { ItemPage } from './item'
 import { NotificationsPage } from './notifications'
 import { PayDialog } from './paydialog'
-import { actionFragment, resume, said, shown, underway, type Action } from './payments'
+import { actionFragment, anonymousActions, resume, said, shown, underway, type Action } from './payments'
 import { ProfilePage } from './profile'
 import { ReceivingPage } from './receiving'
 import { Link, path, useTitle } from './router'
@@ -62,7 +62,7 @@ function Header() {
         <Link to="/territories">Territories</Link>
         {signedIn ? (
           <>
-            <Link to="/notifications" aria-label={unseen ? `Notifications, ${unseen} new` : 'Notifications'}>News{unseen > 0 && <span class="badge">{unseen}</span>}</Link>
+            <Link to="/notifications" aria-label={unseen ? `News, ${unseen} unseen` : 'News'}>News{unseen > 0 && <span class="badge">{unseen}</span>}</Link>
             <Link to="/wallet">{mine ? sats(Number(mine.creditsMsat)).replace(/ sats?$/, ' credits') : 'Wallet'}</Link>
             {mine && <Link to={`/u/${mine.user.name}`}>{mine.user.name}</Link>}
             <Link to="/settings">Settings</Link>
@@ -99,10 +99,9 @@ function Toast() {
 
 // recall finds what was begun before this page was opened, and is not paid yet.
 async function recall() {
-  if (!key.get()) return
   const query = `{ paidActions(first: 20) { nodes { ...Action } } } ${actionFragment}`
-  const { paidActions } = await ask<{ paidActions: { nodes: Action[] } }>(query)
-  for (const a of paidActions.nodes) {
+  const begun = key.get() ? (await ask<{ paidActions: { nodes: Action[] } }>(query)).paidActions.nodes : await anonymousActions()
+  for (const a of begun) {
     if (['PENDING', 'PENDING_HELD'].includes(a.state) && a.invoice) resume(a, nameOf(a.kind), false)
   }
 }

@@ -1,3 +1,4 @@
+import { key } from './api'
 import { itemFragment, ItemRow, type Item } from './items'
 import { List } from './list'
 import { Link, useTitle } from './router'
@@ -32,6 +33,7 @@ export function FeedPage({ sort }: { sort: Sort }) {
         <h1>Posts</h1>
         <Link to="/post" class="button primary">Write a post</Link>
       </div>
+      {!key.use() && <p class="intro">Whatever is written or zapped here costs a few sats, and whoever is zapped earns them. Try it: no account is needed to write a post, and any Lightning wallet pays for it.</p>}
       <Posts sort={sort} />
     </>
   )

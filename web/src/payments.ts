@@ -195,6 +195,12 @@ export function hide(payment: Payment) {
   if (!payment.action || over(payment.action)) drop(payment)
 }
 
+// What somebody has begun is not the next one's business.
+key.listen(() => {
+  shown.set(null)
+  underway.get().forEach(drop)
+})
+
 function drop(payment: Payment) {
   payment.forget()
   underway.set(underway.get().filter((p) => p !== payment))
@@ -218,5 +224,12 @@ function keyFor(request: string) {
 
 // Secrets prove to the service that an action of somebody who has not signed in is theirs.
 const secrets = 'holdfast.secret:'
+
+// anonymousActions are those of this window, begun by somebody who had not signed in.
+export function anonymousActions(): Promise<Action[]> {
+  const ids = Object.keys(sessionStorage).filter((name) => name.startsWith(secrets)).map((name) => name.slice(secrets.length))
+  return Promise.all(ids.sort((a, b) => Number(b) - Number(a)).slice(0, 5).map(actionOf))
+}
+
 const secretOf = (id: string) => sessionStorage.getItem(secrets + id)
 const keepSecret = (id: string, secret: string) => sessionStorage.setItem(secrets + id, secret)

@@ -66,6 +66,7 @@ function Line({ entry: { at, action, received } }: { entry: Entry }) {
       {action && (
         <>
           <span>{nameOf(action.kind)} <small class="tag">{states[action.state] ?? 'under way'}</small></span>
+          <time class="muted" dateTime={at}>{ago(at)}</time>
           <strong>−{sats(action.costMsat)}</strong>
           {['PENDING', 'PENDING_HELD'].includes(action.state) && <button onClick={() => resume(action, nameOf(action.kind), true)}>Show</button>}
         </>
@@ -74,10 +75,10 @@ function Line({ entry: { at, action, received } }: { entry: Entry }) {
         <>
           <span>{received.item ? <Link to={`/items/${received.item.id}`}>{received.reason}</Link> : received.reason}
             {' '}<small class="tag">{received.direct ? 'to your own wallet' : received.asset.toLowerCase()}</small>{received.comment && <> “{received.comment}”</>}</span>
+          <time class="muted" dateTime={at}>{ago(at)}</time>
           <strong class="good">+{sats(received.msat)}</strong>
         </>
       )}
-      <time class="muted" dateTime={at}>{ago(at)}</time>
     </li>
   )
 }

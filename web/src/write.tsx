@@ -17,7 +17,9 @@ function usePrice(variables: { parent?: string; territory?: string; boost?: numb
     { parent: variables.parent ?? null, territory: variables.territory || null, boost: variables.boost || null },
     15_000,
   )
-  useEffect(again, [settled])
+  useEffect(() => {
+    if (settled) again()
+  }, [settled])
   return error ? error.message : data ? sats(data.price) : '…'
 }
 
@@ -25,7 +27,7 @@ function Price({ price, territory }: { price: string; territory?: string }) {
   return (
     <p class="price" aria-live="polite">
       Price now: <strong>{price}</strong>
-      {!key.use() && <span class="muted"> (ten times less for those who sign in)</span>}
+      {!key.use() && <span class="muted"> (less for those who sign in)</span>}
       {territory && <span class="muted"> in {territory}</span>}
     </p>
   )
