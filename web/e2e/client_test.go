@@ -20,7 +20,10 @@ func TestClient(t *testing.T) {
 		{"everything is done by keyboard", keyboard},
 		{"every page can be used by everybody", everyPage},
 	} {
-		t.Run(scenario.name, func(t *testing.T) { scenario.play(t, w) })
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			scenario.play(t, w)
+		})
 	}
 }
 

@@ -144,6 +144,7 @@ const words = `
 		(e.getAttribute('aria-label') ?? e.closest('label')?.textContent ?? '').trim().startsWith(name))
 	const says = (text) => document.body.innerText.includes(text)
 	const place = (e) => { if (!e) return null; e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] }
+	const still = (e) => { const at = place(e), before = window.placed; window.placed = String(at); return at && before === String(at) ? at : null }
 	const state = () => document.querySelector('dialog[open] .state')?.dataset.state
 	const qr = () => document.querySelector('dialog[open] img.qr')
 	const zapped = (item, part) => document.querySelector('#item-' + item + ' .zap .' + part)?.textContent
@@ -156,11 +157,11 @@ func quoted(text string) string {
 
 func (v *visitor) sees(text string) { v.t.Helper(); v.await("says(" + quoted(text) + ")") }
 
-// clickAt clicks where the element is, as a person would.
+// clickAt clicks where the element is, as a person would, once it has stopped moving.
 func (v *visitor) clickAt(element string) {
 	v.t.Helper()
 	var at [2]float64
-	if err := json.Unmarshal(v.await("place("+element+")"), &at); err != nil {
+	if err := json.Unmarshal(v.await("still("+element+")"), &at); err != nil {
 		v.t.Fatal(err)
 	}
 	v.run(chromedp.MouseClickXY(at[0], at[1]))

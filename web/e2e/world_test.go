@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -119,22 +121,7 @@ func (w *world) signUp(t *testing.T, name string) (key string) {
 // ask asks the API beside any browser.
 func (w *world) ask(t *testing.T, key, query string, into any) {
 	t.Helper()
-	body, err := json.Marshal(map[string]string{"query": query})
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.stack.URL()+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+key)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := w.send(t, key, query, nil)
 	defer response.Body.Close()
 	var answer struct {
 		Data   json.RawMessage
@@ -148,20 +135,51 @@ func (w *world) ask(t *testing.T, key, query string, into any) {
 	}
 }
 
-// give asks for something that is paid from the payer's node, and waits for it beside any browser.
+func (w *world) send(t *testing.T, key, query string, header http.Header) *http.Response {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.stack.URL()+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(request.Header, header)
+	request.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// give asks for something that the payer's node pays, and returns once it counts: with the item, if one was made.
 func (w *world) give(t *testing.T, key, mutation string) (item string) {
 	t.Helper()
 	var asked struct {
 		Action struct {
-			Invoice struct{ Bolt11 string }
-			Result  *struct{ Item *struct{ ID string } }
+			ID, Secret string
+			Invoice    struct{ Bolt11 string }
 		}
 	}
-	w.ask(t, key, fmt.Sprintf(`mutation { action: %s { ...A } } fragment A on PaidAction { invoice { bolt11 } ... on ItemCreateAction { result { item { id } } } }`,
-		mutation), &asked)
+	w.ask(t, key, "mutation { action: "+mutation+" { id secret invoice { bolt11 } } }", &asked)
 	w.pay(t, asked.Action.Invoice.Bolt11)
-	if asked.Action.Result != nil && asked.Action.Result.Item != nil {
-		return asked.Action.Result.Item.ID
+	mine := fmt.Sprintf("(id: %q, secret: %q)", asked.Action.ID, asked.Action.Secret)
+	changes := w.send(t, key, "subscription { paidActionUpdated"+mine+" { state } }", http.Header{"Accept": {"text/event-stream"}})
+	defer changes.Body.Close()
+	seen, err := io.ReadAll(changes.Body) // it ends with the action
+	if err != nil || !bytes.Contains(seen, []byte(`"PAID"`)) {
+		t.Fatalf("%s: %s, %v", mutation, seen, err)
 	}
-	return ""
+	var ended struct {
+		Action struct {
+			Result struct{ Item struct{ ID string } }
+		}
+	}
+	w.ask(t, key, "{ action: paidAction"+mine+" { ... on ItemCreateAction { result { item { id } } } } }", &ended)
+	return ended.Action.Result.Item.ID
 }

@@ -62,7 +62,7 @@ function Header() {
         <Link to="/territories">Territories</Link>
         {signedIn ? (
           <>
-            <Link to="/notifications" aria-label={unseen ? `News, ${unseen} unseen` : 'News'}>News{unseen > 0 && <span class="badge">{unseen}</span>}</Link>
+            <Link to="/notifications">News{unseen > 0 && <> <span class="badge">{unseen}<span class="unseen"> new</span></span></>}</Link>
             <Link to="/wallet">{mine ? sats(Number(mine.creditsMsat)).replace(/ sats?$/, ' credits') : 'Wallet'}</Link>
             {mine && <Link to={`/u/${mine.user.name}`}>{mine.user.name}</Link>}
             <Link to="/settings">Settings</Link>

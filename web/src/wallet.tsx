@@ -9,11 +9,10 @@ import { SignInFirst } from './settings'
 // Balances are two, and never added up: credits can be spent here alone.
 export function Balances() {
   const mine = me.use()
-  if (!mine) return null
   return (
     <dl class="balances">
-      <div><dt>Credits</dt><dd>{sats(mine.creditsMsat)}</dd><dd class="muted">to be spent here</dd></div>
-      <div><dt>Sats</dt><dd>{sats(mine.satsMsat)}</dd><dd class="muted">can be withdrawn</dd></div>
+      <div><dt>Credits</dt><dd>{mine ? sats(mine.creditsMsat) : '…'}</dd><dd class="muted">to be spent here</dd></div>
+      <div><dt>Sats</dt><dd>{mine ? sats(mine.satsMsat) : '…'}</dd><dd class="muted">can be withdrawn</dd></div>
     </dl>
   )
 }
