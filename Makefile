@@ -109,7 +109,7 @@ generate:
 	go tool -modfile=tools/go.mod sqlc generate
 	go tool gqlgen generate
 	go tool -modfile=tools/go.mod esbuild web/src/app.tsx web/src/app.css --tsconfig=web/tsconfig.json --outdir=web/dist --bundle --minify \
-		--format=esm --target=es2022 --charset=utf8 --legal-comments=none --log-level=warning "--banner:js=$$(cat web/src/banner.js)"
+		--format=esm --target=es2022 --charset=utf8 --legal-comments=inline --log-level=warning
 	go run ./internal/diagram
 	go run ./internal/capability
 	@find graph internal lock -name '*.gen.go' -exec gofmt -w {} +

@@ -66,7 +66,7 @@ function Line({ entry: { at, action, received } }: { entry: Entry }) {
         <>
           <span>{nameOf(action.kind)} <small class="tag">{states[action.state] ?? 'under way'}</small></span>
           <time class="muted" dateTime={at}>{ago(at)}</time>
-          <strong>−{sats(action.costMsat)}</strong>
+          <strong class={action.state === 'PAID' ? '' : 'muted'}>−{sats(action.costMsat)}</strong>
           {['PENDING', 'PENDING_HELD'].includes(action.state) && <button onClick={() => resume(action, nameOf(action.kind), true)}>Show</button>}
         </>
       )}
