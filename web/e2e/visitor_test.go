@@ -144,7 +144,14 @@ const words = `
 		(e.getAttribute('aria-label') ?? e.closest('label')?.textContent ?? '').trim().startsWith(name))
 	const says = (text) => document.body.innerText.includes(text)
 	const place = (e) => { if (!e) return null; e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] }
-	const still = (e) => { const at = place(e), before = window.placed; window.placed = String(at); return at && before === String(at) ? at : null }
+	const still = (e) => {
+		const at = place(e), before = window.placed
+		window.placed = String(at)
+		if (!at || before !== String(at)) return null
+		window.hit = false
+		e.addEventListener('click', () => (window.hit = true), { capture: true, once: true })
+		return at
+	}
 	const state = () => document.querySelector('dialog[open] .state')?.dataset.state
 	const qr = () => document.querySelector('dialog[open] img.qr')
 	const zapped = (item, part) => document.querySelector('#item-' + item + ' .zap .' + part)?.textContent
@@ -157,14 +164,20 @@ func quoted(text string) string {
 
 func (v *visitor) sees(text string) { v.t.Helper(); v.await("says(" + quoted(text) + ")") }
 
-// clickAt clicks where the element is, as a person would, once it has stopped moving.
+// clickAt clicks where the element is, as a person would: once it has stopped moving, and again where it moved away after all.
 func (v *visitor) clickAt(element string) {
 	v.t.Helper()
-	var at [2]float64
-	if err := json.Unmarshal(v.await("still("+element+")"), &at); err != nil {
-		v.t.Fatal(err)
+	for range 10 {
+		var at [2]float64
+		if err := json.Unmarshal(v.await("still("+element+")"), &at); err != nil {
+			v.t.Fatal(err)
+		}
+		v.run(chromedp.MouseClickXY(at[0], at[1]))
+		if string(v.await("[window.hit]")) == "[true]" {
+			return
+		}
 	}
-	v.run(chromedp.MouseClickXY(at[0], at[1]))
+	v.t.Fatalf("%s moves away from every click", element)
 }
 
 // press clicks the button or link whose name begins so.
