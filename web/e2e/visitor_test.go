@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long something may take to be seen, on a machine that is busy.
-const patience = 40 * time.Second
+const patience = 90 * time.Second
 
 // visitor is somebody at a window of their own, who shares nothing with others. What a page must not do fails their test.
 type visitor struct {
