@@ -62,7 +62,7 @@ test-all:
 
 ## test-fast: the inner loop, under a minute once built: the parts that need no Lightning node
 test-fast:
-	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./internal/outside ./internal/architecture ./internal/diagram ./internal/capability
+	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./web ./internal/outside ./internal/architecture ./internal/diagram ./internal/capability
 
 ## bench: a zap beside what PostgreSQL itself needs, into BENCHMARKS.md, and the lock beside others (ONLY=credit, ONLY=lock); last a line of JSON
 ONLY ?=
@@ -81,6 +81,13 @@ fuzz:
 			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done || exit 1; \
 	done
+
+## shots: a picture of every page of the client, in light, in dark and on a phone, into .holdfast/shots
+.PHONY: shots
+shots: build
+	@mkdir -p .holdfast/shots && rm -f .holdfast/shots/*.png
+	@HOLDFAST_BIN=$(abspath $(BIN)) HOLDFAST_SHOTS=$(abspath .holdfast/shots) go test -count=1 ./web/e2e -run 'TestClient/every_page'
+	@echo "$$(ls .holdfast/shots | wc -l) pictures are in .holdfast/shots"
 
 ## lint: formatting, vet, staticcheck (staticcheck.conf) and the structure of the repository
 lint:
@@ -101,6 +108,8 @@ vuln:
 generate:
 	go tool -modfile=tools/go.mod sqlc generate
 	go tool gqlgen generate
+	go tool -modfile=tools/go.mod esbuild web/src/app.tsx web/src/app.css --tsconfig=web/tsconfig.json --outdir=web/dist --bundle --minify \
+		--format=esm --target=es2022 --charset=utf8 --legal-comments=inline --log-level=warning
 	go run ./internal/diagram
 	go run ./internal/capability
 	@find graph internal lock -name '*.gen.go' -exec gofmt -w {} +
@@ -109,6 +118,6 @@ generate:
 check-generated:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/ours" && \
 	git ls-files -z --cached --others --exclude-standard | tar -cf - --null --ignore-failed-read -T - | tar -xf - -C "$$dir/ours" && \
-	cp -r "$$dir/ours" "$$dir/fresh" && find "$$dir/fresh" -name '*.gen.go' -delete && \
+	cp -r "$$dir/ours" "$$dir/fresh" && find "$$dir/fresh" -name '*.gen.go' -delete && rm -f "$$dir"/fresh/web/dist/* && \
 	$(MAKE) --no-print-directory -C "$$dir/fresh" generate && cd "$$dir" && \
 	{ diff -ru ours fresh || { echo "Generated code is not current: make generate"; exit 1; }; }

@@ -34,6 +34,7 @@ var authorised = []struct{ field, scope, operation, owner, other, anonymous stri
 	{"Query.paidActions", "READ", `{ paidActions { nodes { id } } }`, ok, empty, "UNAUTHENTICATED"},
 	{"Query.item", "READ", `{ item(id: "{unpaid item}") { id } }`, ok, null, null},
 	{"Query.items", "READ", `{ items { nodes { id } } }`, ok, ok, ok},
+	{"Query.itemPriceMsat", "READ", `{ itemPriceMsat(parent: "{item}") }`, ok, ok, ok},
 	{"Query.territory", "READ", `{ territory(name: "mine") { name } }`, ok, ok, ok},
 	{"Query.territories", "READ", `{ territories { nodes { name } } }`, ok, ok, ok},
 	{"Query.user", "READ", `{ user(name: "owner") { name } }`, ok, ok, ok},

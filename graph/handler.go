@@ -127,7 +127,6 @@ func NewHandler(c Config) (*API, error) {
 	mux.HandleFunc("GET /uploads/{token}", f.get)
 	mux.Handle("GET /playground/", http.StripPrefix("/playground/", playground()))
 	mux.Handle("GET /playground", http.RedirectHandler("/playground/", http.StatusSeeOther))
-	mux.Handle("GET /{$}", http.RedirectHandler("/playground/", http.StatusSeeOther))
 	return &API{mux, d}, nil
 }
 

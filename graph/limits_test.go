@@ -101,7 +101,7 @@ func TestDoor(t *testing.T) {
 		"a batch":         {"POST", "/graphql", "application/json", "[" + query + "]", http.StatusBadRequest},
 		"nothing":         {"POST", "/graphql", "application/json", "", http.StatusBadRequest},
 		"wrong variables": {"POST", "/graphql", "application/json", `{"query": "{ me { creditsMsat } }", "variables": [1]}`, http.StatusBadRequest},
-		"another path":    {"POST", "/", "application/json", query, http.StatusMethodNotAllowed},
+		"another path":    {"POST", "/", "application/json", query, http.StatusNotFound},
 	} {
 		req, err := http.NewRequestWithContext(a.Ctx, c.method, a.URL+c.path, strings.NewReader(c.body))
 		if err != nil {

@@ -92,7 +92,7 @@ func TestPlayground(t *testing.T) {
 		}
 		return resp.StatusCode, resp.Header, string(body)
 	}
-	for _, path := range []string{"/", "/playground"} {
+	for _, path := range []string{"/playground"} {
 		if status, header, _ := get(path); status != http.StatusSeeOther || header.Get("Location") != "/playground/" {
 			t.Errorf("%s leads to %d %s", path, status, header.Get("Location"))
 		}

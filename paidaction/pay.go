@@ -85,11 +85,19 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 }
 
 func normalize(def Definition, args any) (json.RawMessage, error) {
+	raw, err := encode(args)
+	if err != nil {
+		return nil, err
+	}
+	return def.normalize(raw)
+}
+
+func encode(args any) (json.RawMessage, error) {
 	raw, err := json.Marshal(args)
 	if err != nil {
 		return nil, Errorf(CodeInvalidInput, "The arguments cannot be read.").Because(err)
 	}
-	return def.normalize(raw)
+	return raw, nil
 }
 
 func hashArgs(kind string, method Method, args json.RawMessage) []byte {

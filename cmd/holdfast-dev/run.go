@@ -83,7 +83,8 @@ func greet(running *stack.Stack, dir, key string, took time.Duration) {
 	fmt.Printf(`
 Holdfast is ready, after %.1f s.
 
-  Playground  %[2]s/
+  Open        %[2]s/ in a browser: write a post, and pay for it with the demo wallet
+  Playground  %[2]s/playground/
   GraphQL     %[2]s/graphql
   Database    psql '%[3]s'
   Log         %[4]s
@@ -101,7 +102,7 @@ Holdfast is ready, after %.1f s.
 	fmt.Printf(`
   API key     %[1]s
 
-Pay for a post: ask for it, and pay the bolt11 in the answer from the payer's node.
+Pay for a post without the page: ask for it, and pay the bolt11 in the answer from the payer's node.
 
   curl -s %[2]s/graphql -H 'Authorization: Bearer %[1]s' -H 'Content-Type: application/json' \
     -d '{"query":"mutation { createPost(title: \"Hello, Lightning\") { id state invoice { bolt11 } } }"}'

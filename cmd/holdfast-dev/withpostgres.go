@@ -10,6 +10,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/aptget"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/chromium"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -27,8 +28,8 @@ func (w *withPostgresCommand) Run(ctx context.Context) (err error) {
 	if arguments[0] == "--" {
 		arguments = arguments[1:]
 	}
-	// Tests of the lock start these themselves.
-	if err := aptget.Ensure(ctx, os.Stderr, redisserver.Program, pgbouncer.Program); err != nil {
+	// Tests of the lock, and of the client, start these themselves.
+	if err := aptget.Ensure(ctx, os.Stderr, redisserver.Program, pgbouncer.Program, chromium.Program); err != nil {
 		return err
 	}
 	environment := os.Environ()

@@ -14,7 +14,10 @@ import (
 func (s *service) routes() http.Handler {
 	mux := http.NewServeMux()
 	if s.api != nil {
-		mux.Handle("/", s.api)
+		mux.Handle("/", s.client)
+		for _, path := range []string{"/graphql", "/uploads", "/uploads/", "/playground", "/playground/"} {
+			mux.Handle(path, s.api)
+		}
 	}
 	if s.addresses != nil {
 		mux.Handle("/.well-known/lnurlp/", s.addresses)

@@ -26,6 +26,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
+	"github.com/a-seed-a7aed72f/holdfast/web"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -67,6 +68,7 @@ type service struct {
 	engine    *paidaction.Engine
 	wallets   *wallet.Wallets
 	api       http.Handler   // nil unless the process has the role
+	client    http.Handler   // the pages that people use; nil as the API is
 	addresses http.Handler   // nil unless it has, and is told where people reach it
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
@@ -143,7 +145,7 @@ func (s *service) openAPI() error {
 	if err != nil {
 		return err
 	}
-	s.api = api
+	s.api, s.client = api, web.NewHandler(c.DemoWallet.URL())
 	if public := c.PublicURL.URL(); public != nil {
 		s.addresses, err = lnurl.NewHandler(lnurl.Config{Engine: s.engine, Pool: s.pool, Askers: api, Public: public,
 			Most: c.Prices.Community().MaxZap, Secret: c.Key(), Log: s.log})

@@ -14,7 +14,8 @@ var layers = [][]string{
 	{"paidaction"},
 	{"community"},
 	{"wallet"},
-	{"lightning", "worker", "graph", "lnurl", "reconcile"}, // lnurl is the other edge: the words of wallets that pay to people's addresses
+	// lnurl is the other edge: the words of wallets that pay to people's addresses; web are the pages that people use.
+	{"lightning", "worker", "graph", "lnurl", "web", "reconcile"},
 	{"relay"},
 	{"cmd"},
 }

@@ -39,6 +39,7 @@ type Config struct {
 	ReconcileEvery time.Duration `help:"How often one of the workers reconciles what has changed; 0: never." default:"10m"`
 
 	PublicURL      Public         `help:"Where people reach the service, such as https://example.org: users get the lightning addresses name@example.org. Without it they have none." placeholder:"URL"`
+	DemoWallet     Wallet         `help:"In development alone: the URL to which the page's button posts an invoice to be paid with worthless coins; make run sets it." placeholder:"URL"`
 	Origins        []string       `help:"Further origins whose pages may open websockets, such as https://example.org, several with commas." placeholder:"ORIGIN"`
 	TrustedProxies []netip.Prefix `help:"Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, several with commas." placeholder:"NETWORK"`
 
@@ -82,6 +83,8 @@ func (c *Config) Check() error {
 	refuse(len(c.Secret) > 0 && len(c.Secret) < 32, "The secret has %d bytes: give it at least 32, which are 64 hex digits.", len(c.Secret))
 	refuse(c.Development && c.Network == "mainnet",
 		"Development mode lets anybody in: unset HOLDFAST_DEVELOPMENT, or set HOLDFAST_NETWORK to regtest, simnet, signet or testnet.")
+	refuse(c.DemoWallet != "" && (!c.Development || c.Network == "mainnet"),
+		"A demo wallet pays for whoever asks: unset HOLDFAST_DEMO_WALLET, which is for development on a network whose coins are worth nothing.")
 	refuse(len(c.Roles) == 0, "This process has nothing to do: set HOLDFAST_ROLES to one or more of api, worker, listener.")
 	refuse(len(c.Nodes) == 0 && c.Has("listener") && len(c.Roles) == 1,
 		"A listener without a node has nothing to listen to: set HOLDFAST_NODES, or add another role.")

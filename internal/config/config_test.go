@@ -262,3 +262,30 @@ func TestThePublicURL(t *testing.T) {
 		}
 	}
 }
+
+// A wallet that pays for whoever asks is there in development alone, and on no network whose coins are worth something.
+func TestTheDemoWallet(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environment []string
+		refused     bool
+	}{
+		{[]string{"HOLDFAST_DEVELOPMENT=1", "HOLDFAST_NETWORK=simnet"}, false},
+		{[]string{"HOLDFAST_DEVELOPMENT=0", "HOLDFAST_NETWORK=simnet"}, true},
+		{[]string{"HOLDFAST_DEVELOPMENT=0", "HOLDFAST_NETWORK=mainnet"}, true},
+		{[]string{"HOLDFAST_DEVELOPMENT=1", "HOLDFAST_NETWORK=mainnet"}, true},
+	} {
+		settings, err := parse(t, append(c.environment, "HOLDFAST_SECRET="+secret, "HOLDFAST_DEMO_WALLET=http://127.0.0.1:1"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := settings.Check(); (err != nil && strings.Contains(err.Error(), "HOLDFAST_DEMO_WALLET")) != c.refused {
+			t.Errorf("%v: %v", c.environment, err)
+		}
+	}
+	for _, url := range []string{"https://127.0.0.1", "127.0.0.1:1", "http://", "http://a:b@127.0.0.1", "unix:/run/wallet"} {
+		if _, err := parse(t, []string{"HOLDFAST_DEMO_WALLET=" + url}, nil); err == nil {
+			t.Errorf("%s is taken", url)
+		}
+	}
+}

@@ -46,6 +46,7 @@ type Stack struct {
 	options Options
 	secret  string
 	service *child.Server
+	wallet  *demoWallet
 }
 
 // database is the name of the service's database.
@@ -99,6 +100,9 @@ func Start(ctx context.Context, options Options) (_ *Stack, err error) {
 	if err := starting.Wait(); err != nil {
 		return nil, err
 	}
+	if s.wallet, err = startDemoWallet(s.Network.Node(devnet.Payer)); err != nil {
+		return nil, err
+	}
 	s.service = child.NewServer(s.command("serve"))
 	if err := s.migrate(ctx); err != nil {
 		return nil, err
@@ -146,6 +150,7 @@ func (s *Stack) Environment() []string {
 		"HOLDFAST_NETWORK=simnet",
 		"HOLDFAST_SECRET="+s.secret,
 		"HOLDFAST_DEVELOPMENT=1",
+		"HOLDFAST_DEMO_WALLET="+s.wallet.url,
 		// Whoever tries how fast it is asks from one address, with one key.
 		"HOLDFAST_RATE_KEY=0", "HOLDFAST_RATE_KEY_PAYING=0", "HOLDFAST_RATE_ADDRESS=0", "HOLDFAST_RATE_ADDRESS_PAYING=0",
 	)
@@ -178,6 +183,9 @@ func (s *Stack) Died(ctx context.Context) error {
 func (s *Stack) Stop() {
 	if s.service != nil {
 		s.ServiceStop()
+	}
+	if s.wallet != nil {
+		s.wallet.stop()
 	}
 	if s.Network != nil {
 		s.Network.Stop()

@@ -439,6 +439,7 @@ type ComplexityRoot struct {
 	Query struct {
 		Invites       func(childComplexity int, first int, after *int64) int
 		Item          func(childComplexity int, id int64) int
+		ItemPriceMsat func(childComplexity int, parent *int64, territory *string, boost *int64, uploads []int64) int
 		Items         func(childComplexity int, sort community.FeedSort, within community.FeedWindow, territory *string, first int, after *string) int
 		Me            func(childComplexity int) int
 		Notifications func(childComplexity int, first int, after *int64) int
@@ -829,6 +830,7 @@ type QueryResolver interface {
 	PaidActions(ctx context.Context, first int, after *int64) (*PaidActionPage, error)
 	Item(ctx context.Context, id int64) (*db.ItemsByIDRow, error)
 	Items(ctx context.Context, sort community.FeedSort, within community.FeedWindow, territory *string, first int, after *string) (*FeedPage, error)
+	ItemPriceMsat(ctx context.Context, parent *int64, territory *string, boost *int64, uploads []int64) (paidaction.Msat, error)
 	Territory(ctx context.Context, name string) (*db.Territory, error)
 	Territories(ctx context.Context, first int, after *string) (*TerritoryPage, error)
 	User(ctx context.Context, name string) (*db.Usr, error)
@@ -2710,6 +2712,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Item(childComplexity, args["id"].(int64)), true
+	case "Query.itemPriceMsat":
+		if e.ComplexityRoot.Query.ItemPriceMsat == nil {
+			break
+		}
+
+		args, err := ec.field_Query_itemPriceMsat_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.ItemPriceMsat(childComplexity, args["parent"].(*int64), args["territory"].(*string), args["boost"].(*int64), args["uploads"].([]int64)), true
 	case "Query.items":
 		if e.ComplexityRoot.Query.Items == nil {
 			break
@@ -4798,6 +4811,11 @@ type Query {
   are written while one reads on neither repeat what was read nor hide what was not.
   """
   items(sort: FeedSort! = NEW, within: FeedWindow! = ALL, territory: String, first: Int! = 20, after: String): FeedPage! @needs(scope: READ)
+  """
+  What a post, or with a parent a comment, would cost at this moment: more the more one has written lately. Nothing is promised; the price
+  is computed again when it is written.
+  """
+  itemPriceMsat(parent: ID, territory: String, boost: Sats, uploads: [ID!]): Msat! @needs(scope: READ)
   territory(name: String!): Territory @needs(scope: READ)
   "All territories by name, the stopped ones too. after is the name that next was."
   territories(first: Int! = 20, after: String): TerritoryPage! @needs(scope: READ)
@@ -7969,6 +7987,44 @@ func (ec *executionContext) field_Query_invites_args(ctx context.Context, rawArg
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_itemPriceMsat_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "parent",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["parent"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "territory",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["territory"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "boost",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["boost"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "uploads",
+		func(ctx context.Context, v any) ([]int64, error) {
+			return ec.unmarshalOID2ᚕint64ᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["uploads"] = arg3
 	return args, nil
 }
 
@@ -15758,6 +15814,50 @@ func (ec *executionContext) fieldContext_Query_items(ctx context.Context, field 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_items_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_itemPriceMsat(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_itemPriceMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ItemPriceMsat(ctx, fc.Args["parent"].(*int64), fc.Args["territory"].(*string), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_itemPriceMsat(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type Msat does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_itemPriceMsat_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -26156,6 +26256,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_items(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "itemPriceMsat":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_itemPriceMsat(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}

@@ -1,0 +1,42 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// errPriced undoes the transaction in which a price was computed.
+var errPriced = errors.New("the price is known")
+
+// Price is what an action would cost its payer at this moment, by the action's own Cost. Nothing is kept and nothing is promised: the
+// price is computed again when the action begins. Of the arguments only those are needed that the price depends on.
+//
+// Errors: INVALID_INPUT, INVALID_AMOUNT and the refusals of the action's Cost; TRY_AGAIN.
+func (e *Engine) Price(ctx context.Context, r Request) (cost Msat, err error) {
+	def, ok := e.actions[r.Kind]
+	if !ok {
+		return 0, Errorf(CodeInvalidInput, "There is no such action.")
+	}
+	if r.Caller.User == nil && !def.Spec().Anonable {
+		return 0, Errorf(CodeUnauthenticated, "Sign in to do this.")
+	}
+	args, err := encode(r.Args)
+	if err != nil {
+		return 0, err
+	}
+	err = e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+		tx := &Tx{DB: q, Payer: r.Caller.User, Now: e.now()}
+		if cost, err = def.cost(ctx, tx, args); err != nil {
+			return err
+		}
+		return errPriced // the payer's row was locked; nobody waits for it any longer than this takes
+	})
+	if errors.Is(err, errPriced) {
+		return cost, nil
+	}
+	return 0, told(err)
+}

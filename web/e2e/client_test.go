@@ -1,0 +1,179 @@
+package e2e
+
+import "testing"
+
+// TestClient is what people do, each scenario at windows of its own.
+func TestClient(t *testing.T) {
+	w := start(t)
+	for _, scenario := range []struct {
+		name string
+		play func(*testing.T, *world)
+	}{
+		{"signs in by name and by key", signsIn},
+		{"an anonymous post is paid by its code", anonymousPost},
+		{"a zap is seen by its payer alone until it is paid, then by all", optimisticZap},
+		{"what was not paid is tried again", failedAndRetried},
+		{"a zap goes straight to its receiver's wallet", zapToWallet},
+		{"credits are bought, and zap with one tap", credits},
+		{"sats are withdrawn", withdrawal},
+		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
+		{"everything is done by keyboard", keyboard},
+		{"every page can be used by everybody", everyPage},
+	} {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			scenario.play(t, w)
+		})
+	}
+}
+
+func signsIn(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("newcomer")
+	v.press("Sign out")
+	v.sees("With a key")
+	v.fill("API key", "no such key")
+	v.allowed = "401" // the browser tells of it as well
+	v.clickAt("[...document.querySelectorAll('form button')].at(-1)")
+	v.sees("This key is not known")
+	v.fill("API key", w.signUp(t, "regular"))
+	v.clickAt("[...document.querySelectorAll('form button')].at(-1)")
+	v.sees("regular")
+	v.sees("0 credits")
+}
+
+func anonymousPost(t *testing.T, w *world) {
+	v, other := w.visitor(t), w.visitor(t)
+	other.open("/new")
+	v.open("/")
+	v.press("Write a post")
+	v.sees("Price now: 10 sats") // anonymous posts cost ten times as much
+	v.fill("Title", "Written by nobody")
+	v.fill("Text", "Paid by **somebody**: https://example.org/ <img src=x>")
+	v.press("Post")
+	bolt11 := v.invoice()
+	v.sees("Expires in")
+	w.pay(t, bolt11)
+	v.await("!qr()")
+	v.await("state() === 'PAID'")
+	v.press("Done")
+	v.await("heading('Written by nobody')")
+	v.await("document.querySelector('.text strong').textContent === 'somebody'")
+	v.await("document.querySelector('.text a').rel === 'nofollow ugc noopener'")
+	v.sees("<img src=x>")
+	other.sees("Written by nobody") // live
+}
+
+func optimisticZap(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "writer"), `createPost(title: "To be zapped", paymentMethod: OPTIMISTIC)`)
+	payer, other := w.visitor(t), w.visitor(t)
+	other.open("/items/" + item)
+	other.await("heading('To be zapped')")
+	payer.signIn("zapper")
+	payer.open("/items/" + item)
+	payer.press("Zap 10 sats")
+	bolt11 := payer.invoice()
+	payer.await("state() === 'PENDING'")
+	payer.press("Close")
+	payer.await("zapped(" + item + ", 'pending') === '+10'")
+	payer.sees("Zap of 10 sats is not paid yet")
+
+	// The other window looks again all the while; when it has shown something newer, what is pending would have come with it.
+	w.give(t, "", `createComment(parent: "`+item+`", body: "Written meanwhile")`)
+	other.sees("Written meanwhile")
+	other.await("!zapped(" + item + ", 'pending') && zapped(" + item + ", 'total') === '0'")
+
+	w.pay(t, bolt11)
+	payer.await("!zapped(" + item + ", 'pending') && zapped(" + item + ", 'total') === '10'")
+	other.await("zapped(" + item + ", 'total') === '10'") // live
+}
+
+func failedAndRetried(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "patient"), `createPost(title: "To be paid at last", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.signIn("hesitant")
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	v.invoice()
+	v.press("Cancel this payment")
+	v.await("state() === 'FAILED'")
+	v.sees("Not paid, and not done.")
+	v.press("Close")
+	v.await("!document.querySelector('dialog[open]')")
+
+	v.open("/notifications")
+	v.sees("Not paid: Zap")
+	v.press("Try again")
+	bolt11 := v.invoice()
+	w.pay(t, bolt11)
+	v.await("state() === 'PAID'")
+	v.press("Done")
+	v.open("/items/" + item)
+	v.await("zapped(" + item + ", 'total') === '10'")
+}
+
+func zapToWallet(t *testing.T, w *world) {
+	receiver, payer := w.visitor(t), w.visitor(t)
+	receiver.signIn("receiver")
+	receiver.open("/wallet/receiving")
+	receiver.fill("name@example.org", w.stack.Network.LightningAddress())
+	receiver.press("Test and save")
+	receiver.sees("Saved: it gave an invoice.")
+	receiver.open("/post")
+	receiver.fill("Title", "From somebody with a wallet")
+	receiver.press("Post")
+	receiver.press("Pay with the demo wallet")
+	receiver.await("state() === 'PAID'")
+	receiver.press("Done")
+	item := receiver.item()
+
+	payer.signIn("direct")
+	payer.open("/items/" + item)
+	payer.press("Zap 10 sats")
+	w.pay(t, payer.invoice())
+	payer.await("!qr()")
+	payer.await("state() === 'PAID'")
+
+	receiver.open("/wallet")
+	receiver.sees("to your own wallet")
+}
+
+func credits(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "popular"), `createPost(title: "Zapped from credits", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.signIn("rich")
+	v.open("/wallet")
+	v.press("Buy credits")
+	v.fill("Credits", "500")
+	v.sees("Price: 500 sats")
+	v.press("Buy")
+	v.press("Pay with the demo wallet")
+	v.await("state() === 'PAID'")
+	v.press("Done")
+	v.sees("500 credits")
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	v.sees("Zap of 10 sats: paid from your credits.")
+	v.await("!document.querySelector('dialog[open]') && zapped(" + item + ", 'total') === '10'")
+	v.sees("490 credits")
+}
+
+func withdrawal(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("saver")
+	var user struct{ User struct{ ID string } }
+	w.ask(t, "", `{ user(name: "saver") { id } }`, &user)
+	w.give(t, "", `receive(user: "`+user.User.ID+`", msat: "100000")`)
+	bolt11, err := w.stack.Network.Node("receiver").Invoice(t.Context(), 21_000, "withdrawn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.open("/wallet/withdraw")
+	v.await("Number.parseFloat([...document.querySelectorAll('.balances dd')][2]?.textContent) > 50")
+	v.fill("Invoice or lightning address", bolt11)
+	v.press("Withdraw")
+	v.await("state() === 'PAID'")
+	v.press("Done")
+	v.open("/wallet")
+	v.sees("Withdrawal paid")
+}

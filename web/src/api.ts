@@ -1,0 +1,123 @@
+import { Store } from './store'
+
+// The one client of GraphQL: requests by POST, subscriptions over one websocket (graphql-transport-ws).
+
+const kept = 'holdfast.key'
+
+// key is the API key of whoever uses this browser; null: nobody has signed in.
+export const key = new Store<string | null>(localStorage.getItem(kept))
+
+export function signIn(newKey: string | null) {
+  if (newKey) localStorage.setItem(kept, newKey)
+  else localStorage.removeItem(kept)
+  socket?.close()
+  key.set(newKey)
+}
+
+// Refusal is an answer that is an error. Its code is stable; its message is for people.
+export class Refusal extends Error {
+  constructor(public code: string, message: string) {
+    super(message)
+  }
+
+  // unclear says that what was asked for may have been done all the same, or may be done if it is asked for again.
+  get unclear() {
+    return ['NO_ANSWER', 'UNKNOWN_OUTCOME', 'TRY_AGAIN', 'TIME_LIMIT_EXCEEDED', 'INTERNAL', 'RATE_LIMITED'].includes(this.code)
+  }
+}
+
+type Answer = { data?: any; errors?: { message: string; extensions?: { code?: string } }[] }
+
+const noAnswer = () => new Refusal('NO_ANSWER', 'No answer has come. Check your connection, and try again.')
+
+function refusalOf(errors: Answer['errors']): Refusal | null {
+  const first = errors?.[0]
+  return first ? new Refusal(first.extensions?.code ?? 'NO_ANSWER', first.message) : null
+}
+
+export async function ask<T>(query: string, variables: object = {}, as = key.get()): Promise<T> {
+  const headers: Record<string, string> = { 'Content-Type': 'application/json' }
+  if (as) headers.Authorization = `Bearer ${as}`
+  let answer: Answer
+  try {
+    const response = await fetch('/graphql', { method: 'POST', headers, body: JSON.stringify({ query, variables }) })
+    answer = await response.json()
+  } catch {
+    throw noAnswer()
+  }
+  const refusal = refusalOf(answer.errors)
+  if (refusal) throw refusal
+  return answer.data
+}
+
+type Following = { query: string; variables: object; next: (data: any) => void; end: (why: Refusal | null) => void }
+
+const followed = new Map<string, Following>()
+let socket: WebSocket | null = null
+let acknowledged = false
+let failures = 0
+let last = 0
+
+// follow calls next with each answer of a subscription, over lost connections, until it has ended or the returned function is called.
+export function follow(query: string, variables: object, next: Following['next'], end: Following['end'] = () => {}): () => void {
+  const id = String(++last)
+  followed.set(id, { query, variables, next, end })
+  if (!socket) connect()
+  else if (acknowledged) subscribe(id)
+  return () => {
+    if (followed.delete(id) && acknowledged) send({ id, type: 'complete' })
+    if (followed.size === 0) socket?.close()
+  }
+}
+
+const send = (message: object) => socket?.send(JSON.stringify(message))
+
+function subscribe(id: string) {
+  const { query, variables } = followed.get(id)!
+  send({ id, type: 'subscribe', payload: { query, variables } })
+}
+
+function connect() {
+  const mine = new WebSocket(location.origin.replace(/^http/, 'ws') + '/graphql', 'graphql-transport-ws')
+  socket = mine
+  mine.onopen = () => send({ type: 'connection_init', payload: key.get() ? { Authorization: `Bearer ${key.get()}` } : {} })
+  mine.onmessage = (event) => hear(JSON.parse(event.data))
+  mine.onclose = () => {
+    socket = null
+    acknowledged = false
+    // Ever longer, at most ten seconds; the first time at once.
+    if (followed.size > 0) setTimeout(() => socket || followed.size === 0 || connect(), Math.min(10_000, 250 * (2 ** failures++ - 1)))
+  }
+}
+
+function hear(message: { type: string; id: string; payload?: any }) {
+  const one = followed.get(message.id)
+  switch (message.type) {
+    case 'connection_ack':
+      acknowledged = true
+      failures = 0
+      followed.forEach((_, id) => subscribe(id))
+      break
+    case 'ping':
+      send({ type: 'pong' })
+      break
+    case 'next': {
+      const refusal = refusalOf(message.payload.errors)
+      if (refusal) ended(message.id, refusal)
+      else one?.next(message.payload.data)
+      break
+    }
+    case 'error':
+      ended(message.id, refusalOf(message.payload) ?? noAnswer())
+      break
+    case 'complete':
+      ended(message.id, null)
+  }
+}
+
+function ended(id: string, why: Refusal | null) {
+  const one = followed.get(id)
+  followed.delete(id)
+  one?.end(why)
+  if (followed.size === 0) socket?.close()
+}

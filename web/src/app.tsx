@@ -1,0 +1,127 @@
+/*! Contains Preact 11.2.0, MIT License, Copyright (c) 2015-present Jason Miller: web/vendor/preact/LICENSE in the source of Holdfast. */
+import { render } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { ask, key } from './api'
+import { FeedPage, type Sort } from './feed'
+import { sats } from './format'
+import { ItemPage } from './item'
+import { NotificationsPage } from './notifications'
+import { PayDialog } from './paydialog'
+import { actionFragment, anonymousActions, resume, said, shown, underway, type Action } from './payments'
+import { ProfilePage } from './profile'
+import { ReceivingPage } from './receiving'
+import { Link, path, useTitle } from './router'
+import { me, refresh } from './session'
+import { SettingsPage } from './settings'
+import { TerritoriesPage, TerritoryPage } from './territory'
+import { CreditsPage, nameOf, WalletPage, WithdrawPage } from './wallet'
+import { PostPage } from './write'
+
+// Page is the page of an address. web/web.go knows the same addresses.
+function Page() {
+  const [first, second = '', third = ''] = path.use().split('/').slice(1).map(decodeURIComponent)
+  switch (first) {
+    case '':
+      return <FeedPage sort="HOT" />
+    case 'new':
+    case 'top':
+      return <FeedPage sort={first.toUpperCase() as Sort} />
+    case 't':
+      return <TerritoryPage name={second} sort={['new', 'top'].includes(third) ? (third.toUpperCase() as Sort) : 'HOT'} />
+    case 'territories':
+      return <TerritoriesPage />
+    case 'items':
+      return <ItemPage id={second} key={second} />
+    case 'u':
+      return <ProfilePage name={second} />
+    case 'post':
+      return <PostPage />
+    case 'notifications':
+      return <NotificationsPage />
+    case 'wallet':
+      return second === 'credits' ? <CreditsPage /> : second === 'withdraw' ? <WithdrawPage /> : second === 'receiving' ? <ReceivingPage /> : <WalletPage />
+    case 'settings':
+      return <SettingsPage />
+    default:
+      return <Nowhere />
+  }
+}
+
+function Nowhere() {
+  useTitle('Not here')
+  return <><h1>Not here</h1><p>There is no such page. <Link to="/">Back to the posts</Link></p></>
+}
+
+function Header() {
+  const mine = me.use()
+  const signedIn = key.use()
+  const unseen = mine?.unseenNotifications ?? 0
+  return (
+    <header class="top">
+      <Link to="/" class="brand">Holdfast</Link>
+      <nav aria-label="Main">
+        <Link to="/territories">Territories</Link>
+        {signedIn ? (
+          <>
+            <Link to="/notifications">News{unseen > 0 && <> <span class="badge">{unseen}<span class="unseen"> new</span></span></>}</Link>
+            <Link to="/wallet">{mine ? sats(Number(mine.creditsMsat)).replace(/ sats?$/, ' credits') : 'Wallet'}</Link>
+            {mine && <Link to={`/u/${mine.user.name}`}>{mine.user.name}</Link>}
+            <Link to="/settings">Settings</Link>
+          </>
+        ) : (
+          <Link to="/settings" class="button">Sign in</Link>
+        )}
+      </nav>
+    </header>
+  )
+}
+
+// Waiting are the payments that wait for their payer, while no dialog shows them.
+function Waiting() {
+  const dialog = shown.use()
+  const waiting = underway.use().filter((p) => p !== dialog && p.action && ['PENDING', 'PENDING_HELD'].includes(p.action.state))
+  if (waiting.length === 0) return null
+  return (
+    <aside class="waiting" aria-label="Payments that wait for you">
+      {waiting.map((p) => <p key={p}>{p.intent.what} is not paid yet. <button onClick={() => shown.set(p)}>Pay {sats(p.action!.costMsat)}</button></p>)}
+    </aside>
+  )
+}
+
+function Toast() {
+  const text = said.use()
+  const [gone, setGone] = useState('')
+  useEffect(() => {
+    const timer = setTimeout(() => setGone(text), 6000)
+    return () => clearTimeout(timer)
+  }, [text])
+  return <div class="toast" role="status">{text !== gone && text}</div>
+}
+
+// recall finds what was begun before this page was opened, and is not paid yet.
+async function recall() {
+  const query = `{ paidActions(first: 20) { nodes { ...Action } } } ${actionFragment}`
+  const begun = key.get() ? (await ask<{ paidActions: { nodes: Action[] } }>(query)).paidActions.nodes : await anonymousActions()
+  for (const a of begun) {
+    if (['PENDING', 'PENDING_HELD'].includes(a.state) && a.invoice) resume(a, nameOf(a.kind), false)
+  }
+}
+
+function App() {
+  return (
+    <>
+      <a class="skip" href="#main">To the content</a>
+      <Header />
+      <main id="main" tabIndex={-1}><Page /></main>
+      <Waiting />
+      <Toast />
+      <PayDialog />
+      <footer class="bottom"><a href="/playground">GraphQL</a></footer>
+    </>
+  )
+}
+
+render(<App />, document.getElementById('app')!)
+void refresh()
+recall().catch(() => {}) // they are in the history as well
+key.listen(() => recall().catch(() => {}))

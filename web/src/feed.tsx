@@ -1,0 +1,40 @@
+import { key } from './api'
+import { itemFragment, ItemRow, type Item } from './items'
+import { List } from './list'
+import { Link, useTitle } from './router'
+
+export type Sort = 'HOT' | 'NEW' | 'TOP'
+
+const feedQuery = `query ($sort: FeedSort!, $territory: String, $after: String) {
+  page: items(sort: $sort, territory: $territory, after: $after) { nodes { ...Item } next }
+} ${itemFragment}`
+
+// Posts are those of all territories, or of one.
+export function Posts({ sort, territory }: { sort: Sort; territory?: string }) {
+  const base = territory ? `/t/${territory}` : ''
+  return (
+    <>
+      <nav class="tabs" aria-label="Order of the posts">
+        <Link to={base || '/'}>Hot</Link>
+        <Link to={`${base}/new`}>New</Link>
+        <Link to={`${base}/top`}>Top</Link>
+      </nav>
+      <List query={feedQuery} variables={{ sort, territory: territory ?? null }} every={6000} class="items"
+        empty="Nothing has been written here yet." row={(item: Item) => <ItemRow key={item.id} item={item} />} />
+    </>
+  )
+}
+
+export function FeedPage({ sort }: { sort: Sort }) {
+  useTitle('')
+  return (
+    <>
+      <div class="head">
+        <h1>Posts</h1>
+        <Link to="/post" class="button primary">Write a post</Link>
+      </div>
+      {!key.use() && <p class="intro">Whatever is written or zapped here costs a few sats, and whoever is zapped earns them. Try it: no account is needed to write a post, and any Lightning wallet pays for it.</p>}
+      <Posts sort={sort} />
+    </>
+  )
+}

@@ -1,0 +1,122 @@
+import { useState } from 'preact/hooks'
+import { key } from './api'
+import { count, sats } from './format'
+import { Byline, commentFragment, itemFragment, type Comment, type Item, type Poll } from './items'
+import { actionFragment, pay, resume, type Action } from './payments'
+import { useQuery } from './query'
+import { Link, useTitle } from './router'
+import { Away, Text } from './text'
+import { CommentForm } from './write'
+import { Zap, zap, zapSats } from './zap'
+
+type Node = { item: Comment | null; depth: number; more: boolean }
+type Branch = Node & { below: Branch[] }
+
+const itemQuery = `query ($id: ID!) { item(id: $id) { ...Item uploads { url contentType } payment { ...Action }
+  thread { nodes { item { ...Comment } depth more } next } } } ${itemFragment} ${commentFragment} ${actionFragment}`
+
+// How often the page looks whether others have zapped or answered, in milliseconds.
+const lookEvery = 4000
+
+type Whole = Item & { payment: Action | null; thread: { nodes: Node[]; next: string | null }; uploads: { url: string; contentType: string }[] }
+
+export function ItemPage({ id }: { id: string }) {
+  const { data, error } = useQuery<{ item: Whole | null }>(itemQuery, { id }, lookEvery)
+  const item = data?.item
+  useTitle(item ? (item.title ?? 'Comment') : 'Item')
+  if (error && !data) return <p class="bad" role="alert">{error.message}</p>
+  if (!data) return <p class="muted" role="status">Loading…</p>
+  if (!item) return <><h1>Not here</h1><p>There is no such item, or it is not to be seen.</p></>
+  const payable = item.state !== 'PAID' && item.payment
+  return (
+    <article>
+      {item.parent && <p><Link to={`/items/${item.parent.id}`}>← What this answers</Link></p>}
+      <div class="head item" id={`item-${item.id}`}>
+        <Zap item={item} />
+        <div>
+          <h1>{item.title ?? (item.kind === 'BIO' ? 'Bio' : 'Comment')}</h1>
+          <Byline item={item} />
+        </div>
+      </div>
+      {item.url && <p class="away"><Away url={item.url} /></p>}
+      {payable && <p class="note">You alone see this until it is paid. <button onClick={() => resume(payable, item.title ?? 'Comment', true)}>Pay</button></p>}
+      <Text of={item.body} />
+      {item.uploads.map((u) => u.contentType.startsWith('image/') ? <img class="upload" src={u.url} alt="" loading="lazy" /> : <p><a href={u.url}>Video</a></p>)}
+      {item.poll && <Votes of={item.poll} />}
+      {item.state === 'PAID' && <MoreZap item={item} />}
+      <section aria-labelledby="comments">
+        <h2 id="comments">{count(item.commentCount, 'comment')}</h2>
+        {item.state === 'PAID' && <CommentForm parent={item.id} />}
+        <Branches of={grow(item.thread.nodes)} />
+        {item.thread.next && <p class="muted">The first {item.thread.nodes.length} are shown; each comment's page has all that is below it.</p>}
+      </section>
+    </article>
+  )
+}
+
+// grow makes a tree of a thread as one reads it.
+function grow(nodes: Node[]): Branch[] {
+  const top: Branch[] = []
+  const way = [top]
+  for (const node of nodes) {
+    const branch = { ...node, below: [] }
+    way[node.depth - 1]?.push(branch)
+    way[node.depth] = branch.below
+  }
+  return top
+}
+
+function Branches({ of }: { of: Branch[] }) {
+  if (of.length === 0) return null
+  return <ol class="thread">{of.map((branch) => <Answer key={branch.item?.id} branch={branch} />)}</ol>
+}
+
+function Answer({ branch: { item, more, below } }: { branch: Branch }) {
+  const [answering, setAnswering] = useState(false)
+  if (!item) return <li><p class="muted">Deleted</p><Branches of={below} /></li>
+  return (
+    <li id={`item-${item.id}`}>
+      <div class="head comment">
+        <Zap item={item} />
+        <Byline item={item} />
+      </div>
+      <Text of={item.body} />
+      {item.state === 'PAID' && <button class="quiet" aria-expanded={answering} onClick={() => setAnswering(!answering)}>Answer</button>}
+      {' '}<Link to={`/items/${item.id}`} class="quiet">{more ? 'More answers' : 'Link'}</Link>
+      {answering && <CommentForm parent={item.id} focus done={() => setAnswering(false)} />}
+      <Branches of={below} />
+    </li>
+  )
+}
+
+function MoreZap({ item }: { item: Item }) {
+  const [amount, setAmount] = useState(zapSats())
+  const by = (mutation: string, what: string) => () =>
+    void pay({ what: `${what} of ${count(amount, 'sat')}`, mutation, args: { item: ['ID!', item.id], sats: ['Sats!', amount] } })
+  return (
+    <form class="more-zap" onSubmit={(e) => { e.preventDefault(); void zap(item, amount) }}>
+      <label>Sats<input type="number" required min={1} value={amount} onInput={(e) => setAmount(Number(e.currentTarget.value))} /></label>
+      <button>Zap</button>
+      {key.use() && <button type="button" onClick={by('downZap', 'Down-zap')}>Down-zap</button>}
+      {key.use() && item.title !== null && <button type="button" onClick={by('boost', 'Boost')}>Boost</button>}
+    </form>
+  )
+}
+
+function Votes({ of }: { of: Poll }) {
+  const closed = of.closesAt !== null && Date.parse(of.closesAt) < Date.now()
+  const votable = key.use() && !closed && !of.myVote
+  return (
+    <section class="poll" aria-label="Poll">
+      <ul class="list">
+        {of.options.map((o) => (
+          <li>
+            <span>{o.text}</span> <span class="muted">{count(o.votes, 'vote')}{of.myVote?.option.id === o.id && (of.myVote.state === 'PAID' ? ', with yours' : ', yours is not paid yet')}</span>
+            {votable && <button onClick={() => void pay({ what: `Vote: ${o.text}`, mutation: 'pollVote', args: { option: ['ID!', o.id] } })}>Vote</button>}
+          </li>
+        ))}
+      </ul>
+      <p class="muted">{closed ? 'The poll is closed.' : `A vote costs ${sats(of.price * 1000)}.`}</p>
+    </section>
+  )
+}

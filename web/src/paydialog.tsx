@@ -1,0 +1,141 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { sats } from './format'
+import { hide, shown, type Action, type Payment } from './payments'
+import { Link } from './router'
+
+declare global {
+  interface Window {
+    webln?: { enable(): Promise<void>; sendPayment(bolt11: string): Promise<unknown> }
+  }
+}
+
+const demoWallet = document.querySelector<HTMLMetaElement>('meta[name=demo-wallet]')?.content
+
+// PayDialog shows the payment that somebody is asked for, and what becomes of it.
+export function PayDialog() {
+  const payment = shown.use()
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    if (payment && !dialog.current!.open) dialog.current!.showModal()
+    if (!payment && dialog.current!.open) dialog.current!.close()
+  }, [payment])
+  return (
+    <dialog ref={dialog} class="pay" aria-labelledby="pay-title" onClose={() => payment && hide(payment)}>
+      {payment && <Content payment={payment} key={payment} />}
+    </dialog>
+  )
+}
+
+function Content({ payment }: { payment: Payment }) {
+  const { action, trouble, asking } = payment
+  const open = action && ['PENDING', 'PENDING_HELD'].includes(action.state) && action.invoice?.receivedMsat == null
+  const failed = action?.state === 'FAILED'
+  const notBegun = !action && trouble
+  return (
+    <>
+      <header>
+        <h2 id="pay-title">{payment.intent.what}</h2>
+        <button class="quiet" aria-label="Close" onClick={() => hide(payment)}>✕</button>
+      </header>
+      <p class="state" role="status" data-state={action?.state}>{tellOf(payment)}</p>
+      {trouble && <p class="bad" role="alert">{trouble.message}</p>}
+      {open && action.invoice!.bolt11 && <Invoice key={action.id} action={action} bolt11={action.invoice!.bolt11} />}
+      <footer>
+        {open && <button disabled={asking} onClick={payment.cancel}>Cancel this payment</button>}
+        {failed && <button class="primary" disabled={asking} onClick={payment.retry}>Try again</button>}
+        {notBegun && trouble.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
+        {notBegun && trouble.code === 'INSUFFICIENT_FUNDS' && <Link to="/wallet/credits" class="button">Buy credits</Link>}
+        {notBegun && trouble.code === 'UNAUTHENTICATED' && <Link to="/settings" class="button">Sign in</Link>}
+        {(!open || asking) && <button class={failed || notBegun ? '' : 'primary'} autofocus onClick={() => hide(payment)}>{action?.state === 'PAID' ? 'Done' : 'Close'}</button>}
+      </footer>
+    </>
+  )
+}
+
+// tellOf says in a sentence who has to move next.
+function tellOf({ action, asking, trouble }: Payment): string {
+  if (!action) return asking ? 'Asking…' : trouble?.unclear ? 'It is not known whether this was begun. Asking again pays nothing twice.' : 'Nothing was begun, and nothing is charged.'
+  if (action.invoice?.receivedMsat != null && action.state.startsWith('PENDING')) return 'The payment is seen…'
+  switch (action.state) {
+    case 'PENDING':
+      return `Done, and seen by you alone until you pay ${sats(action.costMsat)}.`
+    case 'PENDING_HELD':
+      return action.invoice?.bolt11 || action.paymentMethod !== 'OUTGOING' ? `Pay ${sats(action.costMsat)}. It is done as soon as your payment arrives; if it cannot be done, your money returns.` : 'Being sent…'
+    case 'HELD':
+      return 'Your payment has arrived, and is being taken…'
+    case 'FORWARDING':
+      return action.paymentMethod === 'OUTGOING' ? 'On its way…' : 'Your payment has arrived, and is on its way to the receiver…'
+    case 'FORWARDED':
+      return 'The receiver has it; a moment more…'
+    case 'FAILED_FORWARD':
+      return 'The receiver could not be paid. Your money is coming back…'
+    case 'CANCELING':
+      return 'Being cancelled…'
+    case 'PAID':
+      return `Paid: ${sats(action.costMsat)}.`
+    case 'FAILED':
+      return `Not paid, and not done. ${action.failure?.message ?? ''}`
+    case 'RETRYING':
+      return 'The next attempt is being prepared…'
+  }
+}
+
+function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
+  const [problem, setProblem] = useState('')
+  const [paying, setPaying] = useState(false)
+  const [copied, setCopied] = useState(false)
+  const field = useRef<HTMLInputElement>(null)
+
+  async function payWith(wallet: () => Promise<unknown>) {
+    setProblem('')
+    setPaying(true)
+    try {
+      await wallet()
+    } catch (error) {
+      setProblem(`The wallet did not pay: ${(error as Error).message}`)
+    }
+    setPaying(false)
+  }
+
+  async function copy() {
+    field.current!.select()
+    if (navigator.clipboard) await navigator.clipboard.writeText(bolt11).catch(() => {})
+    else document.execCommand('copy') // pages without TLS have no other way
+    setCopied(true)
+  }
+
+  return (
+    <div class="invoice">
+      <img class="qr" src={`/qr?text=${encodeURIComponent(bolt11.toUpperCase())}`} alt={`QR code of the invoice over ${sats(action.invoice!.amountMsat)}`} width="260" height="260" />
+      <Countdown until={action.invoice!.expiresAt} />
+      <div class="ways">
+        {demoWallet && (
+          <button class="primary" autofocus disabled={paying} onClick={() => payWith(() => payWithDemo(demoWallet, bolt11))}>Pay with the demo wallet</button>
+        )}
+        {window.webln && (
+          <button class="primary" disabled={paying} onClick={() => payWith(() => window.webln!.enable().then(() => window.webln!.sendPayment(bolt11)))}>Pay with this browser's wallet</button>
+        )}
+        <a class="button" href={`lightning:${bolt11}`}>Open a wallet</a>
+        <button onClick={copy}>{copied ? 'Copied' : 'Copy'}</button>
+      </div>
+      <input ref={field} class="bolt11" readonly value={bolt11} aria-label="Invoice, to be pasted into a wallet" onFocus={(e) => e.currentTarget.select()} />
+      {problem && <p class="bad" role="alert">{problem}</p>}
+    </div>
+  )
+}
+
+async function payWithDemo(url: string, bolt11: string) {
+  const answer = await fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ bolt11 }) })
+  if (!answer.ok) throw new Error((await answer.text()).trim())
+}
+
+function Countdown({ until }: { until: string }) {
+  const [now, setNow] = useState(Date.now())
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [])
+  const left = Math.max(0, Math.ceil((Date.parse(until) - now) / 1000))
+  if (left === 0) return <p class="expiry">Expired</p>
+  return <p class="expiry" role="timer">Expires in <time>{Math.floor(left / 60)}:{String(left % 60).padStart(2, '0')}</time></p>
+}

@@ -1,0 +1,235 @@
+import { ask, follow, key, Refusal } from './api'
+import { touch } from './query'
+import { Store } from './store'
+
+export type ActionState =
+  | 'PENDING' | 'PENDING_HELD' | 'HELD' | 'FORWARDING' | 'FORWARDED' | 'FAILED_FORWARD' | 'CANCELING' | 'PAID' | 'FAILED' | 'RETRYING'
+
+export type Action = {
+  id: string
+  kind: string
+  state: ActionState
+  paymentMethod: string
+  costMsat: string
+  invoice: { bolt11: string | null; amountMsat: string; receivedMsat: string | null; hold: boolean; expiresAt: string } | null
+  failure: { code: string; message: string } | null
+  successorId: string | null
+  secret: string | null
+  result?: { item?: { id: string } | null; sats?: number } | null
+}
+
+export const actionFragment = `fragment Action on PaidAction {
+  id kind state paymentMethod costMsat successorId secret
+  invoice { bolt11 amountMsat receivedMsat hold expiresAt } failure { code message }
+  ... on ItemCreateAction { result { item { id } } }
+  ... on ZapAction { result { item { id } sats } }
+}`
+
+const over = (a: Action) => ['PAID', 'FAILED', 'RETRYING'].includes(a.state)
+
+// Intent is what somebody wants to do, and pay for. The types of its arguments are those of the schema.
+export type Intent = {
+  what: string // for people: "Zap of 10 sats"
+  mutation: string
+  args: Record<string, [type: string, value: unknown]>
+  begun?: (a: Action) => void // it is done, or waits for its payment
+  paid?: (a: Action) => void
+}
+
+// A Payment is one intent until it is paid or given up, over all its attempts. Asking twice is asking once: the idempotency key is kept,
+// also over a reload of the page, until an answer is known.
+export class Payment {
+  action: Action | null = null
+  trouble: Refusal | null = null // of the last request; null while there is none
+  asking = false
+  private stop: () => void = () => {}
+
+  constructor(readonly intent: Intent) {}
+
+  async begin() {
+    const { mutation, args } = this.intent
+    const given = Object.entries(args).filter(([, [, value]]) => value !== undefined && value !== null && value !== '')
+    const types = given.map(([name, [type]]) => `, $${name}: ${type}`).join('')
+    const passed = given.map(([name]) => `, ${name}: $${name}`).join('')
+    const values = Object.fromEntries(given.map(([name, [, value]]) => [name, value]))
+    const repeatable = keyFor(JSON.stringify([mutation, values, key.get()]))
+    await this.ask(
+      `mutation ($key: String${types}) { action: ${mutation}(idempotencyKey: $key${passed}) { ...Action } } ${actionFragment}`,
+      { ...values, key: repeatable.key },
+      repeatable.forget,
+    )
+  }
+
+  retry = () => this.again('retryPaidAction')
+  cancel = () => this.again('cancelInvoice')
+
+  private again(mutation: string) {
+    return this.ask(
+      `mutation ($id: ID!, $secret: String) { action: ${mutation}(id: $id, secret: $secret) { ...Action } } ${actionFragment}`,
+      { id: this.action!.id, secret: secretOf(this.action!.id) },
+    )
+  }
+
+  private async ask(query: string, variables: object, known: () => void = () => {}) {
+    if (this.asking) return // a double tap
+    this.asking = true
+    this.trouble = null
+    tell()
+    try {
+      for (let tries = 1; ; tries++) {
+        try {
+          const { action } = await ask<{ action: Action }>(query, variables)
+          known()
+          this.take(action)
+          break
+        } catch (error) {
+          const refusal = error as Refusal
+          if (!refusal.unclear) known()
+          if (refusal.code !== 'NO_ANSWER' || tries === 3) throw refusal
+          await new Promise((done) => setTimeout(done, 500 * tries))
+        }
+      }
+    } catch (error) {
+      this.trouble = error as Refusal
+      // What was not begun has nothing to show but why; an attempt that was, may have gone on meanwhile.
+      if (this.action) this.watch()
+    }
+    this.asking = false
+    tell()
+  }
+
+  // take makes an action, as it is now, the one that this is about.
+  take(action: Action) {
+    const first = this.action === null
+    const before = this.action
+    this.action = action
+    if (action.secret) keepSecret(action.id, action.secret)
+    if (first) this.intent.begun?.(action)
+    if (action.state === 'PAID' && before?.state !== 'PAID') this.intent.paid?.(action)
+    if (over(action)) {
+      this.stop()
+      this.stop = () => {}
+      if (action.state === 'RETRYING' && action.successorId) void this.succeed(action.successorId, action.secret)
+    } else if (before?.id !== action.id) {
+      this.watch()
+    }
+    if (first || before?.state !== action.state) touch()
+    tell()
+  }
+
+  private watch() {
+    this.stop()
+    const { id } = this.action!
+    this.stop = follow(
+      `subscription ($id: ID!, $secret: String) { action: paidActionUpdated(id: $id, secret: $secret) { ...Action } } ${actionFragment}`,
+      { id, secret: secretOf(id) },
+      (data: { action: Action }) => this.action?.id === id && this.take(data.action),
+    )
+  }
+
+  private async succeed(id: string, secret: string | null) {
+    if (secret) keepSecret(id, secret)
+    try {
+      this.take(await actionOf(id))
+    } catch (error) {
+      this.trouble = error as Refusal
+      tell()
+    }
+  }
+
+  forget() {
+    this.stop()
+  }
+}
+
+// actionOf reads an action of one's own.
+export async function actionOf(id: string): Promise<Action> {
+  const query = `query ($id: ID!, $secret: String) { action: paidAction(id: $id, secret: $secret) { ...Action } } ${actionFragment}`
+  return (await ask<{ action: Action }>(query, { id, secret: secretOf(id) })).action
+}
+
+// underway are all that this page knows of, the latest last; shown is the one that its dialog is about.
+export const underway = new Store<Payment[]>([])
+export const shown = new Store<Payment | null>(null)
+export const said = new Store('') // in short, to whoever looks or listens
+
+const tell = () => {
+  underway.set([...underway.get()])
+  shown.set(shown.get())
+}
+
+// The same thing this soon after it was answered is a double tap, and nobody's wish, in milliseconds.
+const doubleTap = 500
+let latest = { intent: '', until: 0 }
+
+// pay does what is intended. From a balance it is done when this returns; else a dialog shows what to pay.
+export async function pay(intent: Intent): Promise<void> {
+  const same = JSON.stringify([intent.mutation, intent.args])
+  if (latest.intent === same && Date.now() < latest.until) return
+  latest = { intent: same, until: Infinity }
+  const payment = new Payment(intent)
+  underway.set([...underway.get(), payment])
+  await payment.begin()
+  latest.until = Date.now() + doubleTap
+  if (payment.action?.state === 'PAID') {
+    said.set(`${intent.what}: paid from your ${payment.action.paymentMethod === 'FEE_CREDIT' ? 'credits' : 'sats'}.`)
+    drop(payment)
+  } else {
+    shown.set(payment)
+  }
+}
+
+// resume follows an action that was begun before.
+export function resume(action: Action, what: string, show: boolean) {
+  if (underway.get().some((p) => p.action?.id === action.id)) return
+  const payment = new Payment({ what, mutation: '', args: {} })
+  underway.set([...underway.get(), payment])
+  payment.take(action)
+  if (show) shown.set(payment)
+  return payment
+}
+
+// hide closes the dialog. What is still to be paid stays, and can be shown again.
+export function hide(payment: Payment) {
+  shown.set(null)
+  if (!payment.action || over(payment.action)) drop(payment)
+}
+
+// What somebody has begun is not the next one's business.
+key.listen(() => {
+  shown.set(null)
+  underway.get().forEach(drop)
+})
+
+function drop(payment: Payment) {
+  payment.forget()
+  underway.set(underway.get().filter((p) => p !== payment))
+}
+
+// pendingSats are what this payer's zaps of an item will add to it once they are paid. Nobody else sees them.
+export function usePendingSats(item: string): number {
+  const waiting = underway.use().map((p) => p.action).filter((a) => a?.kind === 'ZAP' && !over(a) && a.result?.item?.id === item)
+  return waiting.reduce((sum, a) => sum + (a!.result!.sats ?? 0), 0)
+}
+
+function keyFor(request: string) {
+  const place = 'holdfast.asked:' + request
+  let key = sessionStorage.getItem(place)
+  if (!key) {
+    key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
+    sessionStorage.setItem(place, key)
+  }
+  return { key, forget: () => sessionStorage.removeItem(place) }
+}
+
+// Secrets prove to the service that an action of somebody who has not signed in is theirs.
+const secrets = 'holdfast.secret:'
+
+// anonymousActions are those of this window, begun by somebody who had not signed in.
+export function anonymousActions(): Promise<Action[]> {
+  const ids = Object.keys(sessionStorage).filter((name) => name.startsWith(secrets)).map((name) => name.slice(secrets.length))
+  return Promise.all(ids.sort((a, b) => Number(b) - Number(a)).slice(0, 5).map(actionOf))
+}
+
+const secretOf = (id: string) => sessionStorage.getItem(secrets + id)
+const keepSecret = (id: string, secret: string) => sessionStorage.setItem(secrets + id, secret)

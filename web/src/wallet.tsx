@@ -1,0 +1,126 @@
+import { useState } from 'preact/hooks'
+import { ago, sats } from './format'
+import { List } from './list'
+import { actionFragment, pay, resume, type Action } from './payments'
+import { Link, useTitle } from './router'
+import { me } from './session'
+import { SignInFirst } from './settings'
+
+// Balances are two, and never added up: credits can be spent here alone.
+export function Balances() {
+  const mine = me.use()
+  return (
+    <dl class="balances">
+      <div><dt>Credits</dt><dd>{mine ? sats(mine.creditsMsat) : '…'}</dd><dd class="muted">to be spent here</dd></div>
+      <div><dt>Sats</dt><dd>{mine ? sats(mine.satsMsat) : '…'}</dd><dd class="muted">can be withdrawn</dd></div>
+    </dl>
+  )
+}
+
+export function WalletPage() {
+  useTitle('Wallet')
+  return (
+    <SignInFirst>
+      <h1>Wallet</h1>
+      <Balances />
+      <p class="buttons">
+        <Link to="/wallet/credits" class="button primary">Buy credits</Link>
+        <Link to="/wallet/withdraw" class="button">Withdraw</Link>
+        <Link to="/wallet/receiving" class="button">Receiving wallets</Link>
+      </p>
+      <h2>History</h2>
+      <History />
+    </SignInFirst>
+  )
+}
+
+type Entry = {
+  at: string
+  action: Action | null
+  received: { msat: string; asset: string; direct: boolean; reason: string; item: { id: string } | null; comment: string | null } | null
+}
+
+const historyQuery = `query ($after: String) { me { page: history(after: $after) { nodes { at action { ...Action }
+  received { msat asset direct reason item { id } comment } } next } } } ${actionFragment}`
+
+const names: Record<string, string> = {
+  ITEM_CREATE: 'Post or comment', ITEM_UPDATE: 'Change', ZAP: 'Zap', POLL_VOTE: 'Vote', DOWN_ZAP: 'Down-zap', BOOST: 'Boost', DONATE: 'Donation',
+  BUY_CREDITS: 'Credits bought', RECEIVE: 'Sent to somebody', WITHDRAW: 'Withdrawal', INVITE_GIFT: 'Gift to an invited newcomer',
+}
+
+// nameOf is a kind of action in people's words.
+export const nameOf = (kind: string) => names[kind] ?? 'Territory'
+
+const states: Partial<Record<Action['state'], string>> = {
+  PENDING: 'not paid yet', PENDING_HELD: 'not paid yet', CANCELING: 'being cancelled', PAID: 'paid', FAILED: 'not paid', RETRYING: 'tried again',
+}
+
+export function History() {
+  return <List query={historyQuery} of="me" empty="Nothing yet." class="history" row={(e: Entry) => <Line key={e.at + e.action?.id} entry={e} />} />
+}
+
+function Line({ entry: { at, action, received } }: { entry: Entry }) {
+  return (
+    <li>
+      {action && (
+        <>
+          <span>{nameOf(action.kind)} <small class="tag">{states[action.state] ?? 'under way'}</small></span>
+          <time class="muted" dateTime={at}>{ago(at)}</time>
+          <strong class={action.state === 'PAID' ? '' : 'muted'}>−{sats(action.costMsat)}</strong>
+          {['PENDING', 'PENDING_HELD'].includes(action.state) && <button onClick={() => resume(action, nameOf(action.kind), true)}>Show</button>}
+        </>
+      )}
+      {received && (
+        <>
+          <span>{received.item ? <Link to={`/items/${received.item.id}`}>{received.reason}</Link> : received.reason}
+            {' '}<small class="tag">{received.direct ? 'to your own wallet' : received.asset.toLowerCase()}</small>{received.comment && <> “{received.comment}”</>}</span>
+          <time class="muted" dateTime={at}>{ago(at)}</time>
+          <strong class="good">+{sats(received.msat)}</strong>
+        </>
+      )}
+    </li>
+  )
+}
+
+export function CreditsPage() {
+  useTitle('Buy credits')
+  const [credits, setCredits] = useState(1000)
+  return (
+    <SignInFirst>
+      <h1>Buy credits</h1>
+      <p>A credit is a sat that is spent here, without an invoice each time. Credits do not become sats again.</p>
+      <Balances />
+      <form class="stack" onSubmit={(e) => { e.preventDefault(); void pay({ what: `${credits.toLocaleString('en')} credits`, mutation: 'buyCredits', args: { credits: ['Sats!', credits] } }) }}>
+        <label>Credits<input type="number" required min={1} value={credits} onInput={(e) => setCredits(Number(e.currentTarget.value))} /></label>
+        <p class="price">Price: <strong>{sats(credits * 1000)}</strong></p>
+        <button class="primary">Buy</button>
+      </form>
+    </SignInFirst>
+  )
+}
+
+export function WithdrawPage() {
+  useTitle('Withdraw')
+  const [to, setTo] = useState('')
+  const [amount, setAmount] = useState(0)
+  const [fee, setFee] = useState(10)
+  const address = to.includes('@')
+  const submit = (event: Event) => {
+    event.preventDefault()
+    const args = { to: ['String!', to.trim()], sats: ['Sats', address ? amount : null], maxFeeSats: ['Sats!', fee] } satisfies Record<string, [string, unknown]>
+    void pay({ what: 'Withdrawal', mutation: 'withdraw', args, paid: () => setTo('') })
+  }
+  return (
+    <SignInFirst>
+      <h1>Withdraw</h1>
+      <Balances />
+      <form class="stack" onSubmit={submit}>
+        <label>Invoice or lightning address<input required value={to} placeholder="lnbc… or name@example.org" autocomplete="off" onInput={(e) => setTo(e.currentTarget.value)} /></label>
+        {address && <label>Sats<input type="number" required min={1} value={amount || ''} onInput={(e) => setAmount(Number(e.currentTarget.value))} /></label>}
+        <label>Routing may cost, in sats<input type="number" required min={0} value={fee} onInput={(e) => setFee(Number(e.currentTarget.value))} /></label>
+        <p class="muted">What routing does not cost comes back.</p>
+        <button class="primary">Withdraw</button>
+      </form>
+    </SignInFirst>
+  )
+}

@@ -1,0 +1,58 @@
+// Package web is the client that people use: pages that are built into the program (web/src, built into web/dist by make generate), the
+// QR codes that they show, and in development the way to the demo wallet. What they know they ask the API for.
+package web
+
+import (
+	_ "embed"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+var (
+	//go:embed index.html
+	index string
+	//go:embed icon.svg
+	icon []byte
+	//go:embed dist/app.js
+	script []byte
+	//go:embed dist/app.css
+	style []byte
+)
+
+// contentPolicy lets a page have nothing from elsewhere, and nothing that is written into it.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// pages are the addresses that the client knows (web/src/app.tsx). What they show is its business.
+var pages = []string{"/{$}", "/new", "/top", "/territories", "/t/{name}", "/t/{name}/{sort}", "/items/{id}", "/u/{name}", "/post",
+	"/notifications", "/wallet", "/wallet/{what}", "/settings"}
+
+// NewHandler serves the client. demoWallet is where the demo wallet of a development network listens; nil: there is none.
+func NewHandler(demoWallet *url.URL) http.Handler {
+	mux := http.NewServeMux()
+	named := map[string]string{"{{head}}": ""}
+	for placeholder, file := range map[string]asset{
+		"{{script}}": pack("app.js", "text/javascript; charset=utf-8", script),
+		"{{style}}":  pack("app.css", "text/css; charset=utf-8", style),
+		"{{icon}}":   pack("icon.svg", "image/svg+xml", icon),
+	} {
+		named[placeholder] = file.path
+		mux.Handle("GET "+file.path, file.forEver())
+	}
+	if demoWallet != nil {
+		named["{{head}}"] = `<meta name="demo-wallet" content="/demo-wallet">`
+		mux.Handle("POST /demo-wallet", demo(demoWallet))
+	}
+	var pairs []string
+	for placeholder, value := range named {
+		pairs = append(pairs, placeholder, value)
+	}
+	page := pack("index.html", "text/html; charset=utf-8", []byte(strings.NewReplacer(pairs...).Replace(index)))
+	for _, path := range pages {
+		mux.Handle("GET "+path, page.asPage(http.StatusOK))
+	}
+	mux.Handle("GET /qr", http.HandlerFunc(qrCode))
+	mux.Handle("GET /", page.asPage(http.StatusNotFound)) // the client says so in its own words
+	return mux
+}
