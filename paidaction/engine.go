@@ -51,6 +51,9 @@ type Hooks struct {
 	Moved    func(step Step)               // for metrics
 	Conflict func(code string)             // the database broke a deadlock (40P01) or refused to serialise (40001)
 	Fault    func(action int64, err error) // an action's own code failed for a reason that is no refusal
+	// Wait is called before an attempt waits for those that are paid before it, for as long as it has to or until ctx ends: for a
+	// simulation, which decides itself who goes on.
+	Wait func(ctx context.Context, still func() bool)
 }
 
 // Settings bound what the engine does. The zero value of each field stands for its default.

@@ -19,9 +19,9 @@ type gatheringKey struct {
 // gatherings are where attempts of a kind wait that can be paid together.
 func (e *Engine) gatherings(def Definition) {
 	for _, m := range def.Spec().Methods {
-		e.gathered[gatheringKey{def.Spec().Kind, m}] = gather.New(groupsAtOnce, e.Settings.MaxGroup, func(ctx context.Context, group []*member) {
-			e.seeThrough(ctx, def, m, group)
-		})
+		g := gather.New(groupsAtOnce, e.Settings.MaxGroup, func(ctx context.Context, group []*member) { e.seeThrough(ctx, def, m, group) })
+		g.Wait = e.Hooks.Wait
+		e.gathered[gatheringKey{def.Spec().Kind, m}] = g
 	}
 }
 

@@ -10,6 +10,10 @@ import (
 // Group does things of one kind, several at once. Nobody waits for more to come: a group is those who wait when a place becomes free, and
 // whoever finds a free place is a group of one. The first of each group does it, in its own goroutine, for all of them.
 type Group[T any] struct {
+	// Wait, if there is one, is called before somebody waits, for as long as they have to or until ctx ends: for a simulation, which
+	// decides itself who goes on. It is set before the first Do.
+	Wait func(ctx context.Context, still func() bool)
+
 	places, most int
 	do           func(ctx context.Context, items []T)
 
@@ -67,6 +71,7 @@ func (g *Group[T]) join(ctx context.Context, w *waiter[T]) ([]*waiter[T], error)
 	}
 	g.waiting = append(g.waiting, w)
 	g.mu.Unlock()
+	g.pause(ctx, w)
 	select {
 	case group := <-w.lead:
 		return group, nil
@@ -77,11 +82,28 @@ func (g *Group[T]) join(ctx context.Context, w *waiter[T]) ([]*waiter[T], error)
 	if g.forget(w) {
 		return nil, ctx.Err()
 	}
-	select { // it is in a group already
+	g.pause(context.WithoutCancel(ctx), w) // it is in a group already
+	select {
 	case group := <-w.lead:
 		return group, nil
 	case <-w.done:
 		return nil, nil
+	}
+}
+
+func (g *Group[T]) pause(ctx context.Context, w *waiter[T]) {
+	if g.Wait != nil {
+		g.Wait(ctx, w.undecided)
+	}
+}
+
+// undecided says whether one still waits to do a group, or for another one to have done it.
+func (w *waiter[T]) undecided() bool {
+	select {
+	case <-w.done:
+		return false
+	default:
+		return len(w.lead) == 0
 	}
 }
 

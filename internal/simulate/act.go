@@ -121,7 +121,11 @@ func (r *request) caller() paidaction.Caller {
 // people has a person do something at a process: whichever the balancer in front of them chooses.
 func (w *world) request(r *request, what string, do func(ctx context.Context, p *process)) bool {
 	name := r.label + " " + what
-	p := w.alive(name, 0)
+	balanced := name
+	if r.rush {
+		balanced = "rush"
+	}
+	p := w.alive(balanced, 0)
 	if p == nil {
 		return false
 	}

@@ -16,6 +16,7 @@ type job struct {
 	id     int64
 	kind   paidaction.JobKind
 	action int64
+	with   []int64
 	at     time.Time
 	label  string
 	number int // among the jobs of its action
@@ -31,7 +32,7 @@ func (q queueing) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job)
 	w := q.world
 	f := fiberOf(ctx)
 	for _, j := range jobs {
-		stored := &job{kind: j.Kind, action: j.Action, at: j.At}
+		stored := &job{kind: j.Kind, action: j.Action, with: j.With, at: j.At}
 		if f != nil {
 			stored.label = w.nameFor(j.Action, f)
 			w.stored[j.Action]++
@@ -110,7 +111,7 @@ func (w *world) doIn(p *process, j *job, suffix string) {
 	runs := j.runs
 	w.schedule(j, w.Now().Add(rescueAfter)) // unless it is done before
 	w.spawn(p, name, j.label, j.action, jobLimit, func(ctx context.Context) {
-		again := p.worker.Do(ctx, paidaction.Job{Kind: j.kind, Action: j.action, At: j.at}, j.runs-1)
+		again := p.worker.Do(ctx, paidaction.Job{Kind: j.kind, Action: j.action, With: j.with, At: j.at}, j.runs-1)
 		if p.dead || j.runs != runs {
 			return
 		}

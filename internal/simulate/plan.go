@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -54,6 +55,7 @@ type act struct {
 	draw   uint64            // what the kind makes its arguments of
 	keyed  bool              // with an idempotency key: then the request is repeated until it is answered
 	twice  bool              // asks twice at once
+	rush   bool              // asks the same process as the others of the rush
 
 	pays     payment
 	cancels  time.Duration // after asking; 0: never
@@ -116,6 +118,7 @@ func newPlan(seed uint64) *plan {
 	p.drawActs(r)
 	p.drawStrokes(r)
 	p.takeAim()
+	p.drawRush()
 	return p
 }
 
@@ -159,6 +162,20 @@ func (p *plan) drawActs(r *rand.Rand) {
 			a = &twin
 		}
 		p.acts = append(p.acts, a)
+	}
+}
+
+// drawRush has many zap at once, in every sixth seed, so that a process pays for several in one transaction.
+func (p *plan) drawRush() {
+	if p.seed%6 != 0 {
+		return
+	}
+	r := rand.New(rand.NewPCG(p.seed, 10))
+	zap := kinds[slices.IndexFunc(kinds, func(k *kind) bool { return k.name == community.KindZap })]
+	at, method := time.Duration(r.Int64N(int64(p.horizon/2))), fromBalance[r.IntN(len(fromBalance))]
+	for range 8 + r.IntN(6) {
+		p.acts = append(p.acts, &act{id: len(p.acts) + 1, kind: zap, draw: r.Uint64(), at: at + time.Duration(r.Int64N(int64(2*time.Millisecond))),
+			who: 1 + r.IntN(len(p.people)-1), method: method, keyed: r.IntN(2) == 0, twice: r.IntN(6) == 0, rush: true})
 	}
 }
 

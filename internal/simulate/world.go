@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,8 +115,11 @@ func (w *world) start(number, life int) {
 		p.engine, err = paidaction.New(paidaction.Config{
 			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(settings()),
 			Secret: make([]byte, 32), Now: p.now, Random: rand.NewChaCha8(random), Log: quiet,
-			Settings: paidaction.Settings{SweepWorkers: 1, MaxGroup: 1, MaxForwards: busyReceiver},
-			Hooks:    paidaction.Hooks{Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) }},
+			Settings: paidaction.Settings{SweepWorkers: 1, MaxGroup: 4, MaxForwards: busyReceiver},
+			Hooks: paidaction.Hooks{
+				Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) },
+				Wait:  w.waitInProcess,
+			},
 		})
 	}
 	if err == nil {
@@ -259,6 +263,18 @@ func (w *world) wait(ctx context.Context, f *fiber, still func() bool) {
 		w.waits = append(w.waits, f)
 		f.park(0, still)
 		w.waits = slices.DeleteFunc(w.waits, func(other *fiber) bool { return other == f })
+	}
+}
+
+// waitInProcess parks a fiber that waits for another one of its process. It ends where the process dies: nobody is left who would tell it.
+func (w *world) waitInProcess(ctx context.Context, still func() bool) {
+	f := fiberOf(ctx)
+	if f == nil {
+		return
+	}
+	w.wait(ctx, f, still)
+	if f.dead() {
+		runtime.Goexit()
 	}
 }
 
