@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -77,6 +78,10 @@ var authorised = []struct{ field, scope, operation, owner, other, anonymous stri
 	{"Mutation.setPreferences", "SETTINGS", `mutation { setPreferences(dropInvoicesAfterDays: 9) { dropInvoicesAfterDays } }`, ok, ok, "UNAUTHENTICATED"},
 	{"Mutation.notificationsSeen", "READ", `mutation { notificationsSeen(upTo: "{notification}") { unseenNotifications } }`, ok, ok, "UNAUTHENTICATED"},
 	{"Mutation.signUp", "SETTINGS", `mutation { signUp(name: "newcomer_{who}") { key } }`, "FORBIDDEN", "FORBIDDEN", "FORBIDDEN"}, // in production
+	{"Mutation.signIn", "SETTINGS", `mutation { signIn { lnurl } }`, ok, ok, ok},
+	{"Mutation.signedIn", "SETTINGS", `mutation { signedIn(secret: "{who}") { key } }`, "NOT_FOUND", "NOT_FOUND", "NOT_FOUND"},
+	{"Mutation.linkWalletKey", "SETTINGS", `mutation { linkWalletKey { lnurl } }`, ok, ok, "UNAUTHENTICATED"},
+	{"Mutation.signOut", "READ", `mutation { signOut { name } }`, ok, ok, "UNAUTHENTICATED"}, // the last: what follows has no key
 }
 
 // Everything that the API can be asked for × everybody who can ask: what comes of it, and that a refusal changes nothing at all. A field
@@ -163,7 +168,9 @@ type setting struct {
 
 func newSetting(t testing.TB, change ...func(*graph.Config)) *setting {
 	t.Helper()
-	s := &setting{api: serve(t, append(change, func(c *graph.Config) { c.Development = false })...), without: map[string]person{}, named: map[string]string{}}
+	s := &setting{api: serve(t, append(change, func(c *graph.Config) {
+		c.Development, c.Public = false, &url.URL{Scheme: "https", Host: "holdfast.example"}
+	})...), without: map[string]person{}, named: map[string]string{}}
 	const rich = 1_000_000_000 // sats: posts that follow each other quickly cost ten times more each
 	author := s.Person("author", rich, 0)
 	s.stopped(author, "stopped_owner", "stopped_other")

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -42,6 +43,10 @@ type Config struct {
 	Updates Updates
 	Wallets *wallet.Wallets
 
+	Public    *url.URL      // where people reach the service, which wallets that sign in go by; nil: none does
+	NewUsers  bool          // a wallet that is not known makes a user
+	KeepsKeys time.Duration // how long a key is good that was got by signing in; default 30 days
+
 	Development    bool           // sign-up, introspection and suggestions are open
 	Origins        []string       // further origins whose pages may open websockets, such as https://example.org
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
@@ -60,6 +65,9 @@ type Config struct {
 func (c *Config) defaults() error {
 	if c.Engine == nil || c.Pool == nil || c.Updates == nil || c.Wallets == nil {
 		return errors.New("graph: an engine, a database pool, updates and wallets are needed")
+	}
+	if c.KeepsKeys == 0 {
+		c.KeepsKeys = 30 * 24 * time.Hour
 	}
 	if c.RecheckKeys == 0 {
 		c.RecheckKeys = 15 * time.Second

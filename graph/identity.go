@@ -49,7 +49,7 @@ func caller(ctx context.Context, secret *string) paidaction.Caller {
 
 func errKey() error {
 	return refused(http.StatusUnauthorized, paidaction.CodeUnauthenticated,
-		"This key is not known, or was revoked. Send the header: Authorization: Bearer <your key>.")
+		"This key is not known, has expired, or was revoked. Send the header: Authorization: Bearer <your key>.")
 }
 
 // authenticate finds out whose key an Authorization header carries. No header at all is the anonymous; a key that is not
@@ -66,7 +66,7 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 		return nil, errKey()
 	}
 	s := &session{client: client, hash: HashKey(strings.TrimSpace(key)), checked: r.Now()}
-	found, err := db.New(r.Pool).UserByKey(ctx, s.hash)
+	found, err := r.lookUpKey(ctx, s.hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		_ = r.meters.wrong.take(client, r.Now()) // counted; whether the next one is looked up is asked above
 		return nil, errKey()
@@ -76,6 +76,15 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 	}
 	s.user, s.scopes = &found.UserID, found.Scopes
 	return s, nil
+}
+
+// lookUpKey finds whose key it is. One that has expired is none: pgx.ErrNoRows.
+func (r *resolver) lookUpKey(ctx context.Context, hash []byte) (db.UserByKeyRow, error) {
+	found, err := db.New(r.Pool).UserByKey(ctx, hash)
+	if err == nil && found.ExpiresAt != nil && !r.Now().Before(*found.ExpiresAt) {
+		return db.UserByKeyRow{}, pgx.ErrNoRows
+	}
+	return found, err
 }
 
 // notLookedUp says that nothing was begun: who asks while the database is away asks again.
@@ -97,7 +106,7 @@ func (r *resolver) recheck(ctx context.Context, s *session, last time.Duration) 
 	if now.Sub(s.checked) < last {
 		return nil
 	}
-	if _, err := db.New(r.Pool).UserByKey(ctx, s.hash); errors.Is(err, pgx.ErrNoRows) {
+	if _, err := r.lookUpKey(ctx, s.hash); errors.Is(err, pgx.ErrNoRows) {
 		return errKey()
 	} else if err != nil {
 		return notLookedUp(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
@@ -35,6 +36,7 @@ func (s *service) chores() []worker.Chore {
 			_, err := community.PayRewards(ctx, q, now, settings)
 			return err
 		})},
+		{Name: "old challenges of wallets", Every: time.Minute, Do: s.untilDone(keyauth.Sweep)},
 		{Name: "dropping of invoices", Every: time.Minute, Do: s.untilDone(community.DropInvoices)},
 	}
 	if every := s.config.ReconcileEvery; every > 0 && s.config.Has("worker") {

@@ -139,6 +139,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 func (s *service) openAPI() error {
 	c := s.config
 	api, err := graph.NewHandler(graph.Config{Engine: s.engine, Pool: s.pool, Updates: s.feed, Wallets: s.wallets, Rates: c.Rate.Rates(), Development: c.Development,
+		Public: c.PublicURL.URL(), NewUsers: c.SignIn.WalletSignUp, KeepsKeys: c.SignIn.SignedInFor,
 		Origins: c.Origins, TrustedProxies: c.TrustedProxies, Prices: c.Prices.Community(), Log: s.log})
 	if err != nil {
 		return err

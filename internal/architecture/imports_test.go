@@ -29,8 +29,8 @@ var reserved = []struct {
 	why     string
 }{
 	{"github.com/lightningnetwork", []string{"lightning"}, "LND's types stop there"},
-	{"github.com/btcsuite", []string{"lightning", "wallet/internal/nostr", "wallet/internal/lnurl"},
-		"LND's types stop there; but Nostr signs on the same curve, and an LNURL is bech32"},
+	{"github.com/btcsuite", []string{"lightning", "wallet/internal/nostr", "wallet/internal/lnurl", "internal/keyauth"},
+		"LND's types stop there; but Nostr and wallets that sign in use the same curve, and an LNURL is bech32"},
 	{"google.golang.org/grpc", []string{"lightning"}, "nodes are spoken to there"},
 	{"gopkg.in/macaroon.v2", []string{"lightning"}, "nodes are spoken to there"},
 	{"github.com/riverqueue", []string{"worker", "migrations/migrations_test.go"}, "jobs are known elsewhere as paidaction.Job"},

@@ -446,6 +446,7 @@ type ApiKey struct {
 	CreatedAt time.Time
 	RevokedAt *time.Time
 	Scopes    []string
+	ExpiresAt *time.Time
 }
 
 type BalanceDeltum struct {
@@ -621,6 +622,12 @@ type LightningNode struct {
 	CoolingUntil   *time.Time
 	CoolingReason  string
 	ChangedAt      time.Time
+}
+
+type LinkingKey struct {
+	Key       []byte
+	UserID    int64
+	CreatedAt time.Time
 }
 
 type LockKey struct {
@@ -856,6 +863,18 @@ type RouteProbe struct {
 	ReceiverID int64
 	AmountMsat int64
 	Until      time.Time
+}
+
+type SignIn struct {
+	ID         int64
+	K1         []byte
+	SecretHash []byte
+	Action     string
+	Links      *int64
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	LinkingKey []byte
+	UsedAt     *time.Time
 }
 
 type Territory struct {

@@ -348,6 +348,7 @@ type ComplexityRoot struct {
 		CreatePost         func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Donate             func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		DownZap            func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		LinkWalletKey      func(childComplexity int) int
 		NotificationsSeen  func(childComplexity int, upTo int64) int
 		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
@@ -355,7 +356,10 @@ type ComplexityRoot struct {
 		RetryPaidAction    func(childComplexity int, id int64, secret *string) int
 		RevokeInvite       func(childComplexity int, code string) int
 		SetPreferences     func(childComplexity int, dropInvoicesAfterDays *int) int
+		SignIn             func(childComplexity int, register bool) int
+		SignOut            func(childComplexity int) int
 		SignUp             func(childComplexity int, name string) int
+		SignedIn           func(childComplexity int, secret string, name *string, scopes []string) int
 		TerritoryBilling   func(childComplexity int, name string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		TerritoryCreate    func(childComplexity int, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		TerritoryUnarchive func(childComplexity int, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
@@ -515,9 +519,23 @@ type ComplexityRoot struct {
 		Name       func(childComplexity int) int
 	}
 
+	SignIn struct {
+		ExpiresAt func(childComplexity int) int
+		Keyauth   func(childComplexity int) int
+		Lnurl     func(childComplexity int) int
+		Secret    func(childComplexity int) int
+	}
+
 	SignUp struct {
 		Key  func(childComplexity int) int
 		User func(childComplexity int) int
+	}
+
+	SignedIn struct {
+		ExpiresAt func(childComplexity int) int
+		Key       func(childComplexity int) int
+		New       func(childComplexity int) int
+		User      func(childComplexity int) int
 	}
 
 	Subscription struct {
@@ -812,6 +830,10 @@ type MutationResolver interface {
 	SetPreferences(ctx context.Context, dropInvoicesAfterDays *int) (*community.Preferences, error)
 	NotificationsSeen(ctx context.Context, upTo int64) (*Me, error)
 	SignUp(ctx context.Context, name string) (*SignUp, error)
+	SignIn(ctx context.Context, register bool) (*SignIn, error)
+	SignedIn(ctx context.Context, secret string, name *string, scopes []string) (*SignedIn, error)
+	LinkWalletKey(ctx context.Context) (*SignIn, error)
+	SignOut(ctx context.Context) (*db.Usr, error)
 }
 type NotificationResolver interface {
 	Item(ctx context.Context, obj *db.Notification) (*db.ItemsByIDRow, error)
@@ -2229,6 +2251,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DownZap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.linkWalletKey":
+		if e.ComplexityRoot.Mutation.LinkWalletKey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Mutation.LinkWalletKey(childComplexity), true
 	case "Mutation.notificationsSeen":
 		if e.ComplexityRoot.Mutation.NotificationsSeen == nil {
 			break
@@ -2306,6 +2334,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetPreferences(childComplexity, args["dropInvoicesAfterDays"].(*int)), true
+	case "Mutation.signIn":
+		if e.ComplexityRoot.Mutation.SignIn == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_signIn_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SignIn(childComplexity, args["register"].(bool)), true
+	case "Mutation.signOut":
+		if e.ComplexityRoot.Mutation.SignOut == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Mutation.SignOut(childComplexity), true
 	case "Mutation.signUp":
 		if e.ComplexityRoot.Mutation.SignUp == nil {
 			break
@@ -2317,6 +2362,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["name"].(string)), true
+	case "Mutation.signedIn":
+		if e.ComplexityRoot.Mutation.SignedIn == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_signedIn_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SignedIn(childComplexity, args["secret"].(string), args["name"].(*string), args["scopes"].([]string)), true
 	case "Mutation.territoryBilling":
 		if e.ComplexityRoot.Mutation.TerritoryBilling == nil {
 			break
@@ -3081,6 +3137,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Sender.Name(childComplexity), true
 
+	case "SignIn.expiresAt":
+		if e.ComplexityRoot.SignIn.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignIn.ExpiresAt(childComplexity), true
+	case "SignIn.keyauth":
+		if e.ComplexityRoot.SignIn.Keyauth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignIn.Keyauth(childComplexity), true
+	case "SignIn.lnurl":
+		if e.ComplexityRoot.SignIn.Lnurl == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignIn.Lnurl(childComplexity), true
+	case "SignIn.secret":
+		if e.ComplexityRoot.SignIn.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignIn.Secret(childComplexity), true
+
 	case "SignUp.key":
 		if e.ComplexityRoot.SignUp.Key == nil {
 			break
@@ -3093,6 +3174,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SignUp.User(childComplexity), true
+
+	case "SignedIn.expiresAt":
+		if e.ComplexityRoot.SignedIn.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignedIn.ExpiresAt(childComplexity), true
+	case "SignedIn.key":
+		if e.ComplexityRoot.SignedIn.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignedIn.Key(childComplexity), true
+	case "SignedIn.new":
+		if e.ComplexityRoot.SignedIn.New == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignedIn.New(childComplexity), true
+	case "SignedIn.user":
+		if e.ComplexityRoot.SignedIn.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignedIn.User(childComplexity), true
 
 	case "Subscription.paidActionUpdated":
 		if e.ComplexityRoot.Subscription.PaidActionUpdated == nil {
@@ -4739,6 +4845,17 @@ type Mutation {
 
   "In development only: a new user. The key is shown this once."
   signUp(name: String!): SignUp! @needs(scope: SETTINGS)
+  "Begins to sign in by a wallet (LNURL-auth): show what it answers to a wallet, and ask signedIn meanwhile. register is the word that the wallet shows."
+  signIn(register: Boolean! = false): SignIn! @needs(scope: SETTINGS)
+  """
+  What came of signIn or linkWalletKey: null while no wallet has signed; then, once, a key. Ask every second or two. A wallet that is not known
+  makes a new user, by this name, or by one that is drawn. It is good for what scopes says, and everything if they are left out.
+  """
+  signedIn(secret: String!, name: String, scopes: [Scope!]): SignedIn @needs(scope: SETTINGS)
+  "Begins to let a further wallet open one's account. This needs a key that is good for everything: so is who signs in by that wallet."
+  linkWalletKey: SignIn! @needs(scope: SETTINGS)
+  "Takes back the key that this is asked with, and says whose it was."
+  signOut: User! @needs(scope: READ)
 }
 
 "Gives a part of what an item earns to somebody else."
@@ -4782,6 +4899,27 @@ type SignUp {
   user: User!
   "To be sent as: Authorization: Bearer <key>"
   key: String!
+}
+
+"What a wallet is to be shown."
+type SignIn {
+  "For a QR code: lnurl1… in capitals. As a link it follows lightning:"
+  lnurl: String!
+  "The same as keyauth://…, which a wallet on the same device opens."
+  keyauth: String!
+  "For signedIn. Whoever has it gets the key: it is never shown."
+  secret: String!
+  "Until when a wallet can sign."
+  expiresAt: Time!
+}
+type SignedIn {
+  user: User!
+  "To be sent as: Authorization: Bearer <key>. Null where a wallet was linked."
+  key: String
+  "Until when the key is good."
+  expiresAt: Time
+  "This was the first time, and the user is new."
+  new: Boolean!
 }
 
 type Query {
@@ -5990,6 +6128,20 @@ func (ec *executionContext) childFields_Sender(ctx context.Context, field graphq
 	return nil, fmt.Errorf("no field named %q was found under type Sender", field.Name)
 }
 
+func (ec *executionContext) childFields_SignIn(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "lnurl":
+		return ec.fieldContext_SignIn_lnurl(ctx, field)
+	case "keyauth":
+		return ec.fieldContext_SignIn_keyauth(ctx, field)
+	case "secret":
+		return ec.fieldContext_SignIn_secret(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_SignIn_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SignIn", field.Name)
+}
+
 func (ec *executionContext) childFields_SignUp(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "user":
@@ -5998,6 +6150,20 @@ func (ec *executionContext) childFields_SignUp(ctx context.Context, field graphq
 		return ec.fieldContext_SignUp_key(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SignUp", field.Name)
+}
+
+func (ec *executionContext) childFields_SignedIn(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "user":
+		return ec.fieldContext_SignedIn_user(ctx, field)
+	case "key":
+		return ec.fieldContext_SignedIn_key(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_SignedIn_expiresAt(ctx, field)
+	case "new":
+		return ec.fieldContext_SignedIn_new(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SignedIn", field.Name)
 }
 
 func (ec *executionContext) childFields_Territory(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7448,6 +7614,20 @@ func (ec *executionContext) field_Mutation_setPreferences_args(ctx context.Conte
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_signIn_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "register",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["register"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_signUp_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7459,6 +7639,36 @@ func (ec *executionContext) field_Mutation_signUp_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_signedIn_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["secret"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "scopes",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOScope2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["scopes"] = arg2
 	return args, nil
 }
 
@@ -14528,6 +14738,158 @@ func (ec *executionContext) fieldContext_Mutation_signUp(ctx context.Context, fi
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_signIn(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_signIn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SignIn(ctx, fc.Args["register"].(bool))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SignIn) graphql.Marshaler {
+			return ec.marshalNSignIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignIn(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_signIn(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SignIn(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_signIn_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_signedIn(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_signedIn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SignedIn(ctx, fc.Args["secret"].(string), fc.Args["name"].(*string), fc.Args["scopes"].([]string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SignedIn) graphql.Marshaler {
+			return ec.marshalOSignedIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignedIn(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_signedIn(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SignedIn(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_signedIn_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_linkWalletKey(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_linkWalletKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Mutation().LinkWalletKey(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SignIn) graphql.Marshaler {
+			return ec.marshalNSignIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignIn(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_linkWalletKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SignIn(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_signOut(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_signOut(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Mutation().SignOut(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_signOut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _MyVote_option(ctx context.Context, field graphql.CollectedField, obj *MyVote) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17227,6 +17589,98 @@ func (ec *executionContext) fieldContext_Sender_email(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Sender", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _SignIn_lnurl(ctx context.Context, field graphql.CollectedField, obj *SignIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignIn_lnurl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Lnurl, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignIn_lnurl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignIn", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignIn_keyauth(ctx context.Context, field graphql.CollectedField, obj *SignIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignIn_keyauth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Keyauth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignIn_keyauth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignIn", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignIn_secret(ctx context.Context, field graphql.CollectedField, obj *SignIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignIn_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignIn_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignIn", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignIn_expiresAt(ctx context.Context, field graphql.CollectedField, obj *SignIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignIn_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignIn_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignIn", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _SignUp_user(ctx context.Context, field graphql.CollectedField, obj *SignUp) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17280,6 +17734,107 @@ func (ec *executionContext) _SignUp_key(ctx context.Context, field graphql.Colle
 }
 func (ec *executionContext) fieldContext_SignUp_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SignUp", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignedIn_user(ctx context.Context, field graphql.CollectedField, obj *SignedIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignedIn_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignedIn_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SignedIn",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SignedIn_key(ctx context.Context, field graphql.CollectedField, obj *SignedIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignedIn_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SignedIn_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignedIn", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignedIn_expiresAt(ctx context.Context, field graphql.CollectedField, obj *SignedIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignedIn_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SignedIn_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignedIn", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _SignedIn_new(ctx context.Context, field graphql.CollectedField, obj *SignedIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignedIn_new(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.New, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignedIn_new(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignedIn", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _Subscription_paidActionUpdated(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
@@ -25355,6 +25910,34 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "signIn":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_signIn(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "signedIn":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_signedIn(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "linkWalletKey":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_linkWalletKey(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "signOut":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_signOut(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -27068,6 +27651,59 @@ func (ec *executionContext) _Sender(ctx context.Context, sel ast.SelectionSet, o
 	return out
 }
 
+var signInImplementors = []string{"SignIn"}
+
+func (ec *executionContext) _SignIn(ctx context.Context, sel ast.SelectionSet, obj *SignIn) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, signInImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SignIn")
+		case "lnurl":
+			out.Values[i] = ec._SignIn_lnurl(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "keyauth":
+			out.Values[i] = ec._SignIn_keyauth(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._SignIn_secret(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._SignIn_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var signUpImplementors = []string{"SignUp"}
 
 func (ec *executionContext) _SignUp(ctx context.Context, sel ast.SelectionSet, obj *SignUp) graphql.Marshaler {
@@ -27087,6 +27723,59 @@ func (ec *executionContext) _SignUp(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "key":
 			out.Values[i] = ec._SignUp_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var signedInImplementors = []string{"SignedIn"}
+
+func (ec *executionContext) _SignedIn(ctx context.Context, sel ast.SelectionSet, obj *SignedIn) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, signedInImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SignedIn")
+		case "user":
+			out.Values[i] = ec._SignedIn_user(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._SignedIn_key(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._SignedIn_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "new":
+			out.Values[i] = ec._SignedIn_new(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -30101,6 +30790,16 @@ func (ec *executionContext) marshalNScope2string(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) marshalNSignIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignIn(ctx context.Context, sel ast.SelectionSet, v *SignIn) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SignIn(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNSignUp2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignUp(ctx context.Context, sel ast.SelectionSet, v *SignUp) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -30985,11 +31684,54 @@ func (ec *executionContext) marshalOSats2ᚖint64(ctx context.Context, sel ast.S
 	return res
 }
 
+func (ec *executionContext) unmarshalOScope2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNScope2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOScope2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNScope2string(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOSender2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐSender(ctx context.Context, sel ast.SelectionSet, v *community.Sender) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Sender(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOSignedIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignedIn(ctx context.Context, sel ast.SelectionSet, v *SignedIn) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SignedIn(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v any) (*string, error) {

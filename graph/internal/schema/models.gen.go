@@ -264,10 +264,32 @@ type RewardPage struct {
 	Next  *int64       `json:"next,omitempty"`
 }
 
+// What a wallet is to be shown.
+type SignIn struct {
+	// For a QR code: lnurl1… in capitals. As a link it follows lightning:
+	Lnurl string `json:"lnurl"`
+	// The same as keyauth://…, which a wallet on the same device opens.
+	Keyauth string `json:"keyauth"`
+	// For signedIn. Whoever has it gets the key: it is never shown.
+	Secret string `json:"secret"`
+	// Until when a wallet can sign.
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
 type SignUp struct {
 	User *db.Usr `json:"user"`
 	// To be sent as: Authorization: Bearer <key>
 	Key string `json:"key"`
+}
+
+type SignedIn struct {
+	User *db.Usr `json:"user"`
+	// To be sent as: Authorization: Bearer <key>. Null where a wallet was linked.
+	Key *string `json:"key,omitempty"`
+	// Until when the key is good.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// This was the first time, and the user is new.
+	New bool `json:"new"`
 }
 
 type Subscription struct {
