@@ -24,6 +24,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/sitejwt"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
@@ -43,9 +44,10 @@ type Config struct {
 	Updates Updates
 	Wallets *wallet.Wallets
 
-	Public    *url.URL      // where people reach the service, which wallets that sign in go by; nil: none does
-	NewUsers  bool          // a wallet that is not known makes a user
-	KeepsKeys time.Duration // how long a key is good that was got by signing in; default 30 days
+	Public    *url.URL          // where people reach the service, which wallets that sign in go by; nil: none does
+	NewUsers  bool              // a wallet that is not known makes a user
+	Site      *sitejwt.Verifier // whose tokens are good beside our keys; nil: nobody's
+	KeepsKeys time.Duration     // how long a key is good that was got by signing in; default 30 days
 
 	Development    bool           // sign-up, introspection and suggestions are open
 	Origins        []string       // further origins whose pages may open websockets, such as https://example.org

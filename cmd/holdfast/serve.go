@@ -138,8 +138,12 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 // openAPI makes what is served to people.
 func (s *service) openAPI() error {
 	c := s.config
+	site, err := s.site()
+	if err != nil {
+		return err
+	}
 	api, err := graph.NewHandler(graph.Config{Engine: s.engine, Pool: s.pool, Updates: s.feed, Wallets: s.wallets, Rates: c.Rate.Rates(), Development: c.Development,
-		Public: c.PublicURL.URL(), NewUsers: c.SignIn.WalletSignUp, KeepsKeys: c.SignIn.SignedInFor,
+		Public: c.PublicURL.URL(), NewUsers: c.SignIn.WalletSignUp, KeepsKeys: c.SignIn.SignedInFor, Site: site,
 		Origins: c.Origins, TrustedProxies: c.TrustedProxies, Prices: c.Prices.Community(), Log: s.log})
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ var reserved = []struct {
 	{"github.com/lightningnetwork", []string{"lightning"}, "LND's types stop there"},
 	{"github.com/btcsuite", []string{"lightning", "wallet/internal/nostr", "wallet/internal/lnurl", "internal/keyauth"},
 		"LND's types stop there; but Nostr and wallets that sign in use the same curve, and an LNURL is bech32"},
+	{"github.com/go-jose", []string{"internal/sitejwt"}, "a site's tokens are checked in one place"},
 	{"google.golang.org/grpc", []string{"lightning"}, "nodes are spoken to there"},
 	{"gopkg.in/macaroon.v2", []string{"lightning"}, "nodes are spoken to there"},
 	{"github.com/riverqueue", []string{"worker", "migrations/migrations_test.go"}, "jobs are known elsewhere as paidaction.Job"},

@@ -877,6 +877,13 @@ type SignIn struct {
 	UsedAt     *time.Time
 }
 
+type SiteUser struct {
+	Issuer    string
+	Subject   string
+	UserID    int64
+	CreatedAt time.Time
+}
+
 type Territory struct {
 	Name          string
 	FounderID     int64

@@ -26,3 +26,9 @@ SELECT user_id FROM linking_key WHERE key = $1;
 
 -- name: CountLinkingKeys :one
 SELECT count(*) FROM linking_key WHERE user_id = $1;
+
+-- name: UserBySite :one
+SELECT user_id FROM site_user WHERE issuer = @issuer AND subject = @subject;
+
+-- name: InsertSiteUser :execrows
+INSERT INTO site_user (issuer, subject, user_id, created_at) VALUES (@issuer, @subject, @user_id, @at) ON CONFLICT DO NOTHING;

@@ -81,6 +81,30 @@ func (q *Queries) InsertSignIn(ctx context.Context, arg InsertSignInParams) erro
 	return err
 }
 
+const insertSiteUser = `-- name: InsertSiteUser :execrows
+INSERT INTO site_user (issuer, subject, user_id, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
+`
+
+type InsertSiteUserParams struct {
+	Issuer  string
+	Subject string
+	UserID  int64
+	At      time.Time
+}
+
+func (q *Queries) InsertSiteUser(ctx context.Context, arg InsertSiteUserParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertSiteUser,
+		arg.Issuer,
+		arg.Subject,
+		arg.UserID,
+		arg.At,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const lockSignIn = `-- name: LockSignIn :one
 SELECT id, k1, secret_hash, action, links, created_at, expires_at, linking_key, used_at FROM sign_in WHERE secret_hash = $1 ORDER BY id FOR NO KEY UPDATE
 `
@@ -172,6 +196,22 @@ SELECT user_id FROM linking_key WHERE key = $1
 
 func (q *Queries) UserByLinkingKey(ctx context.Context, key []byte) (int64, error) {
 	row := q.db.QueryRow(ctx, userByLinkingKey, key)
+	var user_id int64
+	err := row.Scan(&user_id)
+	return user_id, err
+}
+
+const userBySite = `-- name: UserBySite :one
+SELECT user_id FROM site_user WHERE issuer = $1 AND subject = $2
+`
+
+type UserBySiteParams struct {
+	Issuer  string
+	Subject string
+}
+
+func (q *Queries) UserBySite(ctx context.Context, arg UserBySiteParams) (int64, error) {
+	row := q.db.QueryRow(ctx, userBySite, arg.Issuer, arg.Subject)
 	var user_id int64
 	err := row.Scan(&user_id)
 	return user_id, err
