@@ -22,6 +22,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lnurl"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -82,7 +83,11 @@ func serveBoth(t testing.TB, changeAPI func(*graph.Config), change ...func(*lnur
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := graph.Config{Engine: h.Engine, Pool: h.Pool, Updates: still{}, Wallets: h.Wallets, Public: public, Now: h.Clock.Now, Log: log}
+	webhooks, err := webhook.New(webhook.Config{Pool: h.Pool, Secret: secret, Outside: outside.New(outside.Config{AllowPrivate: true}), Now: h.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := graph.Config{Engine: h.Engine, Pool: h.Pool, Updates: still{}, Wallets: h.Wallets, Webhooks: webhooks, Public: public, Now: h.Clock.Now, Log: log}
 	changeAPI(&of)
 	api, err := graph.NewHandler(of)
 	if err != nil {

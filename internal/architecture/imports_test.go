@@ -13,7 +13,7 @@ var layers = [][]string{
 	{"ledger", "lock"},
 	{"paidaction"},
 	{"community"},
-	{"wallet"},
+	{"wallet", "webhook"},
 	{"lightning", "worker", "graph", "lnurl", "reconcile"}, // lnurl is the other edge: the words of wallets that pay to people's addresses
 	{"relay"},
 	{"cmd"},

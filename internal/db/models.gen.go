@@ -972,6 +972,41 @@ type WalletLog struct {
 	At        time.Time
 }
 
+type Webhook struct {
+	ID            int64
+	UserID        *int64
+	Url           string
+	Events        []string
+	Secret        []byte
+	Previous      []byte
+	PreviousUntil *time.Time
+	FailingSince  *time.Time
+	DisabledAt    *time.Time
+	CreatedAt     time.Time
+}
+
+type WebhookAttempt struct {
+	ID        int64
+	MessageID int64
+	At        time.Time
+	Ms        int64
+	Status    *int32
+	Code      string
+}
+
+type WebhookMessage struct {
+	ID        int64
+	WebhookID int64
+	StepID    *int64
+	Type      string
+	CreatedAt time.Time
+	QueuedAt  *time.Time
+	Attempts  int32
+	NextAt    *time.Time
+	EndedAt   *time.Time
+	Delivered bool
+}
+
 type Zap struct {
 	ActionID int64
 	ItemID   int64

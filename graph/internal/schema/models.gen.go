@@ -12,6 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
 // Something that costs money, as its payer sees it: the one truth about it. Every paying mutation returns it, paidAction reads it
@@ -356,6 +357,17 @@ type WalletSettings struct {
 	Lnbits           *LnbitsSettings  `json:"lnbits,omitempty"`
 	// A connection of Nostr Wallet Connect, nostr+walletconnect://…, that may make invoices.
 	Nwc *string `json:"nwc,omitempty"`
+}
+
+type WebhookMessagePage struct {
+	Nodes []*webhook.Message `json:"nodes"`
+	Next  *int64             `json:"next,omitempty"`
+}
+
+type WebhookSecret struct {
+	Webhook *webhook.Webhook `json:"webhook"`
+	// What its messages are signed with: whsec_…
+	Secret string `json:"secret"`
 }
 
 type WithdrawAction struct {
