@@ -4568,7 +4568,7 @@ enum Scope {
   SPEND
   "To let money leave: by Lightning, or to whoever redeems an invite."
   WITHDRAW
-  "To change the wallets that get what others pay, and preferences."
+  "To change the wallets that get what others pay, webhooks, and preferences."
   SETTINGS
 }
 "What a key must be good for to ask for this field."
