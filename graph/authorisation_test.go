@@ -88,7 +88,7 @@ var authorised = []struct{ field, scope, operation, owner, other, anonymous stri
 	{"Mutation.webhookTest", "SETTINGS", `mutation { webhookTest(id: "{webhook}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"},
 	{"Mutation.webhookRedeliver", "SETTINGS", `mutation { webhookRedeliver(message: "{message}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"},
 	{"Mutation.webhookRemove", "SETTINGS", `mutation { webhookRemove(id: "{webhook}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"}, // one is left
-	{"Mutation.signOut", "READ", `mutation { signOut { name } }`, ok, ok, "UNAUTHENTICATED"}, // the last: what follows has no key
+	{"Mutation.signOut", "READ", `mutation { signOut { name } }`, ok, ok, "UNAUTHENTICATED"},                                         // the last: what follows has no key
 }
 
 // Everything that the API can be asked for × everybody who can ask: what comes of it, and that a refusal changes nothing at all. A field
