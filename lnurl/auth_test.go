@@ -160,15 +160,15 @@ func TestFirstSignInChoosesAName(t *testing.T) {
 			t.Errorf("as %s: %+v", name, in)
 		}
 	}
-	in := h.SignedIn(secret, `, name: "alice", scopes: [READ]`)
+	in := h.SignedIn(secret, `, name: "alice", scopes: [READ, SETTINGS]`)
 	if in.code() != "" || in.Data["it"].User.Name != "alice" {
 		t.Fatalf("%+v", in)
 	}
 	if code := h.Ask(in.Data["it"].Key, `mutation { donate(sats: 1) { id } }`).code(); code != "FORBIDDEN" {
-		t.Errorf("a key to read with is good for spending: %q", code)
+		t.Errorf("a key that is not good for spending spends: %q", code)
 	}
 	if code := h.Ask(in.Data["it"].Key, `mutation { linkWalletKey `+beginning).code(); code != "FORBIDDEN" {
-		t.Errorf("a key to read with is good for letting a wallet in: %q", code)
+		t.Errorf("a key that is not good for everything lets a wallet in: %q", code)
 	}
 	out := h.Ask(in.Data["it"].Key, `mutation { signOut { name } }`)
 	if code := h.Ask(in.Data["it"].Key, `{ me { creditsMsat } }`).code(); code != "UNAUTHENTICATED" {
