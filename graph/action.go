@@ -44,6 +44,8 @@ type (
 	territories       struct{ *resolver }
 	notifications     struct{ *resolver }
 	wallets           struct{ *resolver }
+	webhooks          struct{ *resolver }
+	webhookMessages   struct{ *resolver }
 	rewardDays        struct{ *resolver }
 	rewards           struct{ *resolver }
 	inviteGiftResults struct{ *resolver }
@@ -67,6 +69,8 @@ func (r *resolver) BoostResult() schema.BoostResultResolver           { return b
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
 func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }
 func (r *resolver) Wallet() schema.WalletResolver                     { return wallets{r} }
+func (r *resolver) Webhook() schema.WebhookResolver                   { return webhooks{r} }
+func (r *resolver) WebhookMessage() schema.WebhookMessageResolver     { return webhookMessages{r} }
 func (r *resolver) RewardDay() schema.RewardDayResolver               { return rewardDays{r} }
 func (r *resolver) Reward() schema.RewardResolver                     { return rewards{r} }
 func (r *resolver) InviteGiftResult() schema.InviteGiftResultResolver { return inviteGiftResults{r} }

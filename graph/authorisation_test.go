@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -78,6 +79,17 @@ var authorised = []struct{ field, scope, operation, owner, other, anonymous stri
 	{"Mutation.setPreferences", "SETTINGS", `mutation { setPreferences(dropInvoicesAfterDays: 9) { dropInvoicesAfterDays } }`, ok, ok, "UNAUTHENTICATED"},
 	{"Mutation.notificationsSeen", "READ", `mutation { notificationsSeen(upTo: "{notification}") { unseenNotifications } }`, ok, ok, "UNAUTHENTICATED"},
 	{"Mutation.signUp", "SETTINGS", `mutation { signUp(name: "newcomer_{who}") { key } }`, "FORBIDDEN", "FORBIDDEN", "FORBIDDEN"}, // in production
+	{"Mutation.signIn", "SETTINGS", `mutation { signIn { lnurl } }`, ok, ok, ok},
+	{"Mutation.signedIn", "SETTINGS", `mutation { signedIn(secret: "{who}") { key } }`, "NOT_FOUND", "NOT_FOUND", "NOT_FOUND"},
+	{"Mutation.linkWalletKey", "SETTINGS", `mutation { linkWalletKey { lnurl } }`, ok, ok, "UNAUTHENTICATED"},
+	{"Query.webhooks", "READ", `{ webhooks { id messages { nodes { id } } } }`, ok, empty, "UNAUTHENTICATED"},
+	{"Mutation.webhookCreate", "SETTINGS", `mutation { webhookCreate(url: "https://{who}.example", events: ["action.paid"]) { secret } }`, ok, ok, "UNAUTHENTICATED"},
+	{"Mutation.webhookRotate", "SETTINGS", `mutation { webhookRotate(id: "{webhook}") { secret } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"},
+	{"Mutation.webhookEnable", "SETTINGS", `mutation { webhookEnable(id: "{webhook}", enabled: true) { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"},
+	{"Mutation.webhookTest", "SETTINGS", `mutation { webhookTest(id: "{webhook}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"},
+	{"Mutation.webhookRedeliver", "SETTINGS", `mutation { webhookRedeliver(message: "{message}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"},
+	{"Mutation.webhookRemove", "SETTINGS", `mutation { webhookRemove(id: "{webhook}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"}, // one is left
+	{"Mutation.signOut", "READ", `mutation { signOut { name } }`, ok, ok, "UNAUTHENTICATED"},                                         // the last: what follows has no key
 }
 
 // Everything that the API can be asked for × everybody who can ask: what comes of it, and that a refusal changes nothing at all. A field
@@ -164,7 +176,9 @@ type setting struct {
 
 func newSetting(t testing.TB, change ...func(*graph.Config)) *setting {
 	t.Helper()
-	s := &setting{api: serve(t, append(change, func(c *graph.Config) { c.Development = false })...), without: map[string]person{}, named: map[string]string{}}
+	s := &setting{api: serve(t, append(change, func(c *graph.Config) {
+		c.Development, c.Public = false, &url.URL{Scheme: "https", Host: "holdfast.example"}
+	})...), without: map[string]person{}, named: map[string]string{}}
 	const rich = 1_000_000_000 // sats: posts that follow each other quickly cost ten times more each
 	author := s.Person("author", rich, 0)
 	s.stopped(author, "stopped_owner", "stopped_other")
@@ -197,6 +211,11 @@ func newSetting(t testing.TB, change ...func(*graph.Config)) *setting {
 	s.Want(s.owner, `mutation { territoryCreate(name: "mine", baseCostSats: 10, replyCostSats: 1, billing: MONTHLY) { id } }`, nil)
 	wallet := newLNbits(t)
 	s.named["wallet"], s.named["wallet's url"] = s.saveWallet(s.owner, wallet.URL, "the owner's"), wallet.URL
+	s.named["webhook"] = one(s.owner, `mutation { webhookCreate(url: "https://owner.example") { webhook { id } } }`, "webhookCreate", "webhook", "id")
+	s.named["message"] = one(s.owner, `mutation { webhookTest(id: "`+s.named["webhook"]+`") { id } }`, "webhookTest", "id")
+	if _, err := s.Pool.Exec(s.Ctx, `UPDATE webhook_message SET queued_at = $1, ended_at = $1`, s.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
 	s.named["own invite"] = one(s.owner, `mutation { createInvite(giftCredits: 1, limit: 1) { code } }`, "createInvite", "code")
 	s.named["invite"] = one(author, `mutation { createInvite(giftCredits: 1, limit: 5) { code } }`, "createInvite", "code")
 	carol := s.Network.AddReceiver("carol")

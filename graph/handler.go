@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -23,8 +24,10 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/sitejwt"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
 // Updates tells when an action may have changed.
@@ -35,12 +38,18 @@ type Updates interface {
 	Subscribe(ctx context.Context, action int64) <-chan struct{}
 }
 
-// Config is what the API is made of. Engine, Pool, Updates and Wallets are needed, the rest has defaults.
+// Config is what the API is made of. Engine, Pool, Updates, Wallets and Webhooks are needed, the rest has defaults.
 type Config struct {
-	Engine  *paidaction.Engine
-	Pool    *pgxpool.Pool
-	Updates Updates
-	Wallets *wallet.Wallets
+	Engine   *paidaction.Engine
+	Pool     *pgxpool.Pool
+	Updates  Updates
+	Wallets  *wallet.Wallets
+	Webhooks *webhook.Webhooks
+
+	Public    *url.URL          // where people reach the service, which wallets that sign in go by; nil: none does
+	NewUsers  bool              // a wallet that is not known makes a user
+	Site      *sitejwt.Verifier // whose tokens are good beside our keys; nil: nobody's
+	KeepsKeys time.Duration     // how long a key is good that was got by signing in; default 30 days
 
 	Development    bool           // sign-up, introspection and suggestions are open
 	Origins        []string       // further origins whose pages may open websockets, such as https://example.org
@@ -58,8 +67,11 @@ type Config struct {
 }
 
 func (c *Config) defaults() error {
-	if c.Engine == nil || c.Pool == nil || c.Updates == nil || c.Wallets == nil {
-		return errors.New("graph: an engine, a database pool, updates and wallets are needed")
+	if c.Engine == nil || c.Pool == nil || c.Updates == nil || c.Wallets == nil || c.Webhooks == nil {
+		return errors.New("graph: an engine, a database pool, updates, wallets and webhooks are needed")
+	}
+	if c.KeepsKeys == 0 {
+		c.KeepsKeys = 30 * 24 * time.Hour
 	}
 	if c.RecheckKeys == 0 {
 		c.RecheckKeys = 15 * time.Second

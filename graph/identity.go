@@ -18,9 +18,10 @@ import (
 // session is who a request or a connection belongs to.
 type session struct {
 	user   *int64   // nil is the anonymous
-	hash   []byte   // of the key
+	hash   []byte   // of the key; what requests are counted by
 	scopes []string // of the key; they never change
 	client string
+	until  time.Time     // a token of the site is good for so long, and nothing takes it back; zero for keys
 	slots  chan struct{} // of operations under way on one websocket; nil for single requests
 
 	mu      sync.Mutex
@@ -48,10 +49,10 @@ func caller(ctx context.Context, secret *string) paidaction.Caller {
 
 func errKey() error {
 	return refused(http.StatusUnauthorized, paidaction.CodeUnauthenticated,
-		"This key is not known, or was revoked. Send the header: Authorization: Bearer <your key>.")
+		"This key is not known, has expired, or was revoked. Send the header: Authorization: Bearer <your key>.")
 }
 
-// authenticate finds out whose key an Authorization header carries. No header at all is the anonymous; a key that is not
+// authenticate finds out whose key an Authorization header carries, or whose token of the site. No header at all is the anonymous; a key that is not
 // known is refused, never taken for no key. An address that sends too many of those is asked to wait, before the database is.
 func (r *resolver) authenticate(ctx context.Context, header, client string) (*session, error) {
 	if header == "" {
@@ -64,7 +65,11 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 	if !strings.EqualFold(scheme, "Bearer") {
 		return nil, errKey()
 	}
-	s := &session{client: client, hash: HashKey(strings.TrimSpace(key)), checked: r.Now()}
+	key = strings.TrimSpace(key)
+	if r.isToken(key) {
+		return r.authenticateToken(ctx, key, client)
+	}
+	s := &session{client: client, hash: HashKey(key), checked: r.Now()}
 	found, err := r.userByKey(ctx, s.hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		_ = r.meters.wrong.take(client, r.Now()) // counted; whether the next one is looked up is asked above
@@ -88,6 +93,12 @@ func notLookedUp(err error) error {
 // recheck refuses a session whose key was revoked meanwhile. The database is asked unless it was within the last moments.
 func (r *resolver) recheck(ctx context.Context, s *session, last time.Duration) error {
 	if s.user == nil {
+		return nil
+	}
+	if !s.until.IsZero() {
+		if !r.Now().Before(s.until) {
+			return errToken()
+		}
 		return nil
 	}
 	s.mu.Lock()

@@ -26,14 +26,14 @@ func HashKey(key string) []byte {
 	return sum[:]
 }
 
-// newKey makes a key of a user. It is shown this once; only its hash is stored.
-func newKey(ctx context.Context, q *db.Queries, user int64, scopes []string, now time.Time, random io.Reader) (id int64, key string, err error) {
+// newKey makes a key of a user, good until then, or until it is revoked where that is nil. It is shown this once; only its hash is stored.
+func newKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until *time.Time, now time.Time, random io.Reader) (id int64, key string, err error) {
 	var secret [32]byte
 	if _, err := io.ReadFull(random, secret[:]); err != nil {
 		return 0, "", fmt.Errorf("read randomness: %w", err)
 	}
 	key = "hf_" + base64.RawURLEncoding.EncodeToString(secret[:])
-	id, err = q.InsertKey(ctx, db.InsertKeyParams{UserID: user, KeyHash: HashKey(key), Scopes: scopes, CreatedAt: now})
+	id, err = q.InsertKey(ctx, db.InsertKeyParams{UserID: user, KeyHash: HashKey(key), Scopes: scopes, CreatedAt: now, ExpiresAt: until})
 	if err != nil {
 		return 0, "", fmt.Errorf("insert a key: %w", err)
 	}
@@ -42,26 +42,43 @@ func newKey(ctx context.Context, q *db.Queries, user int64, scopes []string, now
 
 var namePattern = regexp.MustCompile(`^[a-z0-9_]{1,32}$`)
 
+// newUser makes a user, or refuses as SignUp does.
+func newUser(ctx context.Context, q *db.Queries, name string, now time.Time) (int64, error) {
+	if !namePattern.MatchString(name) {
+		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "A name has 1 to 32 characters: small letters, digits and underscores.")
+	}
+	user, err := q.InsertUser(ctx, db.InsertUserParams{Name: name, CreatedAt: now})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "The name %s is taken. Choose another one.", name)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("insert a user: %w", err)
+	}
+	return user, nil
+}
+
 // SignUp makes a user and a key that is good for everything. The key is shown this once.
 //
 // Errors: INVALID_INPUT where the name breaks the rules, DUPLICATE where it is taken.
 func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time, random io.Reader) (user int64, key string, err error) {
-	if !namePattern.MatchString(name) {
-		return 0, "", paidaction.Errorf(paidaction.CodeInvalidInput, "A name has 1 to 32 characters: small letters, digits and underscores.")
-	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
-		user, err = q.InsertUser(ctx, db.InsertUserParams{Name: name, CreatedAt: now})
-		if errors.Is(err, pgx.ErrNoRows) {
-			return paidaction.Errorf(paidaction.CodeDuplicate, "The name %s is taken. Choose another one.", name)
+		if user, err = newUser(ctx, q, name, now); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("insert a user: %w", err)
-		}
-		_, key, err = newKey(ctx, q, user, Scopes, now, random)
+		_, key, err = newKey(ctx, q, user, Scopes, nil, now, random)
 		return err
 	})
 	return user, key, err
+}
+
+// tidyScopes are the scopes of a key that is asked for, each once.
+func tidyScopes(scopes []string) ([]string, error) {
+	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
+	if len(scopes) == 0 || slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(Scopes, s) }) {
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "Say what the key is good for: one or more of %s.", strings.Join(Scopes, ", "))
+	}
+	return scopes, nil
 }
 
 // AddKey makes a further key of a user, good for these scopes alone for as long as it lives: one that shall be good for something else
@@ -69,9 +86,9 @@ func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time,
 //
 // Errors: INVALID_INPUT for scopes that do not exist or are none, NOT_FOUND where there is no such user.
 func AddKey(ctx context.Context, pool *pgxpool.Pool, name string, scopes []string, now time.Time, random io.Reader) (id int64, key string, err error) {
-	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
-	if len(scopes) == 0 || slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(Scopes, s) }) {
-		return 0, "", paidaction.Errorf(paidaction.CodeInvalidInput, "Say what the key is good for: one or more of %s.", strings.Join(Scopes, ", "))
+	scopes, err = tidyScopes(scopes)
+	if err != nil {
+		return 0, "", err
 	}
 	users, err := db.New(pool).UsersByName(ctx, []string{name})
 	if err != nil {
@@ -80,5 +97,5 @@ func AddKey(ctx context.Context, pool *pgxpool.Pool, name string, scopes []strin
 	if len(users) == 0 {
 		return 0, "", paidaction.Errorf(paidaction.CodeNotFound, "There is no user %s.", name)
 	}
-	return newKey(ctx, db.New(pool), users[0].ID, scopes, now, random)
+	return newKey(ctx, db.New(pool), users[0].ID, scopes, nil, now, random)
 }

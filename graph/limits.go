@@ -87,6 +87,7 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Query.Notifications = c.Query.PaidActions
 	c.Item.Comments = c.Query.PaidActions
 	c.Wallet.Log = c.Query.PaidActions
+	c.Webhook.Messages = c.Query.PaidActions
 	c.Query.Territories = func(child, first int, _ *string) int { return times(child, first) }
 	c.Territory.Transfers = c.Query.PaidActions
 	c.Query.Invites = c.Query.PaidActions
@@ -94,9 +95,11 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Item.Thread = func(child, limit, _ int, _ *int64) int { return 1 + child*min(max(limit, 1), r.Limits.Thread) }
 	c.User.Items = c.Query.PaidActions
 	c.Me.History = func(child, first int, _ *string) int { return times(child, first) }
-	const many = 10 // wallets that somebody has at most, about; options of a poll
+	const many = 10 // wallets that somebody has at most, about; options of a poll; webhooks, and attempts of theirs
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets
+	c.Query.Webhooks = c.Query.Wallets
+	c.WebhookMessage.Attempts = c.Query.Wallets
 	return c
 }
 

@@ -93,15 +93,15 @@ func (q queries) Wallets(ctx context.Context) ([]*wallet.Wallet, error) {
 	return pointers(q.resolver.Wallets.List(ctx, user))
 }
 
-func pointer(w wallet.Wallet, err error) (*wallet.Wallet, error) {
+func pointer[T any](x T, err error) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &w, nil
+	return &x, nil
 }
 
-func pointers(all []wallet.Wallet, err error) ([]*wallet.Wallet, error) {
-	out := make([]*wallet.Wallet, len(all))
+func pointers[T any](all []T, err error) ([]*T, error) {
+	out := make([]*T, len(all))
 	for i := range all {
 		out[i] = &all[i]
 	}

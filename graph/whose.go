@@ -28,11 +28,14 @@ type whose struct {
 
 var errNotAnswered = errors.New("the key was not looked up")
 
-// userByKey is who has a key that is good; pgx.ErrNoRows where nobody has.
+// userByKey is who has a key that is good; pgx.ErrNoRows where nobody has, or it has expired.
 func (r *resolver) userByKey(ctx context.Context, hash []byte) (db.UsersByKeysRow, error) {
 	w := &whose{hash: hash, err: errNotAnswered}
 	if err := r.keys.Do(ctx, w); err != nil {
 		return w.found, err
+	}
+	if w.err == nil && w.found.ExpiresAt != nil && !r.Now().Before(*w.found.ExpiresAt) {
+		return db.UsersByKeysRow{}, pgx.ErrNoRows
 	}
 	return w.found, w.err
 }
@@ -43,7 +46,7 @@ func (c Config) lookUpKeys() *gather.Group[*whose] {
 		defer cancel()
 		if len(all) == 1 { // its plan is made once for a connection, that for several each time
 			row, err := db.New(c.Pool).UserByKey(ctx, all[0].hash)
-			all[0].found, all[0].err = db.UsersByKeysRow{UserID: row.UserID, Scopes: row.Scopes}, err
+			all[0].found, all[0].err = db.UsersByKeysRow{UserID: row.UserID, Scopes: row.Scopes, ExpiresAt: row.ExpiresAt}, err
 			return
 		}
 		hashes := make([][]byte, len(all))

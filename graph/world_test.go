@@ -25,6 +25,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -49,7 +50,11 @@ func serve(t testing.TB, change ...func(*graph.Config)) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := graph.Config{Engine: a.Engine, Pool: a.Pool, Updates: a.Feed, Wallets: wallets, Development: true, Now: a.Clock.Now,
+	webhooks, err := webhook.New(webhook.Config{Pool: a.Pool, Secret: make([]byte, 32), Outside: outside.New(outside.Config{AllowPrivate: true}), Now: a.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := graph.Config{Engine: a.Engine, Pool: a.Pool, Updates: a.Feed, Wallets: wallets, Webhooks: webhooks, Development: true, Now: a.Clock.Now,
 		Log: slog.New(slog.NewTextHandler(a.Log, nil))}
 	for _, f := range change {
 		f(&c)

@@ -1,5 +1,6 @@
 // Package lnurl serves lightning addresses: name@domain of every user, paid to by whatever wallet knows LNURL-pay (LUD-06, 12, 16, 18 and
-// 21). What comes in is the action RECEIVE like any other; this package speaks the protocol around it.
+// 21). What comes in is the action RECEIVE like any other; this package speaks the protocol around it. It also takes the signatures of wallets
+// that sign somebody in (LUD-04).
 package lnurl
 
 import (
@@ -14,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -38,7 +40,7 @@ type Config struct {
 // callTimeout is how long a request may take: a receiver's wallet may be asked for an invoice meanwhile.
 const callTimeout = 25 * time.Second
 
-// NewHandler serves /.well-known/lnurlp/ and /lnurlp/.
+// NewHandler serves /.well-known/lnurlp/, /lnurlp/ and keyauth.Path.
 func NewHandler(c Config) (http.Handler, error) {
 	if c.Engine == nil || c.Pool == nil || c.Askers == nil || c.Public == nil || c.Public.Host == "" {
 		return nil, errors.New("lnurl: an engine, a database pool, askers and the public URL are needed")
@@ -58,6 +60,7 @@ func NewHandler(c Config) (http.Handler, error) {
 	mux.Handle("/.well-known/lnurlp/{name}", s.serve(false, s.describe))
 	mux.Handle("/lnurlp/{name}", s.serve(true, s.order))
 	mux.Handle("/lnurlp/verify/{hash}/{proof}", s.serve(false, s.verify))
+	mux.Handle(keyauth.Path, s.serve(true, s.sign))
 	return mux, nil
 }
 
@@ -117,7 +120,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, err 
 	said, ok := paidaction.AsRefusal(err)
 	if !ok {
 		if r.Context().Err() == nil {
-			s.Log.ErrorContext(r.Context(), "a request to an address failed", "error", err)
+			s.Log.ErrorContext(r.Context(), "a wallet's request failed", "error", err)
 		}
 		tell(w, status, refusal{"ERROR", "Something went wrong on our side. Try again in a moment."})
 		return

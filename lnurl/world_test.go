@@ -13,13 +13,16 @@ import (
 	"testing"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/lnurl"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -54,6 +57,17 @@ var secret = bytes.Repeat([]byte{7}, 32)
 
 func serve(t testing.TB, rates graph.Rates, change ...func(*lnurl.Config)) *house {
 	t.Helper()
+	return serveBoth(t, func(c *graph.Config) { c.Rates = rates }, change...)
+}
+
+// serveAPI is serve with an API that is made otherwise.
+func serveAPI(t testing.TB, change func(*graph.Config)) *house {
+	t.Helper()
+	return serveBoth(t, change)
+}
+
+func serveBoth(t testing.TB, changeAPI func(*graph.Config), change ...func(*lnurl.Config)) *house {
+	t.Helper()
 	h := &house{World: enginetest.New(t, paidaction.Settings{}), Log: &lockedBuffer{}}
 	log := slog.New(slog.NewTextHandler(h.Log, nil))
 	mux := http.NewServeMux()
@@ -69,7 +83,13 @@ func serve(t testing.TB, rates graph.Rates, change ...func(*lnurl.Config)) *hous
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := graph.NewHandler(graph.Config{Engine: h.Engine, Pool: h.Pool, Updates: still{}, Wallets: h.Wallets, Rates: rates, Now: h.Clock.Now, Log: log})
+	webhooks, err := webhook.New(webhook.Config{Pool: h.Pool, Secret: secret, Outside: outside.New(outside.Config{AllowPrivate: true}), Now: h.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := graph.Config{Engine: h.Engine, Pool: h.Pool, Updates: still{}, Wallets: h.Wallets, Webhooks: webhooks, Public: public, Now: h.Clock.Now, Log: log}
+	changeAPI(&of)
+	api, err := graph.NewHandler(of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +103,7 @@ func serve(t testing.TB, rates graph.Rates, change ...func(*lnurl.Config)) *hous
 	}
 	mux.Handle("/.well-known/lnurlp/", addresses)
 	mux.Handle("/lnurlp/", addresses)
+	mux.Handle(keyauth.Path, addresses)
 	mux.Handle("/", api)
 	return h
 }
@@ -153,6 +174,9 @@ func (h *house) Order(name string, query url.Values) answer {
 	}
 	return a
 }
+
+// Queries are those of the database.
+func (h *house) Queries() *db.Queries { return db.New(h.Pool) }
 
 // Newest is the action that was begun last.
 func (h *house) Newest() int64 { return h.Count(`SELECT max(id) FROM paid_action`) }

@@ -42,13 +42,13 @@ func (w *Wallets) sealSettings(p place, s Settings) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("wallet: the settings cannot be written")
 	}
-	return w.sealer.seal(p, text)
+	return w.sealer.Seal(p.bytes(), text)
 }
 
 func (w *Wallets) openSettings(p place, sealed []byte) (Settings, error) {
-	text, err := w.sealer.open(p, sealed)
+	text, err := w.sealer.Open(p.bytes(), sealed)
 	if err != nil {
-		return nil, err
+		return nil, errSealed
 	}
 	switch p.kind {
 	case KindLightningAddress:

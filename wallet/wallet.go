@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
+	"github.com/a-seed-a7aed72f/holdfast/internal/seal"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -89,7 +90,7 @@ type Dial func(ctx context.Context, address string) (net.Conn, error)
 // Wallets are the wallets of all users. It is safe for concurrent use, in any number of processes.
 type Wallets struct {
 	Config
-	sealer  *sealer
+	sealer  *seal.Box
 	testing sync.Map // users who have a wallet tested now
 }
 
@@ -113,7 +114,7 @@ func New(c Config) (*Wallets, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s, err := newSealer(c.Secret, c.Random)
+	s, err := seal.New(c.Secret, sealLabel, c.Random)
 	if err != nil {
 		return nil, err
 	}

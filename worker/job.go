@@ -71,6 +71,19 @@ func (w *Worker) work(ctx context.Context, row *rivertype.JobRow, kind paidactio
 	return nil
 }
 
+// deliver has a message delivered for River. It snoozes for as long as the message is to rest.
+func (w *Worker) deliver(ctx context.Context, job *river.Job[deliveryArgs]) error {
+	again, err := w.Deliver(ctx, job.Args.Message)
+	if err != nil {
+		w.failed(ctx, "delivery", err)
+		again = w.Clock.Jitter(pause(snoozes(job.JobRow)))
+	}
+	if again > 0 {
+		return river.JobSnooze(again)
+	}
+	return nil
+}
+
 // snoozes is how often River has put this job off.
 func snoozes(row *rivertype.JobRow) int {
 	var metadata struct {
@@ -95,6 +108,9 @@ func (w *Worker) workers() *river.Workers {
 	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[againArgs]) error {
 		return w.work(ctx, job.JobRow, paidaction.JobAgain, job.Args.jobArgs)
 	}))
+	if w.Deliver != nil {
+		river.AddWorker(all, river.WorkFunc(w.deliver))
+	}
 	return all
 }
 

@@ -13,10 +13,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Money jobs never wait behind side effects: each have a queue of their own.
+// Money jobs never wait behind side effects, and neither behind servers of strangers: each have a queue of their own.
 const (
-	moneyQueue  = "money"
-	effectQueue = "effects"
+	moneyQueue    = "money"
+	effectQueue   = "effects"
+	deliveryQueue = "deliveries"
 )
 
 // How often processes are told of new jobs at most, and how often they look by themselves. A commit that tells (NOTIFY) takes
@@ -53,6 +54,13 @@ func (afterFailedArgs) Kind() string { return string(paidaction.JobAfterFailed) 
 type againArgs struct{ jobArgs }
 
 func (againArgs) Kind() string { return string(paidaction.JobAgain) }
+
+// deliveryArgs are a message to a server of somebody's.
+type deliveryArgs struct {
+	Message int64 `json:"message"`
+}
+
+func (deliveryArgs) Kind() string { return "delivery" }
 
 // Queue stores jobs in River's tables. It works none, and so serves processes that run no workers too. It is safe for
 // concurrent use.
@@ -111,6 +119,18 @@ func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) e
 		if _, err := q.effects.InsertManyTx(ctx, tx, effects); err != nil {
 			return fmt.Errorf("insert side-effect jobs: %w", err)
 		}
+	}
+	return nil
+}
+
+// InsertDeliveries stores the jobs that deliver messages (Config.Deliver).
+func (q *Queue) InsertDeliveries(ctx context.Context, tx pgx.Tx, messages ...int64) error {
+	jobs := make([]river.InsertManyParams, len(messages))
+	for i, message := range messages {
+		jobs[i] = river.InsertManyParams{Args: deliveryArgs{message}, InsertOpts: &river.InsertOpts{Queue: deliveryQueue, MaxAttempts: maxAttempts}}
+	}
+	if _, err := q.effects.InsertManyTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("insert jobs of deliveries: %w", err)
 	}
 	return nil
 }

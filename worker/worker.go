@@ -37,6 +37,7 @@ const (
 type Settings struct {
 	MoneyJobs    int           // side by side in this process; default 16
 	EffectJobs   int           // the same for side effects; default 4
+	Deliveries   int           // the same for messages to servers of others; default 16
 	OverdueEvery time.Duration // between sweeps of what is past its deadline; default 1 second
 	SweepEvery   time.Duration // between sweeps of every open action; default 30 seconds
 	FoldEvery    time.Duration // between rounds of folding; default 1 second
@@ -59,6 +60,9 @@ func (s Settings) defaults() Settings {
 	if s.EffectJobs <= 0 {
 		s.EffectJobs = 4
 	}
+	if s.Deliveries <= 0 {
+		s.Deliveries = 16
+	}
 	return s
 }
 
@@ -80,11 +84,13 @@ type Chore struct {
 
 // Config is what a Worker or a Listener is made of. Pool, Engine and Jobs are needed, the rest has defaults.
 type Config struct {
-	Pool     *pgxpool.Pool
-	Engine   *paidaction.Engine
-	Jobs     paidaction.Jobs // the engine's own
-	Folds    []Fold
-	Chores   []Chore
+	Pool   *pgxpool.Pool
+	Engine *paidaction.Engine
+	Jobs   paidaction.Jobs // the engine's own
+	Folds  []Fold
+	Chores []Chore
+	// Deliver delivers a message, and says after which pause it must be called again; 0: no more. nil: this process delivers none.
+	Deliver  func(ctx context.Context, message int64) (again time.Duration, err error)
 	Clock    Clock        // default RealClock
 	Log      *slog.Logger // default slog.Default()
 	Metrics  *Metrics     // default: unregistered ones
@@ -196,13 +202,17 @@ func (w *Worker) runJobs(ctx context.Context) error {
 		return fmt.Errorf("make the pool of the job client: %w", err)
 	}
 	defer pool.Close()
+	queues := map[string]river.QueueConfig{
+		moneyQueue:  {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
+		effectQueue: {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: moneyCooldown, FetchPollInterval: effectPoll},
+	}
+	if w.Deliver != nil {
+		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll}
+	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Logger:  quiet(w.Log),
-		Workers: w.workers(),
-		Queues: map[string]river.QueueConfig{
-			moneyQueue:  {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
-			effectQueue: {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: moneyCooldown, FetchPollInterval: effectPoll},
-		},
+		Logger:                      quiet(w.Log),
+		Workers:                     w.workers(),
+		Queues:                      queues,
 		FetchCooldown:               moneyCooldown, // also for the jobs whose time has come
 		JobTimeout:                  jobTimeout,
 		RescueStuckJobsAfter:        rescueAfter,

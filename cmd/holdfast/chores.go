@@ -8,7 +8,9 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -35,6 +37,9 @@ func (s *service) chores() []worker.Chore {
 			_, err := community.PayRewards(ctx, q, now, settings)
 			return err
 		})},
+		{Name: "old challenges of wallets", Every: time.Minute, Do: s.untilDone(keyauth.Sweep)},
+		{Name: "webhooks", Every: time.Second, Do: again(s.webhooks.Queue)},
+		{Name: "old messages of webhooks", Every: time.Minute, Do: s.untilDone(webhook.Sweep)},
 		{Name: "dropping of invoices", Every: time.Minute, Do: s.untilDone(community.DropInvoices)},
 	}
 	if every := s.config.ReconcileEvery; every > 0 && s.config.Has("worker") {
@@ -60,18 +65,24 @@ func (s *service) inTx(do func(ctx context.Context, q *db.Queries, now time.Time
 	}
 }
 
-// untilDone is a chore of as many transactions as find something to do.
-func (s *service) untilDone(do func(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error)) func(context.Context) error {
+// again is a chore that is done as often as it finds something.
+func again(do func(context.Context) (found bool, err error)) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for found := true; found; {
-			err := s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) (err error) {
-				found, err = do(ctx, q, now)
-				return err
-			})(ctx)
-			if err != nil {
+		for {
+			if found, err := do(ctx); err != nil || !found {
 				return err
 			}
 		}
-		return nil
 	}
+}
+
+// untilDone is a chore of as many transactions as find something to do.
+func (s *service) untilDone(do func(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error)) func(context.Context) error {
+	return again(func(ctx context.Context) (found bool, err error) {
+		err = s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) (err error) {
+			found, err = do(ctx, q, now)
+			return err
+		})(ctx)
+		return found, err
+	})
 }

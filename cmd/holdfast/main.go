@@ -30,14 +30,15 @@ type cli struct {
 	File string `name:"config" help:"JSON file of settings; its keys are the names of flags." placeholder:"FILE"`
 	JSON bool   `name:"json" help:"Print JSON, also on a terminal."`
 
-	Serve    serveCommand   `cmd:"" help:"Run the service."`
-	Migrate  migrateCommand `cmd:"" help:"Move the database between versions of its schema."`
-	Actions  actionsCommand `cmd:"" help:"Look at paid actions, and nudge them."`
-	Locks    locksCommand   `cmd:"" help:"List who holds a lock in the database, who waits for it, and for how long."`
-	Nodes    nodesCommand   `cmd:"" help:"Look at the Lightning nodes, and say which of them get payments."`
-	Users    usersCommand   `cmd:"" help:"Make users, and revoke their API keys."`
-	Relay    relayCommand   `cmd:"" help:"Look at outgoing payments, and requeue what failed."`
-	Settings configCommand  `cmd:"" name:"config" help:"Look at the settings."`
+	Serve    serveCommand    `cmd:"" help:"Run the service."`
+	Migrate  migrateCommand  `cmd:"" help:"Move the database between versions of its schema."`
+	Actions  actionsCommand  `cmd:"" help:"Look at paid actions, and nudge them."`
+	Locks    locksCommand    `cmd:"" help:"List who holds a lock in the database, who waits for it, and for how long."`
+	Nodes    nodesCommand    `cmd:"" help:"Look at the Lightning nodes, and say which of them get payments."`
+	Users    usersCommand    `cmd:"" help:"Make users, and revoke their API keys."`
+	Relay    relayCommand    `cmd:"" help:"Look at outgoing payments, and requeue what failed."`
+	Webhooks webhooksCommand `cmd:"" help:"Have servers told of everybody's actions."`
+	Settings configCommand   `cmd:"" name:"config" help:"Look at the settings."`
 
 	Reconcile reconcileCommand `cmd:"" help:"Hold every invariant against the database and the nodes. Exit code 0 only if none is broken."`
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 )
 
 func (s *service) routes() http.Handler {
@@ -22,6 +24,7 @@ func (s *service) routes() http.Handler {
 	if s.addresses != nil {
 		mux.Handle("/.well-known/lnurlp/", s.addresses)
 		mux.Handle("/lnurlp/", s.addresses)
+		mux.Handle(keyauth.Path, s.addresses)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)

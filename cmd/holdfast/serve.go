@@ -27,6 +27,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 	"github.com/a-seed-a7aed72f/holdfast/web"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -67,6 +68,7 @@ type service struct {
 	relay     *relay.Relay // nil where no node sends
 	engine    *paidaction.Engine
 	wallets   *wallet.Wallets
+	webhooks  *webhook.Webhooks
 	api       http.Handler   // nil unless the process has the role
 	client    http.Handler   // the pages that people use; nil as the API is
 	addresses http.Handler   // nil unless it has, and is told where people reach it
@@ -96,6 +98,9 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if s.wallets, err = s.newWallets(); err != nil {
 		return nil, err
 	}
+	if s.webhooks, err = s.newWebhooks(jobs); err != nil {
+		return nil, err
+	}
 	if err := s.openRelay(); err != nil {
 		return nil, err
 	}
@@ -119,7 +124,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 			return nil, err
 		}
 	}
-	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Log: e.log, Metrics: metrics}
+	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: e.log, Metrics: metrics}
 	if e.config.Has("worker") {
 		if s.worker, err = worker.New(parts); err != nil {
 			return nil, err
@@ -140,7 +145,12 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 // openAPI makes what is served to people.
 func (s *service) openAPI() error {
 	c := s.config
-	api, err := graph.NewHandler(graph.Config{Engine: s.engine, Pool: s.pool, Updates: s.feed, Wallets: s.wallets, Rates: c.Rate.Rates(), Development: c.Development,
+	site, err := s.site()
+	if err != nil {
+		return err
+	}
+	api, err := graph.NewHandler(graph.Config{Engine: s.engine, Pool: s.pool, Updates: s.feed, Wallets: s.wallets, Webhooks: s.webhooks, Rates: c.Rate.Rates(), Development: c.Development,
+		Public: c.PublicURL.URL(), NewUsers: c.SignIn.WalletSignUp, KeepsKeys: c.SignIn.SignedInFor, Site: site,
 		Origins: c.Origins, TrustedProxies: c.TrustedProxies, Prices: c.Prices.Community(), Log: s.log})
 	if err != nil {
 		return err

@@ -76,6 +76,7 @@ type keyShown struct {
 	Scopes  []string   `json:"scopes"`
 	Made    time.Time  `json:"made"`
 	Revoked *time.Time `json:"revoked,omitempty"`
+	Expires *time.Time `json:"expires,omitempty"`
 }
 
 func (c usersKeys) Run(ctx context.Context, e *environment) error {
@@ -93,16 +94,18 @@ func (c usersKeys) Run(ctx context.Context, e *environment) error {
 		}
 		shown := make([]keyShown, len(rows))
 		for i, row := range rows {
-			shown[i] = keyShown{row.ID, row.Scopes, row.CreatedAt, row.RevokedAt}
+			shown[i] = keyShown{row.ID, row.Scopes, row.CreatedAt, row.RevokedAt, row.ExpiresAt}
 		}
 		return e.print(shown, func(t *table) {
-			t.row("number", "good for", "made", "revoked")
-			for _, k := range shown {
-				revoked := "-"
-				if k.Revoked != nil {
-					revoked = k.Revoked.UTC().Format(time.RFC3339)
+			moment := func(at *time.Time) string {
+				if at == nil {
+					return "-"
 				}
-				t.row(k.Number, strings.Join(k.Scopes, " "), k.Made.UTC().Format(time.RFC3339), revoked)
+				return at.UTC().Format(time.RFC3339)
+			}
+			t.row("number", "good for", "made", "expires", "revoked")
+			for _, k := range shown {
+				t.row(k.Number, strings.Join(k.Scopes, " "), moment(&k.Made), moment(k.Expires), moment(k.Revoked))
 			}
 		})
 	})

@@ -13,7 +13,7 @@ var layers = [][]string{
 	{"ledger", "lock"},
 	{"paidaction"},
 	{"community"},
-	{"wallet"},
+	{"wallet", "webhook"},
 	// lnurl is the other edge: the words of wallets that pay to people's addresses; web are the pages that people use.
 	{"lightning", "worker", "graph", "lnurl", "web", "reconcile"},
 	{"relay"},
@@ -30,8 +30,9 @@ var reserved = []struct {
 	why     string
 }{
 	{"github.com/lightningnetwork", []string{"lightning"}, "LND's types stop there"},
-	{"github.com/btcsuite", []string{"lightning", "wallet/internal/nostr", "wallet/internal/lnurl"},
-		"LND's types stop there; but Nostr signs on the same curve, and an LNURL is bech32"},
+	{"github.com/btcsuite", []string{"lightning", "wallet/internal/nostr", "wallet/internal/lnurl", "internal/keyauth"},
+		"LND's types stop there; but Nostr and wallets that sign in use the same curve, and an LNURL is bech32"},
+	{"github.com/go-jose", []string{"internal/sitejwt"}, "a site's tokens are checked in one place"},
 	{"google.golang.org/grpc", []string{"lightning"}, "nodes are spoken to there"},
 	{"gopkg.in/macaroon.v2", []string{"lightning"}, "nodes are spoken to there"},
 	{"github.com/riverqueue", []string{"worker", "migrations/migrations_test.go"}, "jobs are known elsewhere as paidaction.Job"},

@@ -38,11 +38,12 @@ type Config struct {
 
 	ReconcileEvery time.Duration `help:"How often one of the workers reconciles what has changed; 0: never." default:"10m"`
 
-	PublicURL      Public         `help:"Where people reach the service, such as https://example.org: users get the lightning addresses name@example.org. Without it they have none." placeholder:"URL"`
+	PublicURL      Public         `help:"Where people reach the service, such as https://example.org: users get the lightning addresses name@example.org, and sign in by their wallets. Without it they do neither; another host is another key of every wallet." placeholder:"URL"`
 	DemoWallet     Wallet         `help:"In development alone: the URL to which the page's button posts an invoice to be paid with worthless coins; make run sets it." placeholder:"URL"`
 	Origins        []string       `help:"Further origins whose pages may open websockets, such as https://example.org, several with commas." placeholder:"ORIGIN"`
 	TrustedProxies []netip.Prefix `help:"Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, several with commas." placeholder:"NETWORK"`
 
+	SignIn SignIn `embed:""`
 	Prices Prices `embed:""`
 	Lock   Lock   `embed:"" prefix:"lock-"`
 	Rate   Rate   `embed:"" prefix:"rate-"`
@@ -99,6 +100,7 @@ func (c *Config) Check() error {
 	refuse(c.ReconcileEvery < 0 || (c.ReconcileEvery > 0 && c.ReconcileEvery < time.Second),
 		"Reconciling would never rest: set HOLDFAST_RECONCILE_EVERY to 1s or more, or to 0.")
 	c.PublicURL.check(c.Development, refuse)
+	c.SignIn.check(c.Development, refuse)
 	c.Bounds.check(refuse)
 	c.Lock.check(refuse)
 	c.Rate.check(refuse)

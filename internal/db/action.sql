@@ -11,9 +11,16 @@ WITH begun AS (
     VALUES (@kind, @flow, @method, @state, @attempt, sqlc.narg(payer_id), @cost_msat, @at, @at, sqlc.narg(deadline),
         sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash), sqlc.narg(proved_id))
     ON CONFLICT DO NOTHING
-    RETURNING id, state
+    RETURNING id, state, flow, payer_id
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, @fact, @at FROM begun
+    RETURNING id
+), told AS (
+    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+    SELECT w.id, history.id, webhook_type(begun.flow::text, begun.state::text), @at
+    FROM begun, history, webhook w
+    WHERE (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+        AND (w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events))
 )
 SELECT id FROM begun;
 
@@ -29,9 +36,15 @@ WITH asked AS (
     OVERRIDING SYSTEM VALUE
     SELECT id, @kind, @flow, @method, @state, payer_id, cost_msat, @at::timestamptz, @at::timestamptz, args, result, idempotency_key, args_hash FROM asked
     ON CONFLICT DO NOTHING
-    RETURNING id, state
+    RETURNING id, state, flow, payer_id
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, @fact, @at::timestamptz FROM begun
+    RETURNING id, action_id
+), told AS (
+    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+    SELECT w.id, history.id, webhook_type(begun.flow::text, begun.state::text), @at::timestamptz
+    FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+    WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events)
 )
 SELECT begun.id, asked.place::int AS place FROM begun JOIN asked ON asked.id = begun.id;
 
@@ -48,7 +61,15 @@ UPDATE paid_action SET
 WHERE id = @id AND state = @from_state;
 
 -- name: InsertHistory :exec
-INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES (@action_id, @from_state, @to_state, @fact, @at);
+-- And what webhooks are told of it: the two commit together.
+WITH history AS (
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES (@action_id, @from_state, @to_state, @fact, @at)
+    RETURNING id, action_id, to_state, at
+)
+INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+SELECT w.id, history.id, webhook_type(a.flow::text, history.to_state::text), history.at
+FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w.user_id = a.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events);
 
 -- name: SetResult :exec
 UPDATE paid_action SET result = @result WHERE id = @id;

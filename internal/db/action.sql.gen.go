@@ -357,9 +357,16 @@ WITH begun AS (
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9,
         $10, $11, $12, $13, $14)
     ON CONFLICT DO NOTHING
-    RETURNING id, state
+    RETURNING id, state, flow, payer_id
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $15, $8 FROM begun
+    RETURNING id
+), told AS (
+    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+    SELECT w.id, history.id, webhook_type(begun.flow::text, begun.state::text), $8
+    FROM begun, history, webhook w
+    WHERE (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+        AND (w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events))
 )
 SELECT id FROM begun
 `
@@ -416,9 +423,15 @@ WITH asked AS (
     OVERRIDING SYSTEM VALUE
     SELECT id, $8, $9, $10, $11, payer_id, cost_msat, $12::timestamptz, $12::timestamptz, args, result, idempotency_key, args_hash FROM asked
     ON CONFLICT DO NOTHING
-    RETURNING id, state
+    RETURNING id, state, flow, payer_id
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $13, $12::timestamptz FROM begun
+    RETURNING id, action_id
+), told AS (
+    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+    SELECT w.id, history.id, webhook_type(begun.flow::text, begun.state::text), $12::timestamptz
+    FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+    WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events)
 )
 SELECT begun.id, asked.place::int AS place FROM begun JOIN asked ON asked.id = begun.id
 `
@@ -481,7 +494,14 @@ func (q *Queries) InsertActions(ctx context.Context, arg InsertActionsParams) ([
 }
 
 const insertHistory = `-- name: InsertHistory :exec
-INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ($1, $2, $3, $4, $5)
+WITH history AS (
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ($1, $2, $3, $4, $5)
+    RETURNING id, action_id, to_state, at
+)
+INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+SELECT w.id, history.id, webhook_type(a.flow::text, history.to_state::text), history.at
+FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w.user_id = a.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events)
 `
 
 type InsertHistoryParams struct {
@@ -492,6 +512,7 @@ type InsertHistoryParams struct {
 	At        time.Time
 }
 
+// And what webhooks are told of it: the two commit together.
 func (q *Queries) InsertHistory(ctx context.Context, arg InsertHistoryParams) error {
 	_, err := q.db.Exec(ctx, insertHistory,
 		arg.ActionID,

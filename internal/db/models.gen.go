@@ -446,6 +446,7 @@ type ApiKey struct {
 	CreatedAt time.Time
 	RevokedAt *time.Time
 	Scopes    []string
+	ExpiresAt *time.Time
 }
 
 type BalanceDeltum struct {
@@ -621,6 +622,12 @@ type LightningNode struct {
 	CoolingUntil   *time.Time
 	CoolingReason  string
 	ChangedAt      time.Time
+}
+
+type LinkingKey struct {
+	Key       []byte
+	UserID    int64
+	CreatedAt time.Time
 }
 
 type LockKey struct {
@@ -858,6 +865,25 @@ type RouteProbe struct {
 	Until      time.Time
 }
 
+type SignIn struct {
+	ID         int64
+	K1         []byte
+	SecretHash []byte
+	Action     string
+	Links      *int64
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	LinkingKey []byte
+	UsedAt     *time.Time
+}
+
+type SiteUser struct {
+	Issuer    string
+	Subject   string
+	UserID    int64
+	CreatedAt time.Time
+}
+
 type Territory struct {
 	Name          string
 	FounderID     int64
@@ -944,6 +970,41 @@ type WalletLog struct {
 	Message   string
 	Ms        int64
 	At        time.Time
+}
+
+type Webhook struct {
+	ID            int64
+	UserID        *int64
+	Url           string
+	Events        []string
+	Secret        []byte
+	Previous      []byte
+	PreviousUntil *time.Time
+	FailingSince  *time.Time
+	DisabledAt    *time.Time
+	CreatedAt     time.Time
+}
+
+type WebhookAttempt struct {
+	ID        int64
+	MessageID int64
+	At        time.Time
+	Ms        int64
+	Status    *int32
+	Code      string
+}
+
+type WebhookMessage struct {
+	ID        int64
+	WebhookID int64
+	StepID    *int64
+	Type      string
+	CreatedAt time.Time
+	QueuedAt  *time.Time
+	Attempts  int32
+	NextAt    *time.Time
+	EndedAt   *time.Time
+	Delivered bool
 }
 
 type Zap struct {

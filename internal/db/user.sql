@@ -2,16 +2,16 @@
 INSERT INTO usr (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING id;
 
 -- name: InsertKey :one
-INSERT INTO api_key (user_id, key_hash, scopes, created_at) VALUES ($1, $2, $3, $4) RETURNING id;
+INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id;
 
 -- name: UsersByKeys :many
-SELECT key_hash, user_id, scopes FROM api_key WHERE key_hash = ANY(@hashes::bytea[]) AND revoked_at IS NULL;
+SELECT key_hash, user_id, scopes, expires_at FROM api_key WHERE key_hash = ANY(@hashes::bytea[]) AND revoked_at IS NULL;
 
 -- name: UserByKey :one
-SELECT user_id, scopes FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL;
+SELECT user_id, scopes, expires_at FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL;
 
 -- name: KeysOf :many
-SELECT id, scopes, created_at, revoked_at FROM api_key WHERE user_id = $1 ORDER BY id;
+SELECT id, scopes, created_at, revoked_at, expires_at FROM api_key WHERE user_id = $1 ORDER BY id;
 
 -- name: RevokeKey :execrows
 UPDATE api_key SET revoked_at = @at WHERE key_hash = @key_hash AND revoked_at IS NULL;

@@ -27,7 +27,7 @@ func (q *Queries) CountWritten(ctx context.Context, arg CountWrittenParams) erro
 }
 
 const insertKey = `-- name: InsertKey :one
-INSERT INTO api_key (user_id, key_hash, scopes, created_at) VALUES ($1, $2, $3, $4) RETURNING id
+INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id
 `
 
 type InsertKeyParams struct {
@@ -35,6 +35,7 @@ type InsertKeyParams struct {
 	KeyHash   []byte
 	Scopes    []string
 	CreatedAt time.Time
+	ExpiresAt *time.Time
 }
 
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
@@ -43,6 +44,7 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, er
 		arg.KeyHash,
 		arg.Scopes,
 		arg.CreatedAt,
+		arg.ExpiresAt,
 	)
 	var id int64
 	err := row.Scan(&id)
@@ -66,7 +68,7 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (int64, 
 }
 
 const keysOf = `-- name: KeysOf :many
-SELECT id, scopes, created_at, revoked_at FROM api_key WHERE user_id = $1 ORDER BY id
+SELECT id, scopes, created_at, revoked_at, expires_at FROM api_key WHERE user_id = $1 ORDER BY id
 `
 
 type KeysOfRow struct {
@@ -74,6 +76,7 @@ type KeysOfRow struct {
 	Scopes    []string
 	CreatedAt time.Time
 	RevokedAt *time.Time
+	ExpiresAt *time.Time
 }
 
 func (q *Queries) KeysOf(ctx context.Context, userID int64) ([]KeysOfRow, error) {
@@ -90,6 +93,7 @@ func (q *Queries) KeysOf(ctx context.Context, userID int64) ([]KeysOfRow, error)
 			&i.Scopes,
 			&i.CreatedAt,
 			&i.RevokedAt,
+			&i.ExpiresAt,
 		); err != nil {
 			return nil, err
 		}
@@ -164,18 +168,19 @@ func (q *Queries) Trust(ctx context.Context, id int64) (int64, error) {
 }
 
 const userByKey = `-- name: UserByKey :one
-SELECT user_id, scopes FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL
+SELECT user_id, scopes, expires_at FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL
 `
 
 type UserByKeyRow struct {
-	UserID int64
-	Scopes []string
+	UserID    int64
+	Scopes    []string
+	ExpiresAt *time.Time
 }
 
 func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (UserByKeyRow, error) {
 	row := q.db.QueryRow(ctx, userByKey, keyHash)
 	var i UserByKeyRow
-	err := row.Scan(&i.UserID, &i.Scopes)
+	err := row.Scan(&i.UserID, &i.Scopes, &i.ExpiresAt)
 	return i, err
 }
 
@@ -211,13 +216,14 @@ func (q *Queries) UsersByID(ctx context.Context, ids []int64) ([]Usr, error) {
 }
 
 const usersByKeys = `-- name: UsersByKeys :many
-SELECT key_hash, user_id, scopes FROM api_key WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL
+SELECT key_hash, user_id, scopes, expires_at FROM api_key WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL
 `
 
 type UsersByKeysRow struct {
-	KeyHash []byte
-	UserID  int64
-	Scopes  []string
+	KeyHash   []byte
+	UserID    int64
+	Scopes    []string
+	ExpiresAt *time.Time
 }
 
 func (q *Queries) UsersByKeys(ctx context.Context, hashes [][]byte) ([]UsersByKeysRow, error) {
@@ -229,7 +235,12 @@ func (q *Queries) UsersByKeys(ctx context.Context, hashes [][]byte) ([]UsersByKe
 	var items []UsersByKeysRow
 	for rows.Next() {
 		var i UsersByKeysRow
-		if err := rows.Scan(&i.KeyHash, &i.UserID, &i.Scopes); err != nil {
+		if err := rows.Scan(
+			&i.KeyHash,
+			&i.UserID,
+			&i.Scopes,
+			&i.ExpiresAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -66,6 +66,7 @@ type Request struct {
 	Header http.Header    // may hold secrets
 	Body   []byte         // nil: GET, else POST
 	Roots  *x509.CertPool // instead of the client's; nil: the client's
+	Stays  bool           // a redirect is the answer, and is not followed
 }
 
 // Answer is what a server said.
@@ -96,7 +97,11 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	}
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", userAgent)
-	response, err := c.http(r.Roots).Do(request)
+	client := c.http(r.Roots)
+	if r.Stays {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return Answer{}, explain(ctx, err)
 	}

@@ -103,6 +103,10 @@ func TestRedirects(t *testing.T) {
 	if _, err := c.Do(t.Context(), Request{URL: first.URL + "/here,there,end?token=secret", Header: http.Header{"X-Api-Key": {"secret"}}}); err != nil || len(headers) != 3 {
 		t.Fatalf("%v after %q", err, hops)
 	}
+	hops = nil
+	if answer, err := c.Do(t.Context(), Request{URL: first.URL + "/here,end", Stays: true}); err != nil || answer.Status != http.StatusTemporaryRedirect || len(hops) != 1 {
+		t.Errorf("where no redirect is to be followed: %d, %v after %q", answer.Status, err, hops)
+	}
 	for i, want := range []string{"secret", "secret", ""} {
 		if got := headers[i].Get("X-Api-Key"); got != want || headers[i].Get("Referer") != "" {
 			t.Errorf("hop %d got the headers %v", i+1, headers[i])

@@ -18,6 +18,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 	gqlparser "github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -54,6 +55,8 @@ type ResolverRoot interface {
 	Upload() UploadResolver
 	User() UserResolver
 	Wallet() WalletResolver
+	Webhook() WebhookResolver
+	WebhookMessage() WebhookMessageResolver
 	ZapResult() ZapResultResolver
 }
 
@@ -348,6 +351,7 @@ type ComplexityRoot struct {
 		CreatePost         func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Donate             func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		DownZap            func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		LinkWalletKey      func(childComplexity int) int
 		NotificationsSeen  func(childComplexity int, upTo int64) int
 		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
@@ -355,7 +359,10 @@ type ComplexityRoot struct {
 		RetryPaidAction    func(childComplexity int, id int64, secret *string) int
 		RevokeInvite       func(childComplexity int, code string) int
 		SetPreferences     func(childComplexity int, dropInvoicesAfterDays *int) int
+		SignIn             func(childComplexity int, register bool) int
+		SignOut            func(childComplexity int) int
 		SignUp             func(childComplexity int, name string) int
+		SignedIn           func(childComplexity int, secret string, name *string, scopes []string) int
 		TerritoryBilling   func(childComplexity int, name string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		TerritoryCreate    func(childComplexity int, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		TerritoryUnarchive func(childComplexity int, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
@@ -365,6 +372,12 @@ type ComplexityRoot struct {
 		WalletRemove       func(childComplexity int, id int64) int
 		WalletSave         func(childComplexity int, id *int64, label string, settings WalletSettings) int
 		WalletsReorder     func(childComplexity int, ids []int64) int
+		WebhookCreate      func(childComplexity int, url string, events []string) int
+		WebhookEnable      func(childComplexity int, id int64, enabled bool) int
+		WebhookRedeliver   func(childComplexity int, message int64) int
+		WebhookRemove      func(childComplexity int, id int64) int
+		WebhookRotate      func(childComplexity int, id int64) int
+		WebhookTest        func(childComplexity int, id int64) int
 		Withdraw           func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
 		Zap                func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
 	}
@@ -452,6 +465,7 @@ type ComplexityRoot struct {
 		Territory     func(childComplexity int, name string) int
 		User          func(childComplexity int, name string) int
 		Wallets       func(childComplexity int) int
+		Webhooks      func(childComplexity int) int
 	}
 
 	ReceiveAction struct {
@@ -516,9 +530,23 @@ type ComplexityRoot struct {
 		Name       func(childComplexity int) int
 	}
 
+	SignIn struct {
+		ExpiresAt func(childComplexity int) int
+		Keyauth   func(childComplexity int) int
+		Lnurl     func(childComplexity int) int
+		Secret    func(childComplexity int) int
+	}
+
 	SignUp struct {
 		Key  func(childComplexity int) int
 		User func(childComplexity int) int
+	}
+
+	SignedIn struct {
+		ExpiresAt func(childComplexity int) int
+		Key       func(childComplexity int) int
+		New       func(childComplexity int) int
+		User      func(childComplexity int) int
 	}
 
 	Subscription struct {
@@ -690,6 +718,44 @@ type ComplexityRoot struct {
 		Nodes func(childComplexity int) int
 	}
 
+	Webhook struct {
+		CreatedAt    func(childComplexity int) int
+		DisabledAt   func(childComplexity int) int
+		Events       func(childComplexity int) int
+		FailingSince func(childComplexity int) int
+		ID           func(childComplexity int) int
+		Messages     func(childComplexity int, first int, after *int64) int
+		URL          func(childComplexity int) int
+	}
+
+	WebhookAttempt struct {
+		At     func(childComplexity int) int
+		Code   func(childComplexity int) int
+		MS     func(childComplexity int) int
+		Status func(childComplexity int) int
+	}
+
+	WebhookMessage struct {
+		Action        func(childComplexity int) int
+		Attempts      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Delivered     func(childComplexity int) int
+		EndedAt       func(childComplexity int) int
+		ID            func(childComplexity int) int
+		NextAttemptAt func(childComplexity int) int
+		Type          func(childComplexity int) int
+	}
+
+	WebhookMessagePage struct {
+		Next  func(childComplexity int) int
+		Nodes func(childComplexity int) int
+	}
+
+	WebhookSecret struct {
+		Secret  func(childComplexity int) int
+		Webhook func(childComplexity int) int
+	}
+
 	WithdrawAction struct {
 		Attempt       func(childComplexity int) int
 		ChangedAt     func(childComplexity int) int
@@ -812,7 +878,17 @@ type MutationResolver interface {
 	RedeemInvite(ctx context.Context, code string) (*InviteRedemption, error)
 	SetPreferences(ctx context.Context, dropInvoicesAfterDays *int) (*community.Preferences, error)
 	NotificationsSeen(ctx context.Context, upTo int64) (*Me, error)
+	WebhookCreate(ctx context.Context, url string, events []string) (*WebhookSecret, error)
+	WebhookRotate(ctx context.Context, id int64) (*WebhookSecret, error)
+	WebhookEnable(ctx context.Context, id int64, enabled bool) (*webhook.Webhook, error)
+	WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webhook, error)
+	WebhookTest(ctx context.Context, id int64) (*webhook.Message, error)
+	WebhookRedeliver(ctx context.Context, message int64) (*webhook.Message, error)
 	SignUp(ctx context.Context, name string) (*SignUp, error)
+	SignIn(ctx context.Context, register bool) (*SignIn, error)
+	SignedIn(ctx context.Context, secret string, name *string, scopes []string) (*SignedIn, error)
+	LinkWalletKey(ctx context.Context) (*SignIn, error)
+	SignOut(ctx context.Context) (*db.Usr, error)
 }
 type NotificationResolver interface {
 	Item(ctx context.Context, obj *db.Notification) (*db.ItemsByIDRow, error)
@@ -840,6 +916,7 @@ type QueryResolver interface {
 	Preferences(ctx context.Context) (*community.Preferences, error)
 	Notifications(ctx context.Context, first int, after *int64) (*NotificationPage, error)
 	Wallets(ctx context.Context) ([]*wallet.Wallet, error)
+	Webhooks(ctx context.Context) ([]*webhook.Webhook, error)
 }
 type ReceivedResolver interface {
 	Asset(ctx context.Context, obj *db.HistoryOfRow) (Asset, error)
@@ -888,6 +965,12 @@ type UserResolver interface {
 }
 type WalletResolver interface {
 	Log(ctx context.Context, obj *wallet.Wallet, first int, after *int64) (*WalletLogPage, error)
+}
+type WebhookResolver interface {
+	Messages(ctx context.Context, obj *webhook.Webhook, first int, after *int64) (*WebhookMessagePage, error)
+}
+type WebhookMessageResolver interface {
+	Action(ctx context.Context, obj *webhook.Message) (PaidAction, error)
 }
 type ZapResultResolver interface {
 	Item(ctx context.Context, obj *community.ZapResult) (*db.ItemsByIDRow, error)
@@ -2231,6 +2314,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DownZap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+	case "Mutation.linkWalletKey":
+		if e.ComplexityRoot.Mutation.LinkWalletKey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Mutation.LinkWalletKey(childComplexity), true
 	case "Mutation.notificationsSeen":
 		if e.ComplexityRoot.Mutation.NotificationsSeen == nil {
 			break
@@ -2308,6 +2397,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetPreferences(childComplexity, args["dropInvoicesAfterDays"].(*int)), true
+	case "Mutation.signIn":
+		if e.ComplexityRoot.Mutation.SignIn == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_signIn_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SignIn(childComplexity, args["register"].(bool)), true
+	case "Mutation.signOut":
+		if e.ComplexityRoot.Mutation.SignOut == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Mutation.SignOut(childComplexity), true
 	case "Mutation.signUp":
 		if e.ComplexityRoot.Mutation.SignUp == nil {
 			break
@@ -2319,6 +2425,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["name"].(string)), true
+	case "Mutation.signedIn":
+		if e.ComplexityRoot.Mutation.SignedIn == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_signedIn_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SignedIn(childComplexity, args["secret"].(string), args["name"].(*string), args["scopes"].([]string)), true
 	case "Mutation.territoryBilling":
 		if e.ComplexityRoot.Mutation.TerritoryBilling == nil {
 			break
@@ -2418,6 +2535,72 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.WalletsReorder(childComplexity, args["ids"].([]int64)), true
+	case "Mutation.webhookCreate":
+		if e.ComplexityRoot.Mutation.WebhookCreate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_webhookCreate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WebhookCreate(childComplexity, args["url"].(string), args["events"].([]string)), true
+	case "Mutation.webhookEnable":
+		if e.ComplexityRoot.Mutation.WebhookEnable == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_webhookEnable_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WebhookEnable(childComplexity, args["id"].(int64), args["enabled"].(bool)), true
+	case "Mutation.webhookRedeliver":
+		if e.ComplexityRoot.Mutation.WebhookRedeliver == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_webhookRedeliver_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WebhookRedeliver(childComplexity, args["message"].(int64)), true
+	case "Mutation.webhookRemove":
+		if e.ComplexityRoot.Mutation.WebhookRemove == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_webhookRemove_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WebhookRemove(childComplexity, args["id"].(int64)), true
+	case "Mutation.webhookRotate":
+		if e.ComplexityRoot.Mutation.WebhookRotate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_webhookRotate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WebhookRotate(childComplexity, args["id"].(int64)), true
+	case "Mutation.webhookTest":
+		if e.ComplexityRoot.Mutation.WebhookTest == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_webhookTest_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.WebhookTest(childComplexity, args["id"].(int64)), true
 	case "Mutation.withdraw":
 		if e.ComplexityRoot.Mutation.Withdraw == nil {
 			break
@@ -2835,6 +3018,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Wallets(childComplexity), true
+	case "Query.webhooks":
+		if e.ComplexityRoot.Query.Webhooks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Webhooks(childComplexity), true
 
 	case "ReceiveAction.attempt":
 		if e.ComplexityRoot.ReceiveAction.Attempt == nil {
@@ -3094,6 +3283,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Sender.Name(childComplexity), true
 
+	case "SignIn.expiresAt":
+		if e.ComplexityRoot.SignIn.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignIn.ExpiresAt(childComplexity), true
+	case "SignIn.keyauth":
+		if e.ComplexityRoot.SignIn.Keyauth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignIn.Keyauth(childComplexity), true
+	case "SignIn.lnurl":
+		if e.ComplexityRoot.SignIn.Lnurl == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignIn.Lnurl(childComplexity), true
+	case "SignIn.secret":
+		if e.ComplexityRoot.SignIn.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignIn.Secret(childComplexity), true
+
 	case "SignUp.key":
 		if e.ComplexityRoot.SignUp.Key == nil {
 			break
@@ -3106,6 +3320,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SignUp.User(childComplexity), true
+
+	case "SignedIn.expiresAt":
+		if e.ComplexityRoot.SignedIn.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignedIn.ExpiresAt(childComplexity), true
+	case "SignedIn.key":
+		if e.ComplexityRoot.SignedIn.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignedIn.Key(childComplexity), true
+	case "SignedIn.new":
+		if e.ComplexityRoot.SignedIn.New == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignedIn.New(childComplexity), true
+	case "SignedIn.user":
+		if e.ComplexityRoot.SignedIn.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignedIn.User(childComplexity), true
 
 	case "Subscription.paidActionUpdated":
 		if e.ComplexityRoot.Subscription.PaidActionUpdated == nil {
@@ -3852,6 +4091,154 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.WalletLogPage.Nodes(childComplexity), true
 
+	case "Webhook.createdAt":
+		if e.ComplexityRoot.Webhook.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.CreatedAt(childComplexity), true
+	case "Webhook.disabledAt":
+		if e.ComplexityRoot.Webhook.DisabledAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.DisabledAt(childComplexity), true
+	case "Webhook.events":
+		if e.ComplexityRoot.Webhook.Events == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.Events(childComplexity), true
+	case "Webhook.failingSince":
+		if e.ComplexityRoot.Webhook.FailingSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.FailingSince(childComplexity), true
+	case "Webhook.id":
+		if e.ComplexityRoot.Webhook.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.ID(childComplexity), true
+	case "Webhook.messages":
+		if e.ComplexityRoot.Webhook.Messages == nil {
+			break
+		}
+
+		args, err := ec.field_Webhook_messages_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Webhook.Messages(childComplexity, args["first"].(int), args["after"].(*int64)), true
+	case "Webhook.url":
+		if e.ComplexityRoot.Webhook.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.URL(childComplexity), true
+
+	case "WebhookAttempt.at":
+		if e.ComplexityRoot.WebhookAttempt.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookAttempt.At(childComplexity), true
+	case "WebhookAttempt.code":
+		if e.ComplexityRoot.WebhookAttempt.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookAttempt.Code(childComplexity), true
+	case "WebhookAttempt.ms":
+		if e.ComplexityRoot.WebhookAttempt.MS == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookAttempt.MS(childComplexity), true
+	case "WebhookAttempt.status":
+		if e.ComplexityRoot.WebhookAttempt.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookAttempt.Status(childComplexity), true
+
+	case "WebhookMessage.action":
+		if e.ComplexityRoot.WebhookMessage.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessage.Action(childComplexity), true
+	case "WebhookMessage.attempts":
+		if e.ComplexityRoot.WebhookMessage.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessage.Attempts(childComplexity), true
+	case "WebhookMessage.createdAt":
+		if e.ComplexityRoot.WebhookMessage.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessage.CreatedAt(childComplexity), true
+	case "WebhookMessage.delivered":
+		if e.ComplexityRoot.WebhookMessage.Delivered == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessage.Delivered(childComplexity), true
+	case "WebhookMessage.endedAt":
+		if e.ComplexityRoot.WebhookMessage.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessage.EndedAt(childComplexity), true
+	case "WebhookMessage.id":
+		if e.ComplexityRoot.WebhookMessage.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessage.ID(childComplexity), true
+	case "WebhookMessage.nextAttemptAt":
+		if e.ComplexityRoot.WebhookMessage.NextAttemptAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessage.NextAttemptAt(childComplexity), true
+	case "WebhookMessage.type":
+		if e.ComplexityRoot.WebhookMessage.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessage.Type(childComplexity), true
+
+	case "WebhookMessagePage.next":
+		if e.ComplexityRoot.WebhookMessagePage.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessagePage.Next(childComplexity), true
+	case "WebhookMessagePage.nodes":
+		if e.ComplexityRoot.WebhookMessagePage.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookMessagePage.Nodes(childComplexity), true
+
+	case "WebhookSecret.secret":
+		if e.ComplexityRoot.WebhookSecret.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookSecret.Secret(childComplexity), true
+	case "WebhookSecret.webhook":
+		if e.ComplexityRoot.WebhookSecret.Webhook == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WebhookSecret.Webhook(childComplexity), true
+
 	case "WithdrawAction.attempt":
 		if e.ComplexityRoot.WithdrawAction.Attempt == nil {
 			break
@@ -4194,7 +4581,7 @@ enum Scope {
   SPEND
   "To let money leave: by Lightning, or to whoever redeems an invite."
   WITHDRAW
-  "To change the wallets that get what others pay, and preferences."
+  "To change the wallets that get what others pay, webhooks, and preferences."
   SETTINGS
 }
 "What a key must be good for to ask for this field."
@@ -4750,8 +5137,34 @@ type Mutation {
   "Says that one has seen one's notifications up to this one."
   notificationsSeen(upTo: ID!): Me! @needs(scope: READ)
 
+  """
+  Tells a server of one's own what becomes of one's actions (docs/webhooks.md): of these events, such as action.paid and payout.failed, or
+  of all if they are left out. The secret is shown this once.
+  """
+  webhookCreate(url: String!, events: [String!]! = []): WebhookSecret! @needs(scope: SETTINGS)
+  "A new secret, which is shown this once. For a day messages are signed with the one before too."
+  webhookRotate(id: ID!): WebhookSecret! @needs(scope: SETTINGS)
+  webhookEnable(id: ID!, enabled: Boolean!): Webhook! @needs(scope: SETTINGS)
+  "Forgets a webhook with all its messages, and shows those that are left."
+  webhookRemove(id: ID!): [Webhook!]! @needs(scope: SETTINGS)
+  "Sends a message of the type webhook.test, which tells of nothing."
+  webhookTest(id: ID!): WebhookMessage! @needs(scope: SETTINGS)
+  "Sends a message once more, under the same id, whether it was delivered or given up."
+  webhookRedeliver(message: ID!): WebhookMessage! @needs(scope: SETTINGS)
+
   "In development only: a new user. The key is shown this once."
   signUp(name: String!): SignUp! @needs(scope: SETTINGS)
+  "Begins to sign in by a wallet (LNURL-auth): show what it answers to a wallet, and ask signedIn meanwhile. register is the word that the wallet shows."
+  signIn(register: Boolean! = false): SignIn! @needs(scope: SETTINGS)
+  """
+  What came of signIn or linkWalletKey: null while no wallet has signed; then, once, a key. Ask every second or two. A wallet that is not known
+  makes a new user, by this name, or by one that is drawn. It is good for what scopes says, and everything if they are left out.
+  """
+  signedIn(secret: String!, name: String, scopes: [Scope!]): SignedIn @needs(scope: SETTINGS)
+  "Begins to let a further wallet open one's account. This needs a key that is good for everything: so is who signs in by that wallet."
+  linkWalletKey: SignIn! @needs(scope: SETTINGS)
+  "Takes back the key that this is asked with, and says whose it was."
+  signOut: User! @needs(scope: READ)
 }
 
 "Gives a part of what an item earns to somebody else."
@@ -4797,6 +5210,27 @@ type SignUp {
   key: String!
 }
 
+"What a wallet is to be shown."
+type SignIn {
+  "For a QR code: lnurl1… in capitals. As a link it follows lightning:"
+  lnurl: String!
+  "The same as keyauth://…, which a wallet on the same device opens."
+  keyauth: String!
+  "For signedIn. Whoever has it gets the key: it is never shown."
+  secret: String!
+  "Until when a wallet can sign."
+  expiresAt: Time!
+}
+type SignedIn {
+  user: User!
+  "To be sent as: Authorization: Bearer <key>. Null where a wallet was linked."
+  key: String
+  "Until when the key is good."
+  expiresAt: Time
+  "This was the first time, and the user is new."
+  new: Boolean!
+}
+
 type Query {
   "Who the key belongs to; null without one."
   me: Me @needs(scope: READ)
@@ -4831,6 +5265,8 @@ type Query {
   notifications(first: Int! = 20, after: ID): NotificationPage! @needs(scope: READ)
   "One's own wallets, in the order in which they are asked."
   wallets: [Wallet!]! @needs(scope: READ)
+  "One's own webhooks, oldest first."
+  webhooks: [Webhook!]! @needs(scope: READ)
 }
 
 type Subscription {
@@ -5124,7 +5560,8 @@ type TerritoryTransfer {
 type Notification {
   id: ID!
   """
-  MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED, WITHDRAWN, PAYMENT_FAILED, TERRITORY_DUE, TERRITORY_STOPPED, REWARD or INVITE_REDEEMED.
+  MENTION, REPLY, ZAP, DOWN_ZAPPED, RECEIVED, WITHDRAWN, PAYMENT_FAILED, TERRITORY_DUE, TERRITORY_STOPPED, REWARD, INVITE_REDEEMED or
+  WEBHOOK_DISABLED.
   """
   kind: String!
   item: Item
@@ -5189,6 +5626,51 @@ type WalletLogEntry {
   at: Time!
 }
 
+"A server that is told what becomes of one's actions."
+type Webhook {
+  id: ID!
+  url: String!
+  "None stands for all."
+  events: [String!]!
+  createdAt: Time!
+  "Since when nothing has been delivered that was tried; after three days the webhook is disabled."
+  failingSince: Time
+  "Null unless it is told no more."
+  disabledAt: Time
+  "What it was told, and is to be told, newest first; what has ended is kept for 30 days."
+  messages(first: Int! = 20, after: ID): WebhookMessagePage!
+}
+type WebhookSecret {
+  webhook: Webhook!
+  "What its messages are signed with: whsec_…"
+  secret: String!
+}
+type WebhookMessage {
+  "In the header it is msg_ and this."
+  id: ID!
+  type: String!
+  "Null for a test."
+  action: PaidAction
+  createdAt: Time!
+  "When it is tried again; null before the first time, and at the end."
+  nextAttemptAt: Time
+  "Null while it is to be tried."
+  endedAt: Time
+  "False at the end: it was given up."
+  delivered: Boolean!
+  "Oldest first."
+  attempts: [WebhookAttempt!]!
+}
+type WebhookAttempt {
+  at: Time!
+  "How long it took."
+  ms: Int!
+  "Of the answer; null where none came."
+  status: Int
+  "A stable code: DELIVERED, REFUSED, GONE, UNREACHABLE, TIMEOUT, CERTIFICATE, ADDRESS_REFUSED or ANSWER_TOO_LARGE."
+  code: String!
+}
+
 "One page of a list. next is what to send as after for the page that follows; null at the end."
 type ItemPage {
   nodes: [Item!]!
@@ -5224,6 +5706,10 @@ type TerritoryTransferPage {
 }
 type WalletLogPage {
   nodes: [WalletLogEntry!]!
+  next: ID
+}
+type WebhookMessagePage {
+  nodes: [WebhookMessage!]!
   next: ID
 }
 type RewardPage {
@@ -6008,6 +6494,20 @@ func (ec *executionContext) childFields_Sender(ctx context.Context, field graphq
 	return nil, fmt.Errorf("no field named %q was found under type Sender", field.Name)
 }
 
+func (ec *executionContext) childFields_SignIn(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "lnurl":
+		return ec.fieldContext_SignIn_lnurl(ctx, field)
+	case "keyauth":
+		return ec.fieldContext_SignIn_keyauth(ctx, field)
+	case "secret":
+		return ec.fieldContext_SignIn_secret(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_SignIn_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SignIn", field.Name)
+}
+
 func (ec *executionContext) childFields_SignUp(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "user":
@@ -6016,6 +6516,20 @@ func (ec *executionContext) childFields_SignUp(ctx context.Context, field graphq
 		return ec.fieldContext_SignUp_key(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SignUp", field.Name)
+}
+
+func (ec *executionContext) childFields_SignedIn(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "user":
+		return ec.fieldContext_SignedIn_user(ctx, field)
+	case "key":
+		return ec.fieldContext_SignedIn_key(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_SignedIn_expiresAt(ctx, field)
+	case "new":
+		return ec.fieldContext_SignedIn_new(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SignedIn", field.Name)
 }
 
 func (ec *executionContext) childFields_Territory(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6346,6 +6860,82 @@ func (ec *executionContext) childFields_WalletLogPage(ctx context.Context, field
 		return ec.fieldContext_WalletLogPage_next(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type WalletLogPage", field.Name)
+}
+
+func (ec *executionContext) childFields_Webhook(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Webhook_id(ctx, field)
+	case "url":
+		return ec.fieldContext_Webhook_url(ctx, field)
+	case "events":
+		return ec.fieldContext_Webhook_events(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Webhook_createdAt(ctx, field)
+	case "failingSince":
+		return ec.fieldContext_Webhook_failingSince(ctx, field)
+	case "disabledAt":
+		return ec.fieldContext_Webhook_disabledAt(ctx, field)
+	case "messages":
+		return ec.fieldContext_Webhook_messages(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Webhook", field.Name)
+}
+
+func (ec *executionContext) childFields_WebhookAttempt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_WebhookAttempt_at(ctx, field)
+	case "ms":
+		return ec.fieldContext_WebhookAttempt_ms(ctx, field)
+	case "status":
+		return ec.fieldContext_WebhookAttempt_status(ctx, field)
+	case "code":
+		return ec.fieldContext_WebhookAttempt_code(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WebhookAttempt", field.Name)
+}
+
+func (ec *executionContext) childFields_WebhookMessage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_WebhookMessage_id(ctx, field)
+	case "type":
+		return ec.fieldContext_WebhookMessage_type(ctx, field)
+	case "action":
+		return ec.fieldContext_WebhookMessage_action(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_WebhookMessage_createdAt(ctx, field)
+	case "nextAttemptAt":
+		return ec.fieldContext_WebhookMessage_nextAttemptAt(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_WebhookMessage_endedAt(ctx, field)
+	case "delivered":
+		return ec.fieldContext_WebhookMessage_delivered(ctx, field)
+	case "attempts":
+		return ec.fieldContext_WebhookMessage_attempts(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WebhookMessage", field.Name)
+}
+
+func (ec *executionContext) childFields_WebhookMessagePage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodes":
+		return ec.fieldContext_WebhookMessagePage_nodes(ctx, field)
+	case "next":
+		return ec.fieldContext_WebhookMessagePage_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WebhookMessagePage", field.Name)
+}
+
+func (ec *executionContext) childFields_WebhookSecret(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "webhook":
+		return ec.fieldContext_WebhookSecret_webhook(ctx, field)
+	case "secret":
+		return ec.fieldContext_WebhookSecret_secret(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WebhookSecret", field.Name)
 }
 
 func (ec *executionContext) childFields_WithdrawAction(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7466,6 +8056,20 @@ func (ec *executionContext) field_Mutation_setPreferences_args(ctx context.Conte
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_signIn_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "register",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["register"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_signUp_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7477,6 +8081,36 @@ func (ec *executionContext) field_Mutation_signUp_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_signedIn_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["secret"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "scopes",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOScope2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["scopes"] = arg2
 	return args, nil
 }
 
@@ -7859,6 +8493,106 @@ func (ec *executionContext) field_Mutation_walletsReorder_args(ctx context.Conte
 		return nil, err
 	}
 	args["ids"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_webhookCreate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "url",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["url"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "events",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["events"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_webhookEnable_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "enabled",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["enabled"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_webhookRedeliver_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "message",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["message"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_webhookRemove_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_webhookRotate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_webhookTest_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (int64, error) {
+			return ec.unmarshalNID2int64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
 	return args, nil
 }
 
@@ -8307,6 +9041,28 @@ func (ec *executionContext) field_User_items_args(ctx context.Context, rawArgs m
 }
 
 func (ec *executionContext) field_Wallet_log_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOID2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Webhook_messages_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
@@ -14540,6 +15296,270 @@ func (ec *executionContext) fieldContext_Mutation_notificationsSeen(ctx context.
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_webhookCreate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_webhookCreate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WebhookCreate(ctx, fc.Args["url"].(string), fc.Args["events"].([]string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *WebhookSecret) graphql.Marshaler {
+			return ec.marshalNWebhookSecret2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWebhookSecret(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_webhookCreate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookSecret(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_webhookCreate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_webhookRotate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_webhookRotate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WebhookRotate(ctx, fc.Args["id"].(int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *WebhookSecret) graphql.Marshaler {
+			return ec.marshalNWebhookSecret2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWebhookSecret(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_webhookRotate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookSecret(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_webhookRotate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_webhookEnable(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_webhookEnable(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WebhookEnable(ctx, fc.Args["id"].(int64), fc.Args["enabled"].(bool))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
+			return ec.marshalNWebhook2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐWebhook(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_webhookEnable(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Webhook(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_webhookEnable_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_webhookRemove(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_webhookRemove(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WebhookRemove(ctx, fc.Args["id"].(int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
+			return ec.marshalNWebhook2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐWebhookᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_webhookRemove(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Webhook(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_webhookRemove_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_webhookTest(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_webhookTest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WebhookTest(ctx, fc.Args["id"].(int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Message) graphql.Marshaler {
+			return ec.marshalNWebhookMessage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐMessage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_webhookTest(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookMessage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_webhookTest_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_webhookRedeliver(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_webhookRedeliver(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().WebhookRedeliver(ctx, fc.Args["message"].(int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Message) graphql.Marshaler {
+			return ec.marshalNWebhookMessage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐMessage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_webhookRedeliver(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookMessage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_webhookRedeliver_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_signUp(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14580,6 +15600,158 @@ func (ec *executionContext) fieldContext_Mutation_signUp(ctx context.Context, fi
 	if fc.Args, err = ec.field_Mutation_signUp_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_signIn(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_signIn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SignIn(ctx, fc.Args["register"].(bool))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SignIn) graphql.Marshaler {
+			return ec.marshalNSignIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignIn(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_signIn(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SignIn(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_signIn_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_signedIn(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_signedIn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SignedIn(ctx, fc.Args["secret"].(string), fc.Args["name"].(*string), fc.Args["scopes"].([]string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SignedIn) graphql.Marshaler {
+			return ec.marshalOSignedIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignedIn(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_signedIn(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SignedIn(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_signedIn_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_linkWalletKey(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_linkWalletKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Mutation().LinkWalletKey(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SignIn) graphql.Marshaler {
+			return ec.marshalNSignIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignIn(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_linkWalletKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SignIn(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_signOut(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_signOut(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Mutation().SignOut(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_signOut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -16224,6 +17396,38 @@ func (ec *executionContext) fieldContext_Query_wallets(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_webhooks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_webhooks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Webhooks(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
+			return ec.marshalNWebhook2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐWebhookᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_webhooks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Webhook(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query___type(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17327,6 +18531,98 @@ func (ec *executionContext) fieldContext_Sender_email(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Sender", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _SignIn_lnurl(ctx context.Context, field graphql.CollectedField, obj *SignIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignIn_lnurl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Lnurl, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignIn_lnurl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignIn", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignIn_keyauth(ctx context.Context, field graphql.CollectedField, obj *SignIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignIn_keyauth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Keyauth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignIn_keyauth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignIn", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignIn_secret(ctx context.Context, field graphql.CollectedField, obj *SignIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignIn_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignIn_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignIn", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignIn_expiresAt(ctx context.Context, field graphql.CollectedField, obj *SignIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignIn_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignIn_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignIn", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _SignUp_user(ctx context.Context, field graphql.CollectedField, obj *SignUp) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17380,6 +18676,107 @@ func (ec *executionContext) _SignUp_key(ctx context.Context, field graphql.Colle
 }
 func (ec *executionContext) fieldContext_SignUp_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SignUp", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignedIn_user(ctx context.Context, field graphql.CollectedField, obj *SignedIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignedIn_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.User, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignedIn_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SignedIn",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SignedIn_key(ctx context.Context, field graphql.CollectedField, obj *SignedIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignedIn_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SignedIn_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignedIn", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SignedIn_expiresAt(ctx context.Context, field graphql.CollectedField, obj *SignedIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignedIn_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SignedIn_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignedIn", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _SignedIn_new(ctx context.Context, field graphql.CollectedField, obj *SignedIn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SignedIn_new(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.New, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SignedIn_new(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SignedIn", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _Subscription_paidActionUpdated(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
@@ -20376,6 +21773,592 @@ func (ec *executionContext) _WalletLogPage_next(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_WalletLogPage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("WalletLogPage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_id(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_url(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_events(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_events(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Events, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_createdAt(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_failingSince(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_failingSince(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailingSince, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_failingSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_disabledAt(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_disabledAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DisabledAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_disabledAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_messages(ctx context.Context, field graphql.CollectedField, obj *webhook.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_messages(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Webhook().Messages(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*int64))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *WebhookMessagePage) graphql.Marshaler {
+			return ec.marshalNWebhookMessagePage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWebhookMessagePage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_messages(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Webhook",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookMessagePage(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Webhook_messages_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WebhookAttempt_at(ctx context.Context, field graphql.CollectedField, obj *webhook.Attempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookAttempt_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookAttempt_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookAttempt_ms(ctx context.Context, field graphql.CollectedField, obj *webhook.Attempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookAttempt_ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MS, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookAttempt_ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookAttempt_status(ctx context.Context, field graphql.CollectedField, obj *webhook.Attempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookAttempt_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookAttempt_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookAttempt_code(ctx context.Context, field graphql.CollectedField, obj *webhook.Attempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookAttempt_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookAttempt_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookAttempt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookMessage_id(ctx context.Context, field graphql.CollectedField, obj *webhook.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessage_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessage_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookMessage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookMessage_type(ctx context.Context, field graphql.CollectedField, obj *webhook.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessage_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessage_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookMessage", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookMessage_action(ctx context.Context, field graphql.CollectedField, obj *webhook.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessage_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.WebhookMessage().Action(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessage_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WebhookMessage",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("FieldContext.Child cannot be called on type INTERFACE")
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WebhookMessage_createdAt(ctx context.Context, field graphql.CollectedField, obj *webhook.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessage_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessage_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookMessage", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookMessage_nextAttemptAt(ctx context.Context, field graphql.CollectedField, obj *webhook.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessage_nextAttemptAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NextAttemptAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessage_nextAttemptAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookMessage", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookMessage_endedAt(ctx context.Context, field graphql.CollectedField, obj *webhook.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessage_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessage_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookMessage", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookMessage_delivered(ctx context.Context, field graphql.CollectedField, obj *webhook.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessage_delivered(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delivered, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessage_delivered(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookMessage", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookMessage_attempts(ctx context.Context, field graphql.CollectedField, obj *webhook.Message) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessage_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []webhook.Attempt) graphql.Marshaler {
+			return ec.marshalNWebhookAttempt2ᚕgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐAttemptᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessage_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WebhookMessage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookAttempt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WebhookMessagePage_nodes(ctx context.Context, field graphql.CollectedField, obj *WebhookMessagePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessagePage_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*webhook.Message) graphql.Marshaler {
+			return ec.marshalNWebhookMessage2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐMessageᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessagePage_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WebhookMessagePage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WebhookMessage(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WebhookMessagePage_next(ctx context.Context, field graphql.CollectedField, obj *WebhookMessagePage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookMessagePage_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookMessagePage_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookMessagePage", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _WebhookSecret_webhook(ctx context.Context, field graphql.CollectedField, obj *WebhookSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookSecret_webhook(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Webhook, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
+			return ec.marshalNWebhook2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐWebhook(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookSecret_webhook(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WebhookSecret",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Webhook(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WebhookSecret_secret(ctx context.Context, field graphql.CollectedField, obj *WebhookSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WebhookSecret_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WebhookSecret_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WebhookSecret", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _WithdrawAction_id(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
@@ -25448,9 +27431,79 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "webhookCreate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_webhookCreate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "webhookRotate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_webhookRotate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "webhookEnable":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_webhookEnable(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "webhookRemove":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_webhookRemove(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "webhookTest":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_webhookTest(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "webhookRedeliver":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_webhookRedeliver(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "signUp":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_signUp(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "signIn":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_signIn(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "signedIn":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_signedIn(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "linkWalletKey":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_linkWalletKey(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "signOut":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_signOut(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -26488,6 +28541,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "webhooks":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_webhooks(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___type(ctx, field)
@@ -27190,6 +29265,59 @@ func (ec *executionContext) _Sender(ctx context.Context, sel ast.SelectionSet, o
 	return out
 }
 
+var signInImplementors = []string{"SignIn"}
+
+func (ec *executionContext) _SignIn(ctx context.Context, sel ast.SelectionSet, obj *SignIn) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, signInImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SignIn")
+		case "lnurl":
+			out.Values[i] = ec._SignIn_lnurl(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "keyauth":
+			out.Values[i] = ec._SignIn_keyauth(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._SignIn_secret(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._SignIn_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var signUpImplementors = []string{"SignUp"}
 
 func (ec *executionContext) _SignUp(ctx context.Context, sel ast.SelectionSet, obj *SignUp) graphql.Marshaler {
@@ -27209,6 +29337,59 @@ func (ec *executionContext) _SignUp(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "key":
 			out.Values[i] = ec._SignUp_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var signedInImplementors = []string{"SignedIn"}
+
+func (ec *executionContext) _SignedIn(ctx context.Context, sel ast.SelectionSet, obj *SignedIn) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, signedInImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SignedIn")
+		case "user":
+			out.Values[i] = ec._SignedIn_user(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._SignedIn_key(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._SignedIn_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "new":
+			out.Values[i] = ec._SignedIn_new(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -28828,6 +31009,352 @@ func (ec *executionContext) _WalletLogPage(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var webhookImplementors = []string{"Webhook"}
+
+func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, obj *webhook.Webhook) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, webhookImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Webhook")
+		case "id":
+			out.Values[i] = ec._Webhook_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "url":
+			out.Values[i] = ec._Webhook_url(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "events":
+			out.Values[i] = ec._Webhook_events(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdAt":
+			out.Values[i] = ec._Webhook_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failingSince":
+			out.Values[i] = ec._Webhook_failingSince(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "disabledAt":
+			out.Values[i] = ec._Webhook_disabledAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "messages":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Webhook_messages(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var webhookAttemptImplementors = []string{"WebhookAttempt"}
+
+func (ec *executionContext) _WebhookAttempt(ctx context.Context, sel ast.SelectionSet, obj *webhook.Attempt) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, webhookAttemptImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WebhookAttempt")
+		case "at":
+			out.Values[i] = ec._WebhookAttempt_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ms":
+			out.Values[i] = ec._WebhookAttempt_ms(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._WebhookAttempt_status(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._WebhookAttempt_code(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var webhookMessageImplementors = []string{"WebhookMessage"}
+
+func (ec *executionContext) _WebhookMessage(ctx context.Context, sel ast.SelectionSet, obj *webhook.Message) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, webhookMessageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WebhookMessage")
+		case "id":
+			out.Values[i] = ec._WebhookMessage_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._WebhookMessage_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "action":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._WebhookMessage_action(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "createdAt":
+			out.Values[i] = ec._WebhookMessage_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nextAttemptAt":
+			out.Values[i] = ec._WebhookMessage_nextAttemptAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "endedAt":
+			out.Values[i] = ec._WebhookMessage_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "delivered":
+			out.Values[i] = ec._WebhookMessage_delivered(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "attempts":
+			out.Values[i] = ec._WebhookMessage_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var webhookMessagePageImplementors = []string{"WebhookMessagePage"}
+
+func (ec *executionContext) _WebhookMessagePage(ctx context.Context, sel ast.SelectionSet, obj *WebhookMessagePage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, webhookMessagePageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WebhookMessagePage")
+		case "nodes":
+			out.Values[i] = ec._WebhookMessagePage_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._WebhookMessagePage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var webhookSecretImplementors = []string{"WebhookSecret"}
+
+func (ec *executionContext) _WebhookSecret(ctx context.Context, sel ast.SelectionSet, obj *WebhookSecret) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, webhookSecretImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WebhookSecret")
+		case "webhook":
+			out.Values[i] = ec._WebhookSecret_webhook(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._WebhookSecret_secret(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var withdrawActionImplementors = []string{"WithdrawAction", "PaidAction"}
 
 func (ec *executionContext) _WithdrawAction(ctx context.Context, sel ast.SelectionSet, obj *WithdrawAction) graphql.Marshaler {
@@ -30223,6 +32750,16 @@ func (ec *executionContext) marshalNScope2string(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) marshalNSignIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignIn(ctx context.Context, sel ast.SelectionSet, v *SignIn) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SignIn(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNSignUp2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignUp(ctx context.Context, sel ast.SelectionSet, v *SignUp) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -30591,6 +33128,98 @@ func (ec *executionContext) marshalNWalletLogPage2ᚖgithubᚗcomᚋaᚑseedᚑa
 func (ec *executionContext) unmarshalNWalletSettings2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWalletSettings(ctx context.Context, v any) (WalletSettings, error) {
 	res, err := ec.unmarshalInputWalletSettings(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNWebhook2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐWebhookᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Webhook) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWebhook2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐWebhook(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNWebhook2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐWebhook(ctx context.Context, sel ast.SelectionSet, v *webhook.Webhook) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Webhook(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNWebhookAttempt2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐAttempt(ctx context.Context, sel ast.SelectionSet, v webhook.Attempt) graphql.Marshaler {
+	return ec._WebhookAttempt(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNWebhookAttempt2ᚕgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐAttemptᚄ(ctx context.Context, sel ast.SelectionSet, v []webhook.Attempt) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWebhookAttempt2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐAttempt(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNWebhookMessage2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐMessageᚄ(ctx context.Context, sel ast.SelectionSet, v []*webhook.Message) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWebhookMessage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐMessage(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNWebhookMessage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋwebhookᚐMessage(ctx context.Context, sel ast.SelectionSet, v *webhook.Message) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._WebhookMessage(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNWebhookMessagePage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWebhookMessagePage(ctx context.Context, sel ast.SelectionSet, v *WebhookMessagePage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._WebhookMessagePage(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNWebhookSecret2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWebhookSecret(ctx context.Context, sel ast.SelectionSet, v *WebhookSecret) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._WebhookSecret(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawAction(ctx context.Context, sel ast.SelectionSet, v *WithdrawAction) graphql.Marshaler {
@@ -31107,11 +33736,54 @@ func (ec *executionContext) marshalOSats2ᚖint64(ctx context.Context, sel ast.S
 	return res
 }
 
+func (ec *executionContext) unmarshalOScope2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNScope2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOScope2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNScope2string(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOSender2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐSender(ctx context.Context, sel ast.SelectionSet, v *community.Sender) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Sender(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOSignedIn2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐSignedIn(ctx context.Context, sel ast.SelectionSet, v *SignedIn) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SignedIn(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v any) (*string, error) {

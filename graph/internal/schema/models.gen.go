@@ -12,6 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
 // Something that costs money, as its payer sees it: the one truth about it. Every paying mutation returns it, paidAction reads it
@@ -264,10 +265,32 @@ type RewardPage struct {
 	Next  *int64       `json:"next,omitempty"`
 }
 
+// What a wallet is to be shown.
+type SignIn struct {
+	// For a QR code: lnurl1… in capitals. As a link it follows lightning:
+	Lnurl string `json:"lnurl"`
+	// The same as keyauth://…, which a wallet on the same device opens.
+	Keyauth string `json:"keyauth"`
+	// For signedIn. Whoever has it gets the key: it is never shown.
+	Secret string `json:"secret"`
+	// Until when a wallet can sign.
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
 type SignUp struct {
 	User *db.Usr `json:"user"`
 	// To be sent as: Authorization: Bearer <key>
 	Key string `json:"key"`
+}
+
+type SignedIn struct {
+	User *db.Usr `json:"user"`
+	// To be sent as: Authorization: Bearer <key>. Null where a wallet was linked.
+	Key *string `json:"key,omitempty"`
+	// Until when the key is good.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// This was the first time, and the user is new.
+	New bool `json:"new"`
 }
 
 type Subscription struct {
@@ -334,6 +357,17 @@ type WalletSettings struct {
 	Lnbits           *LnbitsSettings  `json:"lnbits,omitempty"`
 	// A connection of Nostr Wallet Connect, nostr+walletconnect://…, that may make invoices.
 	Nwc *string `json:"nwc,omitempty"`
+}
+
+type WebhookMessagePage struct {
+	Nodes []*webhook.Message `json:"nodes"`
+	Next  *int64             `json:"next,omitempty"`
+}
+
+type WebhookSecret struct {
+	Webhook *webhook.Webhook `json:"webhook"`
+	// What its messages are signed with: whsec_…
+	Secret string `json:"secret"`
 }
 
 type WithdrawAction struct {

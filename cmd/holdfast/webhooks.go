@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
+)
+
+// newWebhooks makes the webhooks of users and of the operator. In development they may be on this very machine.
+func (s *service) newWebhooks(jobs webhook.Jobs) (*webhook.Webhooks, error) {
+	return webhooks(s.environment, s.pool, jobs)
+}
+
+func webhooks(e *environment, pool *pgxpool.Pool, jobs webhook.Jobs) (*webhook.Webhooks, error) {
+	return webhook.New(webhook.Config{Pool: pool, Jobs: jobs, Secret: e.config.Key(), Log: e.log,
+		Outside: outside.New(outside.Config{AllowPrivate: e.config.Development, Own: e.config.PublicURL.URL()})})
+}
+
+type webhooksCommand struct {
+	Add    webhooksAdd    `cmd:"" help:"Have a server told of everybody's actions. What it is signed with is shown this once."`
+	List   webhooksList   `cmd:"" help:"List the operator's webhooks."`
+	Enable webhooksEnable `cmd:"" help:"Tell a webhook again that was disabled, and send a test."`
+	Remove webhooksRemove `cmd:"" help:"Forget a webhook of the operator's."`
+}
+
+// withWebhooks runs do with the webhooks of this database.
+func withWebhooks(ctx context.Context, e *environment, do func(*webhook.Webhooks) error) error {
+	if err := checked(e); err != nil {
+		return err
+	}
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+		all, err := webhooks(e, pool, nil)
+		if err != nil {
+			return err
+		}
+		return do(all)
+	})
+}
+
+type webhooksAdd struct {
+	URL    string   `arg:"" help:"Where the server is called: https://…"`
+	Events []string `help:"What it is told of, such as action.paid,payout.failed; all if left out."`
+}
+
+func (c webhooksAdd) Run(ctx context.Context, e *environment) error {
+	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
+		made, secret, err := all.Create(ctx, nil, c.URL, c.Events)
+		if err != nil {
+			return err
+		}
+		return e.print(struct {
+			ID     int64  `json:"id"`
+			Secret string `json:"secret"`
+		}{made.ID, secret}, func(t *table) {
+			t.row("webhook", made.ID)
+			t.row("secret", secret)
+		})
+	})
+}
+
+type webhooksList struct{}
+
+func (webhooksList) Run(ctx context.Context, e *environment) error {
+	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
+		list, err := all.List(ctx, nil)
+		if err != nil {
+			return err
+		}
+		return e.print(list, func(t *table) {
+			t.row("id", "url", "events", "state")
+			for _, w := range list {
+				state := "told"
+				if w.DisabledAt != nil {
+					state = "disabled"
+				} else if w.FailingSince != nil {
+					state = "failing"
+				}
+				events := strings.Join(w.Events, " ")
+				if events == "" {
+					events = "all"
+				}
+				t.row(w.ID, w.URL, events, state)
+			}
+		})
+	})
+}
+
+type webhooksEnable struct {
+	ID int64 `arg:"" help:"The webhook's number."`
+}
+
+func (c webhooksEnable) Run(ctx context.Context, e *environment) error {
+	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
+		if _, err := all.Enable(ctx, nil, c.ID, true); err != nil {
+			return err
+		}
+		_, err := all.Test(ctx, nil, c.ID)
+		return err
+	})
+}
+
+type webhooksRemove struct {
+	ID int64 `arg:"" help:"The webhook's number."`
+}
+
+func (c webhooksRemove) Run(ctx context.Context, e *environment) error {
+	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
+		if err := all.Remove(ctx, nil, c.ID); err != nil {
+			return fmt.Errorf("remove webhook %d: %w", c.ID, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
+)
+
+// An operator has a server told of everybody, and sees which there are, but never again what they are signed with.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	env := settings(pgtest.New(t))
+	code, out, said := command(t, env, "webhooks", "add", "https://operator.example/hook", "--events=action.paid,payout.failed")
+	var made struct {
+		ID     int64
+		Secret string
+	}
+	if err := json.Unmarshal([]byte(out), &made); err != nil || code != exitOK || !strings.HasPrefix(made.Secret, "whsec_") {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	for _, args := range [][]string{{"https://operator.example", "--events=nonsense"}, {"ftp://operator.example"}, {}} {
+		if code, out, _ := command(t, env, append([]string{"webhooks", "add"}, args...)...); code == exitOK || out != "" {
+			t.Errorf("webhooks add %v: exit code %d\n%s", args, code, out)
+		}
+	}
+	if code, _, said := command(t, env, "webhooks", "enable", fmt.Sprint(made.ID)); code != exitOK {
+		t.Errorf("webhooks enable: exit code %d\n%s", code, said)
+	}
+	code, out, said = command(t, env, "webhooks", "list")
+	var list []webhook.Webhook
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK || len(list) != 1 || list[0].ID != made.ID || strings.Contains(out, made.Secret) {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	for _, want := range []int{exitOK, exitFailed} {
+		if code, _, said := command(t, env, "webhooks", "remove", fmt.Sprint(made.ID)); code != want {
+			t.Errorf("webhooks remove: exit code %d, want %d\n%s", code, want, said)
+		}
+	}
+}

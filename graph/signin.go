@@ -1,0 +1,151 @@
+package graph
+
+import (
+	"context"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+func (m mutations) SignIn(ctx context.Context, register bool) (*schema.SignIn, error) {
+	if register {
+		return m.challenge(ctx, keyauth.Register, nil)
+	}
+	return m.challenge(ctx, keyauth.Login, nil)
+}
+
+// LinkWalletKey makes what opens an account wholly; a key that is good for less must not get more by it.
+func (m mutations) LinkWalletKey(ctx context.Context) (*schema.SignIn, error) {
+	s := sessionOf(ctx)
+	if s.user == nil {
+		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to link a wallet to your account.")
+	}
+	for _, scope := range Scopes {
+		if err := s.may(scope); err != nil {
+			return nil, err
+		}
+	}
+	return m.challenge(ctx, keyauth.Link, s.user)
+}
+
+func (m mutations) challenge(ctx context.Context, action keyauth.Action, links *int64) (*schema.SignIn, error) {
+	if m.Public == nil {
+		return nil, paidaction.Errorf(paidaction.CodeForbidden, "Signing in by a wallet is not set up here.")
+	}
+	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
+		return nil, err
+	}
+	c, err := keyauth.Begin(ctx, db.New(m.Pool), m.Public, action, links, m.Now().UTC(), m.Random)
+	if err != nil {
+		return nil, err
+	}
+	return &schema.SignIn{Lnurl: c.LNURL, Keyauth: c.KeyAuth, Secret: c.Secret, ExpiresAt: c.ExpiresAt}, nil
+}
+
+// errOvertaken says that somebody else has signed in by the same new wallet at the same moment.
+var errOvertaken = errors.New("the wallet has become known meanwhile")
+
+func (m mutations) SignedIn(ctx context.Context, secret string, name *string, scopes []string) (*schema.SignedIn, error) {
+	if scopes == nil {
+		scopes = Scopes
+	}
+	scopes, err := tidyScopes(scopes)
+	if err != nil {
+		return nil, err
+	}
+	var user int64
+	var in *schema.SignedIn
+	collect := func(tx pgx.Tx) (err error) {
+		user, in, err = m.collect(ctx, db.New(tx), secret, name, scopes)
+		return err
+	}
+	err = pgx.BeginFunc(ctx, m.Pool, collect)
+	if errors.Is(err, errOvertaken) {
+		err = pgx.BeginFunc(ctx, m.Pool, collect)
+	}
+	if err != nil || in == nil {
+		return nil, err
+	}
+	in.User, err = loadersOf(ctx).users.Load(ctx, user)
+	return in, err
+}
+
+// collect takes what a wallet has signed, and makes the key that somebody gets for it, in one transaction.
+func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, name *string, scopes []string) (user int64, in *schema.SignedIn, err error) {
+	now := m.Now().UTC()
+	signed, err := keyauth.Collect(ctx, q, secret, now)
+	if err != nil || signed == nil {
+		return 0, nil, err
+	}
+	if signed.Links != nil {
+		return *signed.Links, &schema.SignedIn{}, nil
+	}
+	in = &schema.SignedIn{ExpiresAt: new(now.Add(m.KeepsKeys))}
+	user, err = q.UserByLinkingKey(ctx, signed.Key)
+	if errors.Is(err, pgx.ErrNoRows) {
+		in.New = true
+		user, err = m.firstSignIn(ctx, q, signed.Key, name, now)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("find whose wallet signs in: %w", err)
+	}
+	_, key, err := newKey(ctx, q, user, scopes, in.ExpiresAt, now, m.Random)
+	in.Key = &key
+	return user, in, err
+}
+
+// firstSignIn makes the user of a wallet that is not known.
+func (m mutations) firstSignIn(ctx context.Context, q *db.Queries, linking []byte, name *string, now time.Time) (user int64, err error) {
+	if !m.NewUsers {
+		return 0, paidaction.Errorf(paidaction.CodeForbidden, "This wallet opens no account, and signing up is closed here.")
+	}
+	if name != nil {
+		user, err = newUser(ctx, q, *name, now)
+	} else {
+		user, err = unnamedUser(ctx, q, now, m.Random)
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := q.InsertLinkingKey(ctx, db.InsertLinkingKeyParams{Key: linking, UserID: user, At: now})
+	if err == nil && n == 0 {
+		err = errOvertaken
+	}
+	return user, err
+}
+
+// unnamedUser makes a user whose name is drawn. 40 random bits are taken by nobody, but for a chance that is tried a few times.
+func unnamedUser(ctx context.Context, q *db.Queries, now time.Time, random io.Reader) (user int64, err error) {
+	for range 3 {
+		var chance [5]byte
+		if _, err := io.ReadFull(random, chance[:]); err != nil {
+			return 0, fmt.Errorf("read randomness: %w", err)
+		}
+		user, err = newUser(ctx, q, "user_"+strings.ToLower(base32.StdEncoding.EncodeToString(chance[:])), now)
+		if !errors.Is(err, paidaction.Refused(paidaction.CodeDuplicate)) {
+			break
+		}
+	}
+	return user, err
+}
+
+func (m mutations) SignOut(ctx context.Context) (*db.Usr, error) {
+	s := sessionOf(ctx)
+	if s.user == nil {
+		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "You are not signed in.")
+	}
+	if _, err := db.New(m.Pool).RevokeKey(ctx, db.RevokeKeyParams{At: new(m.Now()), KeyHash: s.hash}); err != nil {
+		return nil, fmt.Errorf("revoke a key: %w", err)
+	}
+	return loadersOf(ctx).users.Load(ctx, *s.user)
+}

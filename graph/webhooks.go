@@ -1,0 +1,119 @@
+package graph
+
+import (
+	"context"
+	"math"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
+)
+
+// listener is who asks for their own webhooks: a user, never the operator.
+func listener(ctx context.Context) (*int64, error) {
+	user := sessionOf(ctx).user
+	if user == nil {
+		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to see and change your webhooks.")
+	}
+	return user, nil
+}
+
+// calling is a listener who has a server called.
+func (m mutations) calling(ctx context.Context) (*int64, error) {
+	user, err := listener(ctx)
+	if err == nil {
+		err = m.meters.paying(sessionOf(ctx), m.Now())
+	}
+	return user, err
+}
+
+func (m mutations) WebhookCreate(ctx context.Context, url string, events []string) (*schema.WebhookSecret, error) {
+	user, err := m.calling(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return secretOf(m.Webhooks.Create(ctx, user, url, events))
+}
+
+func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.WebhookSecret, error) {
+	user, err := listener(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return secretOf(m.Webhooks.Rotate(ctx, user, id))
+}
+
+func secretOf(w webhook.Webhook, secret string, err error) (*schema.WebhookSecret, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &schema.WebhookSecret{Webhook: &w, Secret: secret}, nil
+}
+
+func (m mutations) WebhookEnable(ctx context.Context, id int64, enabled bool) (*webhook.Webhook, error) {
+	user, err := listener(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pointer(m.Webhooks.Enable(ctx, user, id, enabled))
+}
+
+func (m mutations) WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webhook, error) {
+	user, err := listener(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Webhooks.Remove(ctx, user, id); err != nil {
+		return nil, err
+	}
+	return pointers(m.Webhooks.List(ctx, user))
+}
+
+func (m mutations) WebhookTest(ctx context.Context, id int64) (*webhook.Message, error) {
+	user, err := m.calling(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pointer(m.Webhooks.Test(ctx, user, id))
+}
+
+func (m mutations) WebhookRedeliver(ctx context.Context, message int64) (*webhook.Message, error) {
+	user, err := m.calling(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pointer(m.Webhooks.Redeliver(ctx, user, message))
+}
+
+func (q queries) Webhooks(ctx context.Context) ([]*webhook.Webhook, error) {
+	user, err := listener(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pointers(q.resolver.Webhooks.List(ctx, user))
+}
+
+// Messages is resolved for webhooks that were found for their owner.
+func (r webhooks) Messages(ctx context.Context, w *webhook.Webhook, first int, after *int64) (*schema.WebhookMessagePage, error) {
+	if err := r.Limits.checkList(first); err != nil {
+		return nil, err
+	}
+	rows, err := r.resolver.Webhooks.Messages(ctx, w.ID, orElse(after, math.MaxInt64), int32(first)+1)
+	if err != nil {
+		return nil, err
+	}
+	page := &schema.WebhookMessagePage{}
+	rows, page.Next = cut(rows, first, func(m webhook.Message) int64 { return m.ID })
+	for _, row := range rows {
+		page.Nodes = append(page.Nodes, &row)
+	}
+	return page, nil
+}
+
+// Action is the owner's: a user is told of their own alone.
+func (r webhookMessages) Action(ctx context.Context, m *webhook.Message) (schema.PaidAction, error) {
+	if m.Action == nil {
+		return nil, nil
+	}
+	return r.showOwn(ctx, *m.Action)
+}

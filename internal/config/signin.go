@@ -1,0 +1,41 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// SignIn is how people prove who they are, besides by keys that an operator hands out.
+type SignIn struct {
+	WalletSignUp bool          `help:"A wallet that is not known makes a new user when it signs in (LNURL-auth)." default:"true" negatable:""`
+	SignedInFor  time.Duration `help:"How long an API key is good that was got by signing in." default:"720h"`
+
+	JWTIssuer   string `name:"jwt-issuer" help:"An existing site whose tokens (JWT) are good here: their iss, letter by letter." placeholder:"ISSUER"`
+	JWTAudience string `name:"jwt-audience" help:"What their aud must name." placeholder:"AUDIENCE"`
+	JWKSURL     string `name:"jwks-url" help:"Where the site's keys are (JWKS)." placeholder:"URL"`
+	JWKSFile    string `name:"jwks-file" help:"Or the file that they are in." placeholder:"FILE"`
+}
+
+func (s SignIn) check(development bool, refuse func(when bool, format string, args ...any)) {
+	refuse(s.SignedInFor < time.Minute, "Who signs in would be out again at once: set HOLDFAST_SIGNED_IN_FOR to 1m or more.")
+	said := 0
+	for _, setting := range []string{s.JWTIssuer, s.JWTAudience, s.JWKSURL + s.JWKSFile} {
+		if setting != "" {
+			said++
+		}
+	}
+	refuse(said != 0 && said != 3, "Of the site whose tokens are good something is missing: set HOLDFAST_JWT_ISSUER, HOLDFAST_JWT_AUDIENCE, and HOLDFAST_JWKS_URL or HOLDFAST_JWKS_FILE, or none of them.")
+	refuse(s.JWKSURL != "" && s.JWKSFile != "", "The site's keys are in two places: set HOLDFAST_JWKS_URL or HOLDFAST_JWKS_FILE.")
+	refuse(s.JWKSURL != "" && !safe(s.JWKSURL, development), "Whoever stands between could replace the site's keys: set HOLDFAST_JWKS_URL to a URL that begins with https://.")
+}
+
+// safe says whether nobody stands between us and a server: by TLS, or since it is on this machine.
+func safe(address string, development bool) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return false
+	}
+	host, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (development || u.Hostname() == "localhost" || err == nil && host.IsLoopback())
+}

@@ -1,0 +1,34 @@
+-- name: InsertSignIn :exec
+INSERT INTO sign_in (k1, secret_hash, action, links, created_at, expires_at) VALUES (@k1, @secret_hash, @action, sqlc.narg(links), @at, @expires_at);
+
+-- name: SignInByK1 :one
+SELECT * FROM sign_in WHERE k1 = $1;
+
+-- name: SignK1 :execrows
+-- Once, and in time. The browser gets a moment more to come for its key.
+UPDATE sign_in SET linking_key = @linking_key, expires_at = greatest(expires_at, @until)
+WHERE k1 = @k1 AND linking_key IS NULL AND expires_at > @at;
+
+-- name: LockSignIn :one
+SELECT * FROM sign_in WHERE secret_hash = $1 ORDER BY id FOR NO KEY UPDATE;
+
+-- name: UseSignIn :execrows
+UPDATE sign_in SET used_at = @at WHERE id = @id AND used_at IS NULL;
+
+-- name: DeleteSignIns :execrows
+DELETE FROM sign_in WHERE id IN (SELECT old.id FROM sign_in AS old WHERE old.expires_at < @before ORDER BY old.expires_at LIMIT @page);
+
+-- name: InsertLinkingKey :execrows
+INSERT INTO linking_key (key, user_id, created_at) VALUES (@key, @user_id, @at) ON CONFLICT (key) DO NOTHING;
+
+-- name: UserByLinkingKey :one
+SELECT user_id FROM linking_key WHERE key = $1;
+
+-- name: CountLinkingKeys :one
+SELECT count(*) FROM linking_key WHERE user_id = $1;
+
+-- name: UserBySite :one
+SELECT user_id FROM site_user WHERE issuer = @issuer AND subject = @subject;
+
+-- name: InsertSiteUser :execrows
+INSERT INTO site_user (issuer, subject, user_id, created_at) VALUES (@issuer, @subject, @user_id, @at) ON CONFLICT DO NOTHING;

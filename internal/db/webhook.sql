@@ -1,0 +1,79 @@
+-- name: NextWebhookID :one
+SELECT nextval(pg_get_serial_sequence('webhook', 'id'))::bigint;
+
+-- name: InsertWebhook :exec
+INSERT INTO webhook (id, user_id, url, events, secret, created_at) VALUES (@id, sqlc.narg(user_id), @url, @events, @secret, @at);
+
+-- name: WebhooksOf :many
+SELECT * FROM webhook WHERE user_id IS NOT DISTINCT FROM sqlc.narg(user_id) ORDER BY id;
+
+-- name: WebhookOf :one
+SELECT * FROM webhook WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
+
+-- name: LockWebhook :one
+SELECT * FROM webhook WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: RotateWebhook :exec
+UPDATE webhook SET previous = secret, previous_until = @previous_until, secret = @secret WHERE id = @id;
+
+-- name: EnableWebhook :execrows
+UPDATE webhook SET disabled_at = sqlc.narg(disabled_at), failing_since = NULL WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
+
+-- name: DeleteWebhook :execrows
+DELETE FROM webhook WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
+
+-- name: DisableWebhook :exec
+UPDATE webhook SET disabled_at = @at WHERE id = @id AND disabled_at IS NULL;
+
+-- name: WebhookFails :exec
+UPDATE webhook SET failing_since = sqlc.narg(failing_since) WHERE id = @id AND failing_since IS DISTINCT FROM sqlc.narg(failing_since);
+
+-- name: NotifyOfWebhook :exec
+INSERT INTO notification (user_id, kind, created_at) VALUES (@user_id, 'WEBHOOK_DISABLED', @at);
+
+-- name: InsertTestMessage :one
+INSERT INTO webhook_message (webhook_id, type, created_at) VALUES (@webhook_id, @type, @at) RETURNING id;
+
+-- name: NewMessages :many
+SELECT id FROM webhook_message WHERE queued_at IS NULL ORDER BY id LIMIT @page FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: QueueMessages :exec
+UPDATE webhook_message SET queued_at = @at WHERE id = ANY(@ids::bigint[]);
+
+-- name: MessageToDeliver :one
+SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_at, m.step_id,
+    h.action_id, h.from_state, h.to_state, a.kind, a.method, a.cost_msat, a.attempt, a.genesis_id, a.payer_id, a.failure_code, a.failure_message
+FROM webhook_message m LEFT JOIN action_history h ON h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
+WHERE m.id = $1;
+
+-- name: GetWebhook :one
+SELECT * FROM webhook WHERE id = $1;
+
+-- name: AttemptMade :execrows
+-- 0 rows: another job has tried it at the same moment.
+UPDATE webhook_message SET attempts = attempts + 1, next_at = sqlc.narg(next_at), ended_at = sqlc.narg(ended_at), delivered = @delivered
+WHERE id = @id AND attempts = @before AND ended_at IS NULL;
+
+-- name: GiveUpMessage :exec
+UPDATE webhook_message SET ended_at = @at, next_at = NULL WHERE id = @id AND ended_at IS NULL;
+
+-- name: InsertWebhookAttempt :exec
+INSERT INTO webhook_attempt (message_id, at, ms, status, code) VALUES (@message_id, @at, @ms, sqlc.narg(status), @code);
+
+-- name: MessagesOf :many
+SELECT m.*, h.action_id FROM webhook_message m LEFT JOIN action_history h ON h.id = m.step_id
+WHERE m.webhook_id = @webhook_id AND m.id < @before ORDER BY m.id DESC LIMIT @page;
+
+-- name: MessageOf :one
+SELECT m.*, h.action_id FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id LEFT JOIN action_history h ON h.id = m.step_id
+WHERE m.id = @id AND w.user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
+
+-- name: AttemptsOf :many
+SELECT * FROM webhook_attempt WHERE message_id = ANY(@messages::bigint[]) ORDER BY id;
+
+-- name: Redeliver :execrows
+-- What has not ended has a job that delivers it.
+UPDATE webhook_message SET queued_at = NULL, attempts = 0, next_at = NULL, ended_at = NULL, delivered = false WHERE id = @id AND ended_at IS NOT NULL;
+
+-- name: DeleteMessages :execrows
+DELETE FROM webhook_message WHERE id IN (SELECT old.id FROM webhook_message AS old WHERE old.ended_at < @before ORDER BY old.ended_at LIMIT @page);

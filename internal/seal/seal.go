@@ -1,0 +1,68 @@
+// Package seal encrypts what is stored and must not be read from the database alone: receivers' wallets, the secrets of webhooks.
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Box encrypts with AES-256-GCM. A sealed text is the number of the key, a random nonce, and the rest. The number leaves room for a second
+// key: old texts are opened with theirs, and new ones sealed with the newest. It is safe for concurrent use if its randomness is.
+type Box struct {
+	aead   cipher.AEAD
+	random io.Reader
+}
+
+// KeyNumber is that of the only key so far.
+const KeyNumber = 1
+
+// ErrSealed says that a text does not open.
+var ErrSealed = errors.New("seal: the text cannot be opened: it is of another place, or was sealed with another secret")
+
+// New derives the key of one kind of things from the service's secret. The label makes it another one than all that are derived elsewhere.
+func New(secret []byte, label string, random io.Reader) (*Box, error) {
+	if len(secret) < 32 {
+		return nil, errors.New("seal: the secret must have 32 bytes or more")
+	}
+	key, err := hkdf.Key(sha256.New, secret, nil, label, 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive a key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	return &Box{aead, random}, nil
+}
+
+// Seal encrypts a text. It opens in its own place only: whoever can write to a table cannot move it to another row.
+func (b *Box) Seal(place, text []byte) ([]byte, error) {
+	sealed := make([]byte, 1+b.aead.NonceSize(), 1+b.aead.NonceSize()+len(text)+b.aead.Overhead())
+	sealed[0] = KeyNumber
+	if _, err := io.ReadFull(b.random, sealed[1:]); err != nil {
+		return nil, fmt.Errorf("read randomness: %w", err)
+	}
+	return b.aead.Seal(sealed, sealed[1:], text, place), nil
+}
+
+// Open decrypts what was sealed in this place: ErrSealed if it was not.
+func (b *Box) Open(place, sealed []byte) ([]byte, error) {
+	if len(sealed) < 1+b.aead.NonceSize() || sealed[0] != KeyNumber {
+		return nil, ErrSealed
+	}
+	nonce, content := sealed[1:1+b.aead.NonceSize()], sealed[1+b.aead.NonceSize():]
+	text, err := b.aead.Open(nil, nonce, content, place)
+	if err != nil {
+		return nil, ErrSealed
+	}
+	return text, nil
+}

@@ -1,0 +1,124 @@
+// Package sitejwt checks the tokens (JWT) of an existing site, which Holdfast stands behind: who the site says somebody is. It makes none.
+package sitejwt
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// Why somebody is not let in.
+var (
+	// ErrRefused says that a token is not good. Why is for the log alone.
+	ErrRefused = errors.New("sitejwt: the token is not good")
+	// ErrKeysAway says that no token can be checked: the site's keys cannot be read, and none are known.
+	ErrKeysAway = errors.New("sitejwt: the site's keys cannot be read")
+)
+
+// algorithms are those that are checked with a public key. What else a token names, "none" and HMAC among it, is refused before any key is
+// looked for: a public key must never become the secret of an HMAC.
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
+
+// types are what a token may call itself: none at all, or one of these.
+var types = []string{"", "jwt", "at+jwt", "application/at+jwt"}
+
+const (
+	leeway     = 30 * time.Second // between the site's clock and ours
+	maxToken   = 8 << 10          // bytes
+	maxSubject = 255              // bytes
+)
+
+// Config says whose tokens are good. All is needed but Log.
+type Config struct {
+	Issuer   string // iss, letter by letter
+	Audience string // one of aud
+	Fetch    Fetch  // reads the site's keys
+	Now      func() time.Time
+	Log      *slog.Logger // default slog.Default()
+}
+
+// Verifier is safe for concurrent use.
+type Verifier struct {
+	Config
+	keys keys
+}
+
+// New makes a verifier. It reads no keys before the first token comes.
+func New(c Config) (*Verifier, error) {
+	if c.Issuer == "" || c.Audience == "" || c.Fetch == nil || c.Now == nil {
+		return nil, errors.New("sitejwt: an issuer, an audience, keys and a clock are needed")
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	v := &Verifier{Config: c}
+	v.keys = keys{fetch: c.Fetch, now: c.Now, log: c.Log}
+	return v, nil
+}
+
+// Claims are what a token says that is heeded.
+type Claims struct {
+	Subject string
+	Name    string   // preferred_username, as it is; may be empty
+	Scopes  []string // nil: the token says nothing of scopes
+	Expires time.Time
+}
+
+// said are the claims beside the registered ones.
+type said struct {
+	Scope *string `json:"scope"`
+	Name  string  `json:"preferred_username"`
+}
+
+// Verify checks a token: ErrRefused, ErrKeysAway, or the claims. Leeway is included in Expires.
+func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
+	refuse := func(why string, err error) (Claims, error) {
+		v.Log.DebugContext(ctx, "a token was refused", "why", why, "error", err)
+		return Claims{}, ErrRefused
+	}
+	if len(token) > maxToken {
+		return refuse("it is too long", nil)
+	}
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return refuse("it cannot be read, or its algorithm is none of ours", err)
+	}
+	header := parsed.Headers[0]
+	if kind, _ := header.ExtraHeaders[jose.HeaderType].(string); !slices.Contains(types, strings.ToLower(kind)) {
+		return refuse("it is of another type", nil)
+	}
+	key, err := v.keys.find(ctx, header.KeyID, header.Algorithm)
+	if errors.Is(err, ErrKeysAway) {
+		return Claims{}, err
+	}
+	if err != nil {
+		return refuse("its key is not known", err)
+	}
+	var claims jwt.Claims
+	var more said
+	if err := parsed.Claims(key.Key, &claims, &more); err != nil {
+		return refuse("its signature or its claims are wrong", err)
+	}
+	err = claims.ValidateWithLeeway(jwt.Expected{Issuer: v.Issuer, AnyAudience: jwt.Audience{v.Audience}, Time: v.Now()}, leeway)
+	if err != nil {
+		return refuse("it is for somebody else, or at another time", err)
+	}
+	if claims.Expiry == nil {
+		return refuse("it never expires", nil)
+	}
+	if claims.Subject == "" || len(claims.Subject) > maxSubject || !utf8.ValidString(claims.Subject) || strings.ContainsRune(claims.Subject, 0) {
+		return refuse("it says of nobody", nil)
+	}
+	out := Claims{Subject: claims.Subject, Name: more.Name, Expires: claims.Expiry.Time().Add(leeway)}
+	if more.Scope != nil {
+		out.Scopes = append([]string{}, strings.Fields(*more.Scope)...)
+	}
+	return out, nil
+}

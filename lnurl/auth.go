@@ -1,0 +1,31 @@
+package lnurl
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// done is how LNURL says yes.
+type done struct {
+	Status string `json:"status"`
+}
+
+// sign is a wallet that has signed a challenge (LUD-04). It gets nothing by it: the key is for the browser that began.
+func (s *server) sign(ctx context.Context, r *http.Request, _ string) (any, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "The request cannot be read.")
+	}
+	answer, err := keyauth.Read(query)
+	if err != nil {
+		return nil, err
+	}
+	if err := keyauth.Sign(ctx, s.Pool, answer, s.Engine.Now()); err != nil {
+		return nil, err
+	}
+	return done{"OK"}, nil
+}

@@ -1,0 +1,366 @@
+package lnurl_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
+)
+
+// asked is what the API answers a browser.
+type asked struct {
+	Data map[string]*struct {
+		LNURL, KeyAuth, Secret string
+		ExpiresAt              time.Time
+		Key                    string
+		New                    bool
+		User                   struct{ ID, Name string }
+	}
+	Errors []struct {
+		Message    string
+		Extensions struct{ Code string }
+	}
+}
+
+func (a asked) code() string {
+	if len(a.Errors) == 0 {
+		return ""
+	}
+	return a.Errors[0].Extensions.Code
+}
+
+// Ask asks the API, with a key unless it is empty.
+func (h *house) Ask(key, query string) (a asked) {
+	h.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		h.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(h.Ctx, http.MethodPost, h.URL+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		h.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+		h.Fatal(err)
+	}
+	return a
+}
+
+const beginning = `{ lnurl keyauth secret expiresAt } }`
+
+// Begin begins to sign in.
+func (h *house) Begin() (lnurl, secret string) {
+	h.Helper()
+	in := h.Ask("", `mutation { it: signIn `+beginning).Data["it"]
+	return in.LNURL, in.Secret
+}
+
+// SignedIn asks what came of it.
+func (h *house) SignedIn(secret, more string) asked {
+	h.Helper()
+	return h.Ask("", `mutation { it: signedIn(secret: "`+secret+`"`+more+`) { key new expiresAt user { id name } } }`)
+}
+
+// Answer is what a wallet that has scanned a code sends.
+func (h *house) Answer(w keyauthtest.Wallet, lnurl string) *url.URL {
+	h.Helper()
+	u, err := w.Answer(lnurl)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return u
+}
+
+// Enter signs in by a wallet, from the code to the key.
+func (h *house) Enter(w keyauthtest.Wallet) (key, user string, isNew bool) {
+	h.Helper()
+	lnurl, secret := h.Begin()
+	if a := h.Get(h.Answer(w, lnurl).String()); a.Status != "OK" {
+		h.Fatalf("the wallet was told %s", a.Raw)
+	}
+	if in := h.SignedIn(secret, "").Data["it"]; in != nil {
+		return in.Key, in.User.Name, in.New
+	}
+	h.Fatal("nobody is signed in")
+	return "", "", false
+}
+
+func withNewUsers(h *graph.Config) { h.NewUsers = true }
+
+// A wallet that is not known makes a user, the same wallet finds them again, and another one is somebody else.
+func TestSignInByWallet(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	begun := h.Ask("", `mutation { it: signIn(register: true) `+beginning).Data["it"]
+	shown, err := keyauthtest.Read(begun.LNURL)
+	if err != nil || shown.Path != keyauth.Path || shown.Host != h.Host || shown.Query().Get("action") != "register" || !strings.HasPrefix(begun.KeyAuth, "keyauth://"+h.Host+keyauth.Path+"?tag=login&k1=") {
+		t.Fatalf("the wallet is shown %s and %s, %v", shown, begun.KeyAuth, err)
+	}
+	if in := h.SignedIn(begun.Secret, ""); in.Data["it"] != nil || in.code() != "" {
+		t.Errorf("before the wallet has signed: %+v", in)
+	}
+	if a := h.Get(h.Answer("alice's", begun.LNURL).String()); a.Status != "OK" || a.Raw != `{"status":"OK"}`+"\n" {
+		t.Fatalf("the wallet was told %s", a.Raw)
+	}
+	// Who saw the code has nothing.
+	for _, seen := range []string{shown.String(), shown.Query().Get("k1"), begun.LNURL, begun.KeyAuth} {
+		if strings.Contains(seen, begun.Secret) || h.SignedIn(seen, "").code() != "NOT_FOUND" {
+			t.Errorf("%s is good for a key", seen)
+		}
+	}
+	in := h.SignedIn(begun.Secret, `, name: "alice"`).Data["it"]
+	if in == nil || !in.New || in.User.Name != "alice" || h.Ask(in.Key, `{ me { creditsMsat } }`).code() != "" {
+		t.Fatalf("signed in: %+v", in)
+	}
+	if again := h.SignedIn(begun.Secret, ""); again.code() != "NOT_FOUND" || again.Data["it"] != nil {
+		t.Errorf("the secret was good twice: %+v", again)
+	}
+	_, same, isNew := h.Enter("alice's")
+	_, other, otherIsNew := h.Enter("bob's")
+	if same != "alice" || isNew || other == "alice" || !strings.HasPrefix(other, "user_") || !otherIsNew {
+		t.Errorf("alice's wallet is %s (new: %t), bob's %s (new: %t)", same, isNew, other, otherIsNew)
+	}
+	h.Clock.Advance(30*24*time.Hour - time.Second)
+	if code := h.Ask(in.Key, `{ me { creditsMsat } }`).code(); code != "" {
+		t.Errorf("the key is good no more: %s", code)
+	}
+	h.Clock.Advance(time.Second)
+	if code := h.Ask(in.Key, `{ me { creditsMsat } }`).code(); code != "UNAUTHENTICATED" {
+		t.Errorf("the key is good for ever: %q", code)
+	}
+}
+
+// A name that is taken can be asked for otherwise, and nobody gets in twice by that.
+func TestFirstSignInChoosesAName(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	h.User("taken", 0, 0)
+	lnurl, secret := h.Begin()
+	h.Get(h.Answer("alice's", lnurl).String())
+	for name, code := range map[string]string{"taken": "DUPLICATE", "No Name": "INVALID_INPUT"} {
+		if in := h.SignedIn(secret, `, name: "`+name+`"`); in.code() != code || in.Data["it"] != nil {
+			t.Errorf("as %s: %+v", name, in)
+		}
+	}
+	in := h.SignedIn(secret, `, name: "alice", scopes: [READ, SETTINGS]`)
+	if in.code() != "" || in.Data["it"].User.Name != "alice" {
+		t.Fatalf("%+v", in)
+	}
+	if code := h.Ask(in.Data["it"].Key, `mutation { donate(sats: 1) { id } }`).code(); code != "FORBIDDEN" {
+		t.Errorf("a key that is not good for spending spends: %q", code)
+	}
+	if code := h.Ask(in.Data["it"].Key, `mutation { linkWalletKey `+beginning).code(); code != "FORBIDDEN" {
+		t.Errorf("a key that is not good for everything lets a wallet in: %q", code)
+	}
+	out := h.Ask(in.Data["it"].Key, `mutation { signOut { name } }`)
+	if code := h.Ask(in.Data["it"].Key, `{ me { creditsMsat } }`).code(); code != "UNAUTHENTICATED" {
+		t.Errorf("signed out (%+v), and still in: %q", out.Errors, code)
+	}
+}
+
+func TestSigningUpByWalletCanBeClosed(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, func(c *graph.Config) { c.NewUsers = false })
+	lnurl, secret := h.Begin()
+	h.Get(h.Answer("alice's", lnurl).String())
+	if in := h.SignedIn(secret, ""); in.code() != "FORBIDDEN" || h.Count(`SELECT count(*) FROM usr`) != 0 {
+		t.Errorf("%+v", in)
+	}
+}
+
+// Each of these is refused with a sentence, and opens nothing.
+func TestAnswersThatAreRefused(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	set := func(name, value string) func(url.Values) { return func(q url.Values) { q.Set(name, value) } }
+	for name, change := range map[string]func(url.Values){
+		"a k1 of another service": func(q url.Values) {
+			u := &url.URL{RawQuery: "tag=login&k1=" + strings.Repeat("7f", 32)}
+			if err := keyauthtest.Wallet("alice's").Sign(u, h.Host); err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range u.Query() {
+				q[name] = value
+			}
+		},
+		"another key": func(q url.Values) { q.Set("key", h.Answer("bob's", h.lnurl()).Query().Get("key")) },
+		"a signature of another code": func(q url.Values) {
+			q.Set("sig", h.Answer("alice's", h.lnurl()).Query().Get("sig"))
+		},
+		"no tag": set("tag", ""), "no signature": set("sig", ""), "no key": set("key", ""), "no k1": set("k1", ""), "another action": set("action", "link"),
+		"an unknown action": set("action", "pay"), "a key too long": func(q url.Values) { q.Set("key", q.Get("key")+"00") },
+		"a k1 too short": func(q url.Values) { q.Set("k1", q.Get("k1")[2:]) }, "a k1 twice": func(q url.Values) { q.Add("k1", q.Get("k1")) },
+		"a key off the curve": set("key", "02"+strings.Repeat("ff", 32)), "a signature that is none": set("sig", "30440220"),
+	} {
+		lnurl, secret := h.Begin()
+		u := h.Answer("alice's", lnurl)
+		query := u.Query()
+		change(query)
+		u.RawQuery = query.Encode()
+		a := h.Get(u.String())
+		if a.HTTP != http.StatusOK || a.Status != "ERROR" || a.Reason == "" {
+			t.Errorf("%s: %d %s", name, a.HTTP, a.Raw)
+		}
+		if in := h.SignedIn(secret, ""); in.code() != "" || in.Data["it"] != nil {
+			t.Errorf("%s opens an account: %+v", name, in)
+		}
+	}
+	lnurl, secret := h.Begin()
+	u := h.Answer("alice's", lnurl).String()
+	h.Clock.Advance(keyauth.Lifetime)
+	if a := h.Get(u); a.Status != "ERROR" || h.SignedIn(secret, "").code() != "EXPIRED" {
+		t.Errorf("too late: %s", a.Raw)
+	}
+	r, err := http.NewRequest(http.MethodHead, u, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := h.Send(r); a.HTTP != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD: %d", a.HTTP)
+	}
+	if n := h.Count(`SELECT count(*) FROM usr`) + h.Count(`SELECT count(*) FROM linking_key`); n != 0 {
+		t.Errorf("%d rows came of refusals", n)
+	}
+}
+
+// lnurl is a code of somebody else.
+func (h *house) lnurl() string { lnurl, _ := h.Begin(); return lnurl }
+
+// A challenge is signed once: neither a replay of the right answer nor another wallet gets in by it, not even at the same moment.
+func TestChallengesAreSignedOnce(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	lnurl, secret := h.Begin()
+	var answers []string
+	for _, w := range []keyauthtest.Wallet{"1", "2"} {
+		answers = append(answers, h.Answer(w, lnurl).String())
+	}
+	// All have found the challenge unsigned before the first of them signs it.
+	tx, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(h.Ctx, `SELECT FROM sign_in ORDER BY id FOR NO KEY UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	var accepted atomic.Int32
+	var all sync.WaitGroup
+	for _, u := range answers {
+		all.Go(func() {
+			if h.Get(u).Status == "OK" {
+				accepted.Add(1)
+			}
+		})
+	}
+	for h.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < 2 {
+		if h.Ctx.Err() != nil {
+			t.Fatal("nobody waits for the challenge")
+		}
+	}
+	if err := tx.Commit(h.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if accepted.Load() != 1 {
+		t.Errorf("%d wallets have signed one challenge", accepted.Load())
+	}
+	for range 2 { // before the browser has its key, and after
+		for _, u := range answers {
+			if a := h.Get(u); a.Status != "ERROR" {
+				t.Errorf("a replay is answered %s", a.Raw)
+			}
+		}
+		h.SignedIn(secret, "")
+	}
+	if n := h.Count(`SELECT count(*) FROM api_key`); n != 1 {
+		t.Errorf("%d keys of one challenge", n)
+	}
+}
+
+// What a wallet signs for another domain it signs by another key: a page elsewhere that passes our challenge on gets a stranger's account.
+func TestKeysOfAnotherDomainOpenNothing(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	_, alice, _ := h.Enter("alice's")
+	lnurl, secret := h.Begin()
+	u, err := keyauthtest.Read(lnurl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keyauthtest.Wallet("alice's").Sign(u, "evil.example"); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.Get(u.String()); a.Status != "OK" {
+		t.Fatalf("%s", a.Raw)
+	}
+	if in := h.SignedIn(secret, "").Data["it"]; in.User.Name == alice || !in.New {
+		t.Errorf("evil.example is in as %s", in.User.Name)
+	}
+}
+
+// A further wallet opens the account once it is linked; one that opens another account is not taken away from it.
+func TestLinkingAWallet(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	key, alice, _ := h.Enter("alice's")
+	_, bob, _ := h.Enter("bob's")
+	link := func(w keyauthtest.Wallet) (answer, asked) {
+		in := h.Ask(key, `mutation { it: linkWalletKey `+beginning).Data["it"]
+		return h.Get(h.Answer(w, in.LNURL).String()), h.SignedIn(in.Secret, "")
+	}
+	if a, in := link("alice's other"); a.Status != "OK" || in.Data["it"] == nil || in.Data["it"].Key != "" || in.Data["it"].User.Name != alice {
+		t.Errorf("%s, %+v", a.Raw, in)
+	}
+	if a, in := link("bob's"); a.Status != "ERROR" || in.Data["it"] != nil {
+		t.Errorf("bob's wallet: %s, %+v", a.Raw, in)
+	}
+	for w, want := range map[keyauthtest.Wallet]string{"alice's other": alice, "alice's": alice, "bob's": bob} {
+		if _, got, isNew := h.Enter(w); got != want || isNew {
+			t.Errorf("by %s: %s (new: %t), want %s", w, got, isNew, want)
+		}
+	}
+}
+
+func TestSigningInIsBounded(t *testing.T) {
+	t.Parallel()
+	h := serve(t, graph.Rates{AddressPaying: 0.1})
+	if in := h.Ask("", `mutation { it: signIn `+beginning); in.code() != "" {
+		t.Fatal(in.Errors)
+	}
+	if in := h.Ask("", `mutation { it: signIn `+beginning); in.code() != "RATE_LIMITED" {
+		t.Errorf("%+v", in)
+	}
+	if a := h.Get(h.URL + keyauth.Path + "?tag=login"); a.HTTP != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", a.HTTP, a.Raw)
+	}
+}
+
+func TestOldChallengesAreForgotten(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	h.Enter("alice's")
+	h.Begin()
+	h.Clock.Advance(keyauth.Lifetime + time.Hour + time.Second)
+	h.Begin()
+	if _, err := keyauth.Sweep(h.Ctx, h.Queries(), h.Clock.Now()); err != nil || h.Count(`SELECT count(*) FROM sign_in`) != 1 {
+		t.Errorf("%d challenges are left, %v", h.Count(`SELECT count(*) FROM sign_in`), err)
+	}
+}

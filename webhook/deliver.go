@@ -1,0 +1,213 @@
+package webhook
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
+)
+
+// schedule are the pauses between attempts: the example of Standard Webhooks, three days and some in all. Each gets up to a tenth more.
+var schedule = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
+
+// What came of an attempt. The names keep their meaning for ever.
+const (
+	CodeDelivered   = "DELIVERED"        // a status of 200 to 299
+	CodeRefused     = "REFUSED"          // another status; a redirect is one
+	CodeGone        = "GONE"             // 410: the server wants no more, and the webhook is disabled
+	CodeUnreachable = "UNREACHABLE"      // no connection
+	CodeTimeout     = "TIMEOUT"          // no answer in time
+	CodeCertificate = "CERTIFICATE"      // one that is not trusted
+	CodeForbidden   = "ADDRESS_REFUSED"  // the address leads to where nobody is called
+	CodeTooLarge    = "ANSWER_TOO_LARGE" // more than 64 KiB
+)
+
+// codeOf says why no answer came.
+func codeOf(err error) string {
+	for is, code := range map[error]string{outside.ErrTimeout: CodeTimeout, outside.ErrCertificate: CodeCertificate, outside.ErrForbidden: CodeForbidden,
+		outside.ErrAddress: CodeForbidden, outside.ErrOwn: CodeForbidden, outside.ErrTooLarge: CodeTooLarge} {
+		if errors.Is(err, is) {
+			return code
+		}
+	}
+	return CodeUnreachable
+}
+
+// Deliver tries a message once, and says after which pause it is to be tried again; 0: no more. It may be called at any time, any number of
+// times: who comes too soon, or too late, sends nothing. An error means that nothing is known: try again soon.
+func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Duration, err error) {
+	q := db.New(w.Pool)
+	m, err := q.MessageToDeliver(ctx, message)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil // its webhook was removed
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read message %d: %w", message, err)
+	}
+	begun := w.now()
+	switch {
+	case m.EndedAt != nil:
+		return 0, nil
+	case m.NextAt != nil && begun.Before(*m.NextAt):
+		return m.NextAt.Sub(begun), nil
+	}
+	to, err := q.GetWebhook(ctx, m.WebhookID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read webhook %d: %w", m.WebhookID, err)
+	}
+	if to.DisabledAt != nil {
+		return 0, q.GiveUpMessage(ctx, db.GiveUpMessageParams{ID: m.ID, At: &begun})
+	}
+	made, err := w.call(ctx, to, m, begun)
+	if err != nil {
+		return 0, err
+	}
+	return w.note(ctx, m, made)
+}
+
+// call makes the call. No redirect is followed, and of the answer only the status counts.
+func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDeliverRow, now time.Time) (Attempt, error) {
+	text, err := bodyOf(m, to.UserID == nil)
+	if err != nil {
+		return Attempt{}, fmt.Errorf("write message %d: %w", m.ID, err)
+	}
+	header, err := w.headers(to, m.ID, now, text)
+	if err != nil {
+		return Attempt{}, err
+	}
+	made := Attempt{At: now, Code: CodeDelivered}
+	answer, err := w.Outside.Do(ctx, outside.Request{URL: to.Url, Header: header, Body: text, Stays: true})
+	if err != nil && ctx.Err() != nil {
+		return Attempt{}, ctx.Err() // this process stops; the server is not to blame
+	}
+	made.MS = max(w.now().Sub(now).Milliseconds(), 0)
+	if err != nil {
+		made.Code = codeOf(err)
+		return made, nil
+	}
+	made.Status = &answer.Status
+	switch {
+	case answer.Status == http.StatusGone:
+		made.Code = CodeGone
+	case answer.Status < 200 || answer.Status > 299:
+		made.Code = CodeRefused
+	}
+	return made, nil
+}
+
+// note writes down what came of an attempt, and decides what follows.
+func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Attempt) (again time.Duration, err error) {
+	now := w.now()
+	set := db.AttemptMadeParams{ID: m.ID, Before: m.Attempts, Delivered: made.Code == CodeDelivered}
+	if made.Code == CodeDelivered || int(m.Attempts) >= len(schedule) {
+		set.EndedAt = &now
+	} else {
+		if again, err = w.jittered(schedule[m.Attempts]); err != nil {
+			return 0, err
+		}
+		set.NextAt = new(now.Add(again))
+	}
+	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		to, err := q.LockWebhook(ctx, m.WebhookID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			again = 0
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("lock the webhook: %w", err)
+		}
+		n, err := q.AttemptMade(ctx, set)
+		if err != nil || n == 0 { // another job was faster, and has noted its own
+			return err
+		}
+		attempt := db.InsertWebhookAttemptParams{MessageID: m.ID, At: made.At, Ms: made.MS, Code: made.Code}
+		if made.Status != nil {
+			attempt.Status = new(int32(*made.Status))
+		}
+		if err := q.InsertWebhookAttempt(ctx, attempt); err != nil {
+			return fmt.Errorf("write the log: %w", err)
+		}
+		return w.judge(ctx, q, to, made, now)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("note an attempt of message %d: %w", m.ID, err)
+	}
+	return again, nil
+}
+
+// judge remembers since when a webhook fails, and disables one that does for too long, or that wants no more. Its owner is told.
+func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made Attempt, now time.Time) error {
+	if made.Code == CodeDelivered {
+		return q.WebhookFails(ctx, db.WebhookFailsParams{ID: to.ID})
+	}
+	since := now
+	if to.FailingSince != nil {
+		since = *to.FailingSince
+	}
+	if err := q.WebhookFails(ctx, db.WebhookFailsParams{ID: to.ID, FailingSince: &since}); err != nil {
+		return fmt.Errorf("note since when it fails: %w", err)
+	}
+	if to.DisabledAt != nil || made.Code != CodeGone && now.Sub(since) < tolerated {
+		return nil
+	}
+	w.Log.WarnContext(ctx, "a webhook is disabled: it has failed for too long, or its server wants no more", "webhook", to.ID, "code", made.Code)
+	if err := q.DisableWebhook(ctx, db.DisableWebhookParams{ID: to.ID, At: &now}); err != nil {
+		return fmt.Errorf("disable it: %w", err)
+	}
+	if to.UserID == nil {
+		return nil // the operator reads the log
+	}
+	return q.NotifyOfWebhook(ctx, db.NotifyOfWebhookParams{UserID: *to.UserID, At: now})
+}
+
+// jittered is a pause and up to a tenth more, so that what failed together does not come again together.
+func (w *Webhooks) jittered(pause time.Duration) (time.Duration, error) {
+	var chance [2]byte
+	if _, err := io.ReadFull(w.Random, chance[:]); err != nil {
+		return 0, fmt.Errorf("read randomness: %w", err)
+	}
+	return pause + pause/10*time.Duration(binary.BigEndian.Uint16(chance[:]))/(1<<16), nil
+}
+
+// Queue makes jobs of messages that were written, and says whether there may be more. What a process that dies leaves behind another one takes.
+func (w *Webhooks) Queue(ctx context.Context) (found bool, err error) {
+	const page = 500
+	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		ids, err := q.NewMessages(ctx, page)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		found = len(ids) == page
+		if err := q.QueueMessages(ctx, db.QueueMessagesParams{Ids: ids, At: new(w.now())}); err != nil {
+			return err
+		}
+		return w.Jobs.InsertDeliveries(ctx, tx, ids...)
+	})
+	if err != nil {
+		return false, fmt.Errorf("make jobs of messages: %w", err)
+	}
+	return found, nil
+}
+
+// Sweep deletes old messages with their log, and says whether there may be more.
+func Sweep(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
+	const page = 1000
+	n, err := q.DeleteMessages(ctx, db.DeleteMessagesParams{Before: new(now.Add(-kept)), Page: page})
+	if err != nil {
+		return false, fmt.Errorf("delete old messages: %w", err)
+	}
+	return n == page, nil
+}

@@ -1,0 +1,88 @@
+package webhook
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// testType is that of a message which tells of nothing.
+const testType = "webhook.test"
+
+// Events are all types of messages: one for each state that the machine leads to, of withdrawals and of all else.
+var Events = events()
+
+func events() []string {
+	var all []string
+	for _, step := range paidaction.Machine {
+		all = append(all, typeOf(step.Flow, step.To))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// typeOf says the same as webhook_type in the database.
+func typeOf(flow paidaction.Flow, to paidaction.State) string {
+	prefix := "action."
+	if flow == paidaction.FlowOutgoing {
+		prefix = "payout."
+	}
+	return prefix + strings.ToLower(string(to))
+}
+
+// body is what is sent. It follows from the step alone, so that each attempt sends the same.
+type body struct {
+	Type      string    `json:"type"`
+	Timestamp time.Time `json:"timestamp"` // of the step
+	Data      data      `json:"data"`
+}
+
+// data says what happened to an action. It holds no invoice, no preimage, and nothing of what was written or of whom it was paid to.
+type data struct {
+	ID            string   `json:"id,omitempty"`
+	Kind          string   `json:"kind,omitempty"`
+	State         string   `json:"state,omitempty"`
+	PreviousState string   `json:"previousState,omitempty"`
+	PaymentMethod string   `json:"paymentMethod,omitempty"`
+	CostMsat      string   `json:"costMsat,omitempty"`
+	Attempt       int      `json:"attempt,omitempty"`
+	GenesisID     string   `json:"genesisId,omitempty"`
+	Failure       *failure `json:"failure,omitempty"`
+	PayerID       string   `json:"payerId,omitempty"` // to the operator alone
+}
+
+type failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// bodyOf is the text of a message, to the operator or to a user.
+func bodyOf(m db.MessageToDeliverRow, operator bool) ([]byte, error) {
+	b := body{Type: m.Type, Timestamp: m.CreatedAt.UTC()}
+	if m.ActionID != nil {
+		id := strconv.FormatInt(*m.ActionID, 10)
+		b.Data = data{ID: id, GenesisID: id, Kind: *m.Kind, State: *m.ToState, PaymentMethod: string(*m.Method),
+			CostMsat: strconv.FormatInt(*m.CostMsat, 10), Attempt: int(*m.Attempt)}
+		if m.FromState != nil {
+			b.Data.PreviousState = *m.FromState
+		}
+		if m.GenesisID != nil {
+			b.Data.GenesisID = strconv.FormatInt(*m.GenesisID, 10)
+		}
+		if *m.ToState == string(paidaction.Failed) && m.FailureCode != nil {
+			b.Data.Failure = &failure{Code: *m.FailureCode}
+			if m.FailureMessage != nil {
+				b.Data.Failure.Message = *m.FailureMessage
+			}
+		}
+		if operator && m.PayerID != nil {
+			b.Data.PayerID = strconv.FormatInt(*m.PayerID, 10)
+		}
+	}
+	return json.Marshal(b)
+}

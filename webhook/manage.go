@@ -1,0 +1,224 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+func errNoSuch() error {
+	return paidaction.Errorf(paidaction.CodeNotFound, "You have no such webhook.")
+}
+
+// Owner is whose webhooks they are: a user, or nil, which is the operator.
+type Owner *int64
+
+// Create registers a server, to be told of these events or, where there are none, of all. The secret is shown this once.
+//
+// Errors: INVALID_INPUT.
+func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events []string) (Webhook, string, error) {
+	if _, err := w.Outside.Parse(url); err != nil || len(url) > 2000 {
+		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "This is no address that is called: send one that begins with https://, without a user in it.")
+	}
+	events = slices.Compact(slices.Sorted(slices.Values(events)))
+	if i := slices.IndexFunc(events, func(e string) bool { return !slices.Contains(Events, e) }); i >= 0 {
+		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "There are no such events. There are: %s.", strings.Join(Events, ", "))
+	}
+	if events == nil {
+		events = []string{}
+	}
+	var made Webhook
+	var secret string
+	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		if owner != nil {
+			if _, err := q.LockUser(ctx, *owner); err != nil {
+				return fmt.Errorf("lock the user: %w", err)
+			}
+		}
+		rows, err := q.WebhooksOf(ctx, owner)
+		if err != nil {
+			return fmt.Errorf("read webhooks: %w", err)
+		}
+		if len(rows) >= most {
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "You have %d webhooks, which is the most there may be. Remove one first.", len(rows))
+		}
+		id, err := q.NextWebhookID(ctx)
+		if err != nil {
+			return fmt.Errorf("number a webhook: %w", err)
+		}
+		sealed := []byte(nil)
+		if secret, sealed, err = w.newSecret(id); err != nil {
+			return err
+		}
+		made = Webhook{ID: id, URL: url, Events: events, CreatedAt: w.now()}
+		err = q.InsertWebhook(ctx, db.InsertWebhookParams{ID: id, UserID: owner, Url: url, Events: events, Secret: sealed, At: made.CreatedAt})
+		if err != nil {
+			return fmt.Errorf("store a webhook: %w", err)
+		}
+		return nil
+	})
+	return made, secret, err
+}
+
+// List is an owner's webhooks, oldest first.
+func (w *Webhooks) List(ctx context.Context, owner Owner) ([]Webhook, error) {
+	rows, err := db.New(w.Pool).WebhooksOf(ctx, owner)
+	if err != nil {
+		return nil, fmt.Errorf("read webhooks: %w", err)
+	}
+	list := make([]Webhook, len(rows))
+	for i, row := range rows {
+		list[i] = shown(row)
+	}
+	return list, nil
+}
+
+// Rotate replaces the secret, which is shown this once. For a day messages are signed with the one before as well. NOT_FOUND where the webhook
+// is not the owner's.
+func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, string, error) {
+	var row db.Webhook
+	var secret string
+	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) (err error) {
+		q := db.New(tx)
+		if _, err = q.LockWebhook(ctx, id); err == nil {
+			row, err = q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner})
+		}
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errNoSuch()
+		}
+		if err != nil {
+			return fmt.Errorf("read a webhook: %w", err)
+		}
+		sealed := []byte(nil)
+		if secret, sealed, err = w.newSecret(id); err != nil {
+			return err
+		}
+		return q.RotateWebhook(ctx, db.RotateWebhookParams{ID: id, Secret: sealed, PreviousUntil: new(w.now().Add(overlap))})
+	})
+	if err != nil {
+		return Webhook{}, "", err
+	}
+	return shown(row), secret, nil
+}
+
+// Enable says whether a webhook is told. What happened while it was not is not told later. NOT_FOUND where it is not the owner's.
+func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bool) (Webhook, error) {
+	set := db.EnableWebhookParams{ID: id, UserID: owner}
+	if !enabled {
+		set.DisabledAt = new(w.now())
+	}
+	q := db.New(w.Pool)
+	if _, err := q.EnableWebhook(ctx, set); err != nil {
+		return Webhook{}, fmt.Errorf("enable a webhook: %w", err)
+	}
+	row, err := q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Webhook{}, errNoSuch()
+	}
+	if err != nil {
+		return Webhook{}, fmt.Errorf("read a webhook: %w", err)
+	}
+	return shown(row), nil
+}
+
+// Remove forgets a webhook with its secret, its messages and its log. NOT_FOUND where it is not the owner's.
+func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64) error {
+	n, err := db.New(w.Pool).DeleteWebhook(ctx, db.DeleteWebhookParams{ID: id, UserID: owner})
+	if err != nil {
+		return fmt.Errorf("remove a webhook: %w", err)
+	}
+	if n == 0 {
+		return errNoSuch()
+	}
+	return nil
+}
+
+// Test sends a message that tells of nothing, and returns at once. NOT_FOUND where the webhook is not the owner's.
+func (w *Webhooks) Test(ctx context.Context, owner Owner, id int64) (Message, error) {
+	q := db.New(w.Pool)
+	if _, err := q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner}); errors.Is(err, pgx.ErrNoRows) {
+		return Message{}, errNoSuch()
+	} else if err != nil {
+		return Message{}, fmt.Errorf("read a webhook: %w", err)
+	}
+	message, err := q.InsertTestMessage(ctx, db.InsertTestMessageParams{WebhookID: id, Type: testType, At: w.now()})
+	if err != nil {
+		return Message{}, fmt.Errorf("store a test: %w", err)
+	}
+	return w.message(ctx, owner, message)
+}
+
+// Redeliver sends a message once more, under the same id, whether it was delivered or given up. It returns at once.
+//
+// Errors: NOT_FOUND where it is not the owner's, DUPLICATE while it is being delivered anyhow.
+func (w *Webhooks) Redeliver(ctx context.Context, owner Owner, message int64) (Message, error) {
+	if _, err := w.message(ctx, owner, message); err != nil {
+		return Message{}, err
+	}
+	n, err := db.New(w.Pool).Redeliver(ctx, message)
+	if err != nil {
+		return Message{}, fmt.Errorf("deliver a message again: %w", err)
+	}
+	if n == 0 {
+		return Message{}, paidaction.Errorf(paidaction.CodeDuplicate, "This message is still being delivered.")
+	}
+	return w.message(ctx, owner, message)
+}
+
+func (w *Webhooks) message(ctx context.Context, owner Owner, id int64) (Message, error) {
+	row, err := db.New(w.Pool).MessageOf(ctx, db.MessageOfParams{ID: id, UserID: owner})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Message{}, paidaction.Errorf(paidaction.CodeNotFound, "You have no such message.")
+	}
+	if err != nil {
+		return Message{}, fmt.Errorf("read a message: %w", err)
+	}
+	list := []Message{messageOf(db.MessagesOfRow(row))}
+	err = w.addAttempts(ctx, list)
+	return list[0], err
+}
+
+// Messages are those of a webhook that was found for its owner, newest first, with what became of them.
+func (w *Webhooks) Messages(ctx context.Context, webhook, before int64, page int32) ([]Message, error) {
+	rows, err := db.New(w.Pool).MessagesOf(ctx, db.MessagesOfParams{WebhookID: webhook, Before: before, Page: page})
+	if err != nil {
+		return nil, fmt.Errorf("read messages: %w", err)
+	}
+	list := make([]Message, len(rows))
+	for i, row := range rows {
+		list[i] = messageOf(row)
+	}
+	return list, w.addAttempts(ctx, list)
+}
+
+func messageOf(row db.MessagesOfRow) Message {
+	return Message{ID: row.ID, Type: row.Type, Action: row.ActionID, CreatedAt: row.CreatedAt, NextAttemptAt: row.NextAt, EndedAt: row.EndedAt, Delivered: row.Delivered}
+}
+
+func (w *Webhooks) addAttempts(ctx context.Context, list []Message) error {
+	ids := make([]int64, len(list))
+	for i, m := range list {
+		ids[i] = m.ID
+	}
+	rows, err := db.New(w.Pool).AttemptsOf(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("read attempts: %w", err)
+	}
+	for _, row := range rows {
+		m := &list[slices.Index(ids, row.MessageID)]
+		a := Attempt{At: row.At, MS: row.Ms, Code: row.Code}
+		if row.Status != nil {
+			a.Status = new(int(*row.Status))
+		}
+		m.Attempts = append(m.Attempts, a)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+const (
+	secretPrefix = "whsec_"
+	secretBytes  = 32
+)
+
+// newSecret is what a webhook's messages are signed with.
+func (w *Webhooks) newSecret(webhook int64) (secret string, sealed []byte, err error) {
+	raw := make([]byte, secretBytes)
+	if _, err := io.ReadFull(w.Random, raw); err != nil {
+		return "", nil, fmt.Errorf("read randomness: %w", err)
+	}
+	sealed, err = w.box.Seal(place(webhook), raw)
+	return secretPrefix + base64.StdEncoding.EncodeToString(raw), sealed, err
+}
+
+// place binds a sealed secret to its webhook.
+func place(webhook int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(webhook)) }
+
+// headers are those of one attempt: signed with the secret there is, and for a while after a rotation also with the one before.
+func (w *Webhooks) headers(of db.Webhook, message int64, now time.Time, text []byte) (http.Header, error) {
+	id, at := "msg_"+strconv.FormatInt(message, 10), strconv.FormatInt(now.Unix(), 10)
+	sealed := [][]byte{of.Secret}
+	if of.PreviousUntil != nil && now.Before(*of.PreviousUntil) {
+		sealed = append(sealed, of.Previous)
+	}
+	var signatures []string
+	for _, s := range sealed {
+		raw, err := w.box.Open(place(of.ID), s)
+		if err != nil {
+			return nil, fmt.Errorf("open the secret of webhook %d: %w", of.ID, err)
+		}
+		mac := hmac.New(sha256.New, raw)
+		mac.Write([]byte(id + "." + at + "."))
+		mac.Write(text)
+		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	h := http.Header{}
+	h.Set("Content-Type", "application/json")
+	h.Set("Webhook-Id", id)
+	h.Set("Webhook-Timestamp", at)
+	h.Set("Webhook-Signature", strings.Join(signatures, " "))
+	return h, nil
+}

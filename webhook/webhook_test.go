@@ -1,0 +1,434 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
+)
+
+// everyWay takes actions of a user, and of the anonymous, through paying, failing, trying again, cancelling and withdrawing.
+func (w *world) everyWay(user int64) (paid *paidaction.PaidAction) {
+	w.Helper()
+	post := func(title string, payer int64, m paidaction.Method) *paidaction.PaidAction {
+		w.Clock.Advance(11 * time.Minute)
+		return w.Pay(payer, community.KindItemCreate, community.ItemCreateArgs{Title: title}, m)
+	}
+	paid = post("a title of hers", user, paidaction.Optimistic)
+	if err := w.Node.PayBolt11(paid.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		w.Fatal(err)
+	}
+	w.Advance(paid.ID)
+	post("from credits", user, paidaction.FeeCredit)
+	held := post("by the anonymous", 0, paidaction.Pessimistic)
+	if err := w.Node.PayBolt11(held.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		w.Fatal(err)
+	}
+	w.Drain()
+	given := post("given up", user, paidaction.Optimistic)
+	if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), given.ID); err != nil {
+		w.Fatal(err)
+	}
+	w.Drain()
+	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), given.ID); err != nil {
+		w.Fatal(err)
+	}
+	carol := w.Network.AddReceiver("carol")
+	stop := w.Run(w.Relay)
+	out := w.Pay(user, community.KindWithdraw, community.WithdrawArgs{To: carol.Issue(simnode.Ask{Amount: 50_000}).Bolt11, MaxFeeSats: 5}, paidaction.Outgoing)
+	w.Await(out.ID, paidaction.Paid)
+	stop()
+	w.Drain()
+	return paid
+}
+
+// Each step of whatever action is told, once, with what it says in the database: the operator of all, a user of their own.
+func TestEveryStepIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, bob := w.User("alice", 1_000_000, 1_000_000), w.User("bob", 1_000_000, 1_000_000)
+	all, hers, his := newServer(t), newServer(t), newServer(t)
+	_, secret := w.Tell(nil, all.URL)
+	_, hersSecret := w.Tell(&alice, hers.URL)
+	w.Tell(&bob, his.URL)
+	paid := w.everyWay(alice)
+	w.Deliver()
+	told, toldHer := all.Got(), hers.Got()
+	if n := w.Count(`SELECT count(*) FROM action_history`); int64(len(told)) != n || n < 12 {
+		t.Errorf("of %d steps %d were told: %s", n, len(told), types(told))
+	}
+	if n := w.Count(`SELECT count(*) FROM action_history h JOIN paid_action a ON a.id = h.action_id WHERE a.payer_id = $1`, alice); int64(len(toldHer)) != n {
+		t.Errorf("of %d steps of hers %d were told: %s", n, len(toldHer), types(toldHer))
+	}
+	if got := his.Got(); len(got) > 0 {
+		t.Errorf("he was told of others: %s", types(got))
+	}
+	if n := w.Count(`SELECT count(*) FROM webhook_message m JOIN action_history h ON h.id = m.step_id JOIN paid_action a ON a.id = h.action_id
+		WHERE m.type <> webhook_type(a.flow::text, h.to_state::text) OR m.created_at <> h.at`); n != 0 {
+		t.Errorf("%d messages say something else than their step", n)
+	}
+	for _, want := range []string{">action.pending ", "PENDING>action.paid ", ">action.paid ", "PENDING_HELD>action.held ", "HELD>action.paid ", "PENDING>action.canceling ",
+		"CANCELING>action.failed ", "FAILED>action.retrying", ">payout.forwarding ", "FORWARDING>payout.forwarded ", "FORWARDED>payout.paid"} {
+		if !strings.Contains(" "+types(told)+" ", want) {
+			t.Errorf("%s was not told: %s", want, types(told))
+		}
+	}
+	for i, calls := range [][]call{told, toldHer} {
+		for _, c := range calls {
+			if err := verify([]string{secret, hersSecret}[i], c, w.Clock.Now()); err != nil {
+				t.Errorf("%s: %v", c.Text, err)
+			}
+			if verify([]string{hersSecret, secret}[i], c, w.Clock.Now()) == nil {
+				t.Error("it is signed with the secret of another webhook")
+			}
+			if (c.Body.Data.PayerID != "") != (i == 0 && w.Look(number(t, c.Body.Data.ID)).Payer != nil) || c.Body.Data.CostMsat == "" || c.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s", c.Text)
+			}
+			for _, secret := range []string{"lnbc", "preimage", "bolt11", "a title of hers", paid.Invoice.Hash.String()} {
+				if bytes.Contains(bytes.ToLower(c.Text), []byte(secret)) {
+					t.Errorf("%s is told in %s", secret, c.Text)
+				}
+			}
+			if (c.Body.Data.Failure != nil) != (c.Body.Data.State == "FAILED") {
+				t.Errorf("%s", c.Text)
+			}
+		}
+	}
+	if w.Deliver(); len(all.Got()) > 0 {
+		t.Error("what was delivered came again")
+	}
+}
+
+// The types are those of the machine, and the same in the database.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, step := range paidaction.Machine {
+		if n := w.Count(`SELECT count(*) FROM unnest($1::text[]) e WHERE e = webhook_type($2, $3)`, webhook.Events, string(step.Flow), string(step.To)); n != 1 {
+			t.Errorf("%s to %s is no event", step.Flow, step.To)
+		}
+	}
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	w.Tell(&alice, s.URL, "action.failed", "payout.paid")
+	w.Post(alice, "paid at once")
+	if w.Deliver(); len(s.Got()) > 0 {
+		t.Error("told of what was not asked for")
+	}
+	for _, events := range [][]string{{"action.paid", "nonsense"}, {""}, {"webhook.test"}} {
+		_, _, err := w.Create(w.Ctx, &alice, s.URL, events)
+		w.WantRefusal(err, paidaction.CodeInvalidInput)
+	}
+}
+
+// What is undone is not told: the message commits with the step, or not at all.
+func TestWhatDidNotHappenIsNotTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	poor, s := w.User("poor", 0, 0), newServer(t)
+	w.Tell(&poor, s.URL)
+	_, err := w.Try(poor, community.KindItemCreate, community.ItemCreateArgs{Title: "too dear"}, paidaction.FeeCredit, "")
+	w.WantRefusal(err, paidaction.CodeInsufficientFunds)
+	if n := w.Count(`SELECT count(*) FROM webhook_message`); n != 0 {
+		t.Errorf("%d messages of what did not happen", n)
+	}
+}
+
+// A server that fails is asked again and again, ever later, under the same id; after three days of nothing else its webhook is disabled, and
+// its owner told.
+func TestFailing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	id, secret := w.Tell(&alice, s.URL, "action.paid")
+	s.Status(http.StatusInternalServerError)
+	w.Post(alice, "a post")
+	begun, ids := w.Clock.Now(), map[string]bool{}
+	var first []byte
+	var at []time.Duration
+	for range 100 {
+		w.Deliver()
+		for _, c := range s.Got() {
+			if err := verify(secret, c, w.Clock.Now()); err != nil {
+				t.Error(err)
+			}
+			if first == nil {
+				first = c.Text
+			}
+			if !bytes.Equal(first, c.Text) {
+				t.Errorf("%s became %s", first, c.Text)
+			}
+			ids[c.Header.Get("webhook-id")] = true
+			at = append(at, w.Clock.Now().Sub(begun))
+		}
+		m := w.log(id)[0]
+		if m.EndedAt != nil {
+			break
+		}
+		w.Clock.Advance(m.NextAttemptAt.Sub(w.Clock.Now()) - time.Second)
+		if w.Deliver(); len(s.Got()) > 0 {
+			t.Error("tried too soon")
+		}
+		w.Clock.Advance(time.Second)
+	}
+	total := 75*time.Hour + 35*time.Minute + 5*time.Second
+	if len(at) != 10 || len(ids) != 1 || at[9] < total || at[9] > total+total/10 || at[1] < 5*time.Second || at[2] < 5*time.Minute {
+		t.Errorf("tried at %v, as %v", at, ids)
+	}
+	m := w.log(id)[0]
+	if m.Delivered || len(m.Attempts) != 10 || m.Attempts[9].Code != webhook.CodeRefused || *m.Attempts[9].Status != 500 {
+		t.Errorf("the log: %+v", m)
+	}
+	list, err := w.List(w.Ctx, &alice)
+	if err != nil || list[0].DisabledAt == nil || list[0].FailingSince == nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if n := w.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND kind = 'WEBHOOK_DISABLED'`, alice); n != 1 {
+		t.Errorf("she was told %d times", n)
+	}
+	w.Post(alice, "another post")
+	if len(w.log(id)) != 1 {
+		t.Error("a webhook that is disabled gets messages")
+	}
+	// Mended, it is told again, and what was given up can be had once more.
+	s.Answers(nil)
+	if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Redeliver(w.Ctx, &alice, m.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.Deliver()
+	if got := s.Got(); len(got) != 1 || !ids[got[0].Header.Get("webhook-id")] || !bytes.Equal(got[0].Text, first) {
+		t.Errorf("again came %s", types(got))
+	}
+	if m := w.log(id)[0]; !m.Delivered || len(m.Attempts) != 11 {
+		t.Errorf("the log: %+v", m)
+	}
+}
+
+// One that fails now and then is never disabled.
+func TestFailingNowAndThen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000_000, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL, "action.paid")
+	for range 5 {
+		s.Status(http.StatusBadGateway)
+		w.Post(alice, "a post "+w.Clock.Now().String())
+		w.Deliver()
+		w.Clock.Advance(6 * time.Second)
+		s.Answers(nil)
+		w.Deliver()
+		w.Clock.Advance(25 * time.Hour)
+	}
+	if list, err := w.List(w.Ctx, &alice); err != nil || list[0].DisabledAt != nil || list[0].FailingSince != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if n := len(w.log(id)); n != 5 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000_000, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL, "action.paid")
+	s.Status(http.StatusGone)
+	w.Post(alice, "one")
+	w.Post(alice, "two")
+	w.Deliver()
+	w.Clock.Advance(time.Hour)
+	w.Deliver()
+	if list, err := w.List(w.Ctx, &alice); err != nil || list[0].DisabledAt == nil || len(s.Got()) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	for _, m := range w.log(id) {
+		if m.EndedAt == nil || m.Delivered {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+// A redirect is a failure, and nobody goes where it leads.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s, other := w.User("alice", 1_000_000, 0), newServer(t), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		for _, to := range []string{other.URL, s.URL + "/elsewhere"} {
+			s.Answers(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, status) })
+			if _, err := w.Test(w.Ctx, &alice, id); err != nil {
+				t.Fatal(err)
+			}
+			w.Deliver()
+			if a := w.log(id)[0].Attempts; len(a) != 1 || a[0].Code != webhook.CodeRefused || *a[0].Status != status {
+				t.Errorf("%d: %+v", status, a)
+			}
+			if len(s.Got()) != 1 || len(other.Got()) != 0 {
+				t.Errorf("%d to %s was followed", status, to)
+			}
+		}
+	}
+}
+
+// In production nobody has us call a machine of our own network.
+func TestPrivateAddressesAreNotCalled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *webhook.Config) { c.Outside = outside.New(outside.Config{}) })
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	for _, url := range []string{s.URL, "http://example.org", "https://user:password@example.org", "ftp://example.org", "", "https://", "https://example.org/" + strings.Repeat("x", 2000)} {
+		_, _, err := w.Create(w.Ctx, &alice, url, nil)
+		w.WantRefusal(err, paidaction.CodeInvalidInput)
+	}
+	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.0.0.1"} {
+		id, _ := w.Tell(&alice, strings.Replace(strings.Replace(s.URL, "http:", "https:", 1), "127.0.0.1", host, 1))
+		if _, err := w.Test(w.Ctx, &alice, id); err != nil {
+			t.Fatal(err)
+		}
+		w.Deliver()
+		if a := w.log(id)[0].Attempts; len(a) != 1 || a[0].Code != webhook.CodeForbidden || a[0].Status != nil {
+			t.Errorf("%s: %+v", host, a)
+		}
+	}
+	if len(s.Got()) != 0 {
+		t.Error("a private server was called")
+	}
+}
+
+// For a day both secrets are good.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	id, old := w.Tell(&alice, s.URL)
+	_, young, err := w.Rotate(w.Ctx, &alice, id)
+	if err != nil || young == old {
+		t.Fatal(err)
+	}
+	for _, after := range []bool{false, true} {
+		if _, err := w.Test(w.Ctx, &alice, id); err != nil {
+			t.Fatal(err)
+		}
+		w.Deliver()
+		c := s.Got()[0]
+		if c.Body.Type != "webhook.test" || verify(young, c, w.Clock.Now()) != nil || (verify(old, c, w.Clock.Now()) != nil) != after {
+			t.Errorf("a day later: %t; %v", after, c.Header)
+		}
+		w.Clock.Advance(24 * time.Hour)
+	}
+}
+
+// Neither tables nor logs hold a secret, and one that is moved to another row signs nothing.
+func TestSecretsAreNeverSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	id, secret := w.Tell(&alice, s.URL)
+	s.Status(http.StatusTeapot)
+	w.Post(alice, "a post")
+	w.Deliver()
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := w.Count(`SELECT count(*) FROM webhook WHERE position($1::bytea IN secret) > 0 OR secret = $1::bytea OR length(secret) < 40`, raw); n != 0 {
+		t.Error("the secret is stored as it is")
+	}
+	if strings.Contains(w.Out.String(), secret[6:]) {
+		t.Error("the secret is in the log")
+	}
+	other, _ := w.Tell(&alice, s.URL)
+	if _, err := w.Pool.Exec(w.Ctx, `UPDATE webhook SET secret = (SELECT secret FROM webhook WHERE id = $1) WHERE id = $2`, id, other); err != nil {
+		t.Fatal(err)
+	}
+	m, err := w.Test(w.Ctx, &alice, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Got()
+	if _, err := w.Webhooks.Deliver(w.Ctx, m.ID); err == nil || len(s.Got()) != 0 {
+		t.Errorf("a secret of another webhook signs: %v", err)
+	}
+}
+
+// An owner has ten at most, the operator as well; and removing one forgets all that it was told.
+func TestBoundsAndRemoval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	for _, owner := range []webhook.Owner{&alice, nil} {
+		var id int64
+		for range 10 {
+			id, _ = w.Tell(owner, s.URL)
+		}
+		_, _, err := w.Create(w.Ctx, owner, s.URL, nil)
+		w.WantRefusal(err, paidaction.CodeInvalidInput)
+		m, err := w.Test(w.Ctx, owner, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Redeliver(w.Ctx, owner, m.ID)
+		w.WantRefusal(err, paidaction.CodeDuplicate)
+		if err := w.Remove(w.Ctx, owner, id); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := w.Webhooks.Deliver(w.Ctx, m.ID); again != 0 || err != nil {
+			t.Errorf("a message of a webhook that was removed: %v, %v", again, err)
+		}
+	}
+	mine := w.User("mallory", 0, 0)
+	list, err := w.List(w.Ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.WantRefusal(w.Remove(w.Ctx, &mine, list[0].ID), paidaction.CodeNotFound)
+}
+
+// What has ended is kept for a month.
+func TestOldMessagesAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	w.Post(alice, "a post")
+	w.Deliver()
+	w.Clock.Advance(29 * 24 * time.Hour)
+	w.sweep()
+	if len(w.log(id)) != 1 {
+		t.Error("forgotten too soon")
+	}
+	w.Clock.Advance(2 * 24 * time.Hour)
+	w.sweep()
+	if len(w.log(id)) != 0 {
+		t.Error("kept too long")
+	}
+}
+
+func (w *world) sweep() {
+	w.Helper()
+	if _, err := webhook.Sweep(w.Ctx, db.New(w.Pool), w.Clock.Now()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func number(t testing.TB, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
