@@ -63,6 +63,8 @@ func TestEveryStepIsTold(t *testing.T) {
 	_, hersSecret := w.Tell(&alice, hers.URL)
 	w.Tell(&bob, his.URL)
 	paid := w.everyWay(alice)
+	// Zaps are of those that share a transaction where others wait.
+	w.Pay(alice, community.KindZap, community.ZapArgs{Item: w.Post(w.User("carol", 1_000_000, 0), "carol writes"), Sats: 1}, paidaction.FeeCredit)
 	w.Deliver()
 	told, toldHer := all.Got(), hers.Got()
 	if n := w.Count(`SELECT count(*) FROM action_history`); int64(len(told)) != n || n < 12 {
