@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
@@ -50,12 +52,18 @@ func TestListsTakeFewQueries(t *testing.T) {
 		`query($n: Int!) { me { history(first: $n) { nodes { action { state } received { msat item { id } } } } } }`:                                                            5,
 	} {
 		for _, n := range []int{10, 100} {
-			asked.take()
-			r := a.Want(reader, query, vars{"n": n})
-			if nodes, isList := r.at("list", "nodes").([]any); isList && len(nodes) != n {
-				t.Errorf("%d of %d", len(nodes), n)
+			// On a busy machine a field can be too late even for that, and asks by itself. One query for each node would show every time.
+			var taken []pgx.TraceQueryStartData
+			for range 3 {
+				asked.take()
+				r := a.Want(reader, query, vars{"n": n})
+				if nodes, isList := r.at("list", "nodes").([]any); isList && len(nodes) != n {
+					t.Errorf("%d of %d", len(nodes), n)
+				}
+				if taken = asked.take(); len(taken) <= most {
+					break
+				}
 			}
-			taken := asked.take()
 			t.Logf("%d queries for a list of %d: %s", len(taken), n, query)
 			if len(taken) > most {
 				t.Errorf("%d queries for a list of %d; want at most %d: %s", len(taken), n, most, query)
