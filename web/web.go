@@ -28,8 +28,9 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 var pages = []string{"/{$}", "/new", "/top", "/territories", "/t/{name}", "/t/{name}/{sort}", "/items/{id}", "/u/{name}", "/post",
 	"/notifications", "/wallet", "/wallet/{what}", "/settings"}
 
-// NewHandler serves the client. demoWallet is where the demo wallet of a development network listens; nil: there is none.
-func NewHandler(demoWallet *url.URL) http.Handler {
+// NewHandler serves the client. demoWallet is where the demo wallet of a development network listens; nil: there is none. walletSignIn says
+// that people can sign in by their wallets.
+func NewHandler(demoWallet *url.URL, walletSignIn bool) http.Handler {
 	mux := http.NewServeMux()
 	named := map[string]string{"{{head}}": ""}
 	for placeholder, file := range map[string]asset{
@@ -41,8 +42,11 @@ func NewHandler(demoWallet *url.URL) http.Handler {
 		mux.Handle("GET "+file.path, file.forEver())
 	}
 	if demoWallet != nil {
-		named["{{head}}"] = `<meta name="demo-wallet" content="/demo-wallet">`
+		named["{{head}}"] += `<meta name="demo-wallet" content="/demo-wallet">`
 		mux.Handle("POST /demo-wallet", demo(demoWallet))
+	}
+	if walletSignIn {
+		named["{{head}}"] += `<meta name="wallet-sign-in" content="yes">`
 	}
 	var pairs []string
 	for placeholder, value := range named {

@@ -42,7 +42,7 @@ var asset = regexp.MustCompile(`/assets/[\w.-]+`)
 // What a first visit loads is small, comes from here alone, and is kept for ever under names of its own.
 func TestTheFirstLoadIsSmall(t *testing.T) {
 	t.Parallel()
-	h := web.NewHandler(nil)
+	h := web.NewHandler(nil, false)
 	page := get(t, h, "/", "Accept-Encoding", "gzip, br")
 	policy := page.Header.Get("Content-Security-Policy")
 	for _, must := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "base-uri 'none'", "frame-ancestors 'none'"} {
@@ -88,7 +88,7 @@ func TestTheFirstLoadIsSmall(t *testing.T) {
 // Every address that the client can show is one that it can be opened at; no other is.
 func TestPagesAreThoseOfTheClient(t *testing.T) {
 	t.Parallel()
-	h := web.NewHandler(nil)
+	h := web.NewHandler(nil, false)
 	for path, want := range map[string]int{
 		"/": 200, "/new": 200, "/top": 200, "/t/bitcoin": 200, "/t/bitcoin/top": 200, "/territories": 200, "/items/7": 200, "/u/alice": 200, "/post": 200,
 		"/notifications": 200, "/wallet": 200, "/wallet/credits": 200, "/wallet/withdraw": 200, "/wallet/receiving": 200, "/settings": 200,
@@ -113,7 +113,7 @@ func TestPagesAreThoseOfTheClient(t *testing.T) {
 // A code says, module for module, what the library made of the text.
 func TestCodesSayWhatTheyShould(t *testing.T) {
 	t.Parallel()
-	h := web.NewHandler(nil)
+	h := web.NewHandler(nil, false)
 	text := "LNBC100N1" + strings.Repeat("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 12)
 	r := get(t, h, "/qr?text="+text)
 	drawn := body(t, r)
@@ -168,9 +168,12 @@ func TestDemoWallet(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w.Code
 	}
-	with, without := web.NewHandler(at), web.NewHandler(nil)
+	with, without := web.NewHandler(at, true), web.NewHandler(nil, false)
 	if strings.Contains(body(t, get(t, without, "/")), "demo-wallet") || !strings.Contains(body(t, get(t, with, "/")), "demo-wallet") {
 		t.Error("the page says the wrong thing of the demo wallet")
+	}
+	if strings.Contains(body(t, get(t, without, "/")), "wallet-sign-in") || !strings.Contains(body(t, get(t, with, "/")), "wallet-sign-in") {
+		t.Error("the page says the wrong thing of signing in by a wallet")
 	}
 	if got := ask(without, "application/json"); got != http.StatusMethodNotAllowed {
 		t.Errorf("without a demo wallet: %d", got)

@@ -155,7 +155,7 @@ func (s *service) openAPI() error {
 	if err != nil {
 		return err
 	}
-	s.api, s.client = api, web.NewHandler(c.DemoWallet.URL())
+	s.api, s.client = api, web.NewHandler(c.DemoWallet.URL(), c.PublicURL.URL() != nil)
 	if public := c.PublicURL.URL(); public != nil {
 		s.addresses, err = lnurl.NewHandler(lnurl.Config{Engine: s.engine, Pool: s.pool, Askers: api, Public: public,
 			Most: c.Prices.Community().MaxZap, Secret: c.Key(), Log: s.log})

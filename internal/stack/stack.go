@@ -151,6 +151,7 @@ func (s *Stack) Environment() []string {
 		"HOLDFAST_SECRET="+s.secret,
 		"HOLDFAST_DEVELOPMENT=1",
 		"HOLDFAST_DEMO_WALLET="+s.wallet.url,
+		"HOLDFAST_PUBLIC_URL="+s.URL(),
 		// Whoever tries how fast it is asks from one address, with one key.
 		"HOLDFAST_RATE_KEY=0", "HOLDFAST_RATE_KEY_PAYING=0", "HOLDFAST_RATE_ADDRESS=0", "HOLDFAST_RATE_ADDRESS_PAYING=0",
 	)

@@ -1,6 +1,13 @@
 package e2e
 
-import "testing"
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
+)
 
 // TestClient is what people do, each scenario at windows of its own.
 func TestClient(t *testing.T) {
@@ -10,6 +17,7 @@ func TestClient(t *testing.T) {
 		play func(*testing.T, *world)
 	}{
 		{"signs in by name and by key", signsIn},
+		{"signs in by a wallet", signsInByWallet},
 		{"an anonymous post is paid by its code", anonymousPost},
 		{"a zap is seen by its payer alone until it is paid, then by all", optimisticZap},
 		{"what was not paid is tried again", failedAndRetried},
@@ -40,6 +48,29 @@ func signsIn(t *testing.T, w *world) {
 	v.clickAt("[...document.querySelectorAll('form button')].at(-1)")
 	v.sees("regular")
 	v.sees("0 credits")
+}
+
+func signsInByWallet(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.open("/settings")
+	v.press("Show a code")
+	v.await("document.querySelector('main img.qr')?.naturalWidth > 0")
+	var link string
+	if err := json.Unmarshal(v.await(`document.querySelector('main a[href^="lightning:"]').href`), &link); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := keyauthtest.Wallet("somebody's").Answer(strings.TrimPrefix(link, "lightning:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.Get(answer.String())
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("the wallet's answer: %v, %v", response, err)
+	}
+	response.Body.Close()
+	v.sees("user_") // who did not say a name has one that was drawn
+	v.sees("0 credits")
+	v.await("location.pathname === '/'")
 }
 
 func anonymousPost(t *testing.T, w *world) {

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { Countdown } from './countdown'
 import { sats } from './format'
 import { hide, shown, type Action, type Payment } from './payments'
 import { Link } from './router'
@@ -127,15 +128,4 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
 async function payWithDemo(url: string, bolt11: string) {
   const answer = await fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ bolt11 }) })
   if (!answer.ok) throw new Error((await answer.text()).trim())
-}
-
-function Countdown({ until }: { until: string }) {
-  const [now, setNow] = useState(Date.now())
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1000)
-    return () => clearInterval(timer)
-  }, [])
-  const left = Math.max(0, Math.ceil((Date.parse(until) - now) / 1000))
-  if (left === 0) return <p class="expiry">Expired</p>
-  return <p class="expiry" role="timer">Expires in <time>{Math.floor(left / 60)}:{String(left % 60).padStart(2, '0')}</time></p>
 }

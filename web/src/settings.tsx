@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks'
 import { ask, key, Refusal, signIn } from './api'
 import { go, Link, useTitle } from './router'
 import { me } from './session'
+import { WalletSignIn, withWallet } from './walletsignin'
 import { setZapSats, zapSats } from './zap'
 
 // SignInFirst shows a page to those who have signed in, and the way there to all others.
@@ -12,7 +13,7 @@ export function SignInFirst({ children }: { children: ComponentChildren }) {
 }
 
 // ways are the ways to sign in, each a component that calls signIn with a key.
-const ways = [SignUp, PasteKey]
+const ways = withWallet ? [WalletSignIn, SignUp, PasteKey] : [SignUp, PasteKey]
 
 export function SettingsPage() {
   useTitle('Settings')
@@ -78,7 +79,7 @@ function Account({ apiKey }: { apiKey: string }) {
     <section class="stack" aria-labelledby="account">
       <h2 id="account">Account</h2>
       <p>{mine ? <>You are <Link to={`/u/${mine.user.name}`}>{mine.user.name}</Link>.</> : 'Your key is not answered for yet.'}</p>
-      <p>Your key is the only way back to your account: keep it.</p>
+      <p>{withWallet ? 'Unless you sign in by a wallet, your' : 'Your'} key is the only way back to your account: keep it.</p>
       {show && <input class="bolt11" readonly value={apiKey} aria-label="API key" onFocus={(e) => e.currentTarget.select()} />}
       <p class="buttons">
         <button aria-expanded={show} onClick={() => setShow(!show)}>{show ? 'Hide the key' : 'Show the key'}</button>
