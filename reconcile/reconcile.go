@@ -98,6 +98,8 @@ const (
 	shown = 20
 	// page is how many actions are looked at in one snapshot.
 	page = 1000
+	// stock is how many ids are read at once. To find out what has changed the whole of it is gone through, whatever the limit.
+	stock = 200 * page
 	// remembered is how many breaks are looked at once more, and told. What is beyond is counted as it was first seen.
 	remembered = 1000
 )
@@ -258,7 +260,7 @@ const lockTimeout = 5 * time.Second
 // everyAction looks at every action, or at every one that changed, in pages.
 func (r *run) everyAction(ctx context.Context) error {
 	next := func(q *db.Queries, after int64) ([]int64, error) {
-		return q.ActionsToCheck(ctx, db.ActionsToCheckParams{After: after, Page: page})
+		return q.ActionsToCheck(ctx, db.ActionsToCheckParams{After: after, Page: stock})
 	}
 	if !r.Changed.IsZero() {
 		var marks db.MarksRow
@@ -270,7 +272,7 @@ func (r *run) everyAction(ctx context.Context) error {
 			return fmt.Errorf("find out what has changed: %w", err)
 		}
 		next = func(q *db.Queries, after int64) ([]int64, error) {
-			return q.ChangedActions(ctx, db.ChangedActionsParams{History: marks.History, Posting: marks.Posting, After: after, Page: page})
+			return q.ChangedActions(ctx, db.ChangedActionsParams{History: marks.History, Posting: marks.Posting, After: after, Page: stock})
 		}
 		for part := range slices.Chunk(actionsOf(r.Earlier), page) {
 			if err := r.actions(ctx, part); err != nil {
@@ -290,8 +292,10 @@ func (r *run) everyAction(ctx context.Context) error {
 		if len(ids) == 0 {
 			return nil
 		}
-		if err := r.actions(ctx, ids); err != nil {
-			return err
+		for part := range slices.Chunk(ids, page) {
+			if err := r.actions(ctx, part); err != nil {
+				return err
+			}
 		}
 		after = ids[len(ids)-1]
 	}
