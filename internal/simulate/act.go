@@ -148,8 +148,10 @@ func (w *world) ask(r *request) {
 		if r.payer == nil && r.shows != "" {
 			caller.Secret = r.shows
 		}
-		pa, err := p.engine.Pay(ctx, paidaction.Request{Kind: r.kind.name, Args: r.args, Method: r.method, Key: r.key, Caller: caller})
-		w.answered(r, fiberOf(ctx), pa, err, what)
+		var pa *paidaction.PaidAction
+		err := errDead // what is said where the fiber ends with its process, while it waits for another one
+		defer func() { w.answered(r, fiberOf(ctx), pa, err, what) }()
+		pa, err = p.engine.Pay(ctx, paidaction.Request{Kind: r.kind.name, Args: r.args, Method: r.method, Key: r.key, Caller: caller})
 	})
 	if !ok {
 		r.asked--
