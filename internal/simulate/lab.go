@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,9 @@ type database struct {
 	locks   *pgx.Conn // asks who waits, while others are at work
 	empty   string
 	refill  []string
+
+	mu     sync.Mutex
+	spares []*session
 }
 
 func (d *database) queries() *simdb.Queries { return simdb.New(d.control) }
@@ -91,7 +95,7 @@ func (l *Lab) open(ctx context.Context) (*database, error) {
 	// By the real clock the pool does nothing: it would at moments that are no matter of the seed, and on connections that no fiber has.
 	settings.MaxConnIdleTime, settings.MaxConnLifetime, settings.HealthCheckPeriod = 24*time.Hour, 24*time.Hour, 24*time.Hour
 	settings.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	settings.ConnConfig.DialFunc = dial
+	settings.ConnConfig.DialFunc = d.dial
 	settings.ConnConfig.Tracer = statements{}
 	settings.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
 		if f := fiberOf(ctx); f != nil && f.dead() {
@@ -207,4 +211,30 @@ func (d *database) close(ctx context.Context) {
 	d.pool.Close()
 	_ = d.control.Close(ctx)
 	_ = d.locks.Close(ctx)
+	for s := d.spare(); s != nil; s = d.spare() {
+		s.end()
+	}
+}
+
+// keep has a session wait for the next connection, or ends it if it cannot be used any more.
+func (d *database) keep(s *session) {
+	if !s.rest() {
+		s.end()
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spares = append(d.spares, s)
+}
+
+// spare is a session that has no connection; nil if there is none.
+func (d *database) spare() *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.spares) == 0 {
+		return nil
+	}
+	s := d.spares[len(d.spares)-1]
+	d.spares = d.spares[:len(d.spares)-1]
+	return s
 }

@@ -2,9 +2,7 @@ package simulate
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -25,30 +23,37 @@ const (
 
 // wire is a connection to PostgreSQL that can break at a chosen moment.
 type wire struct {
-	raw net.Conn
+	database *database
+	session  *session
 
 	fiber atomic.Pointer[fiber] // who uses it
 
 	mu       sync.Mutex
+	greeted  bool
+	greeting []byte // what is left to be said of it, where the session has been used before
 	gone     bool
 	trouble  trouble
 	asked    bool   // the request with the trouble was written
 	answered bool   // and its answer came, though nobody is told of it
 	kept     []byte // of a late one
-	closed   chan struct{}
+
+	reading sync.Mutex // held by who reads
 }
 
 // dial connects for those inside of a world alone: not for pgx's requests to cancel what is under way on a connection that broke, which
 // would come at a moment of their own.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *database) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx.Value(insideKey{}) == nil {
 		return nil, errCut
+	}
+	if s := d.spare(); s != nil {
+		return &wire{session: s, database: d, greeting: s.greeting}, nil
 	}
 	raw, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &wire{raw: raw, closed: make(chan struct{})}, nil
+	return &wire{session: newSession(raw), database: d}, nil
 }
 
 // meet sets what happens to the next request.
@@ -65,8 +70,17 @@ func (c *wire) Write(b []byte) (int, error) {
 	if c.gone || c.asked && c.trouble == late {
 		return 0, errCut
 	}
-	if c.trouble == noTrouble || !executes(b) {
-		return c.raw.Write(b)
+	switch {
+	case !c.greeted && len(c.greeting) > 0:
+		c.greeted = true
+		return len(b), nil
+	case !c.greeted:
+		c.greeted = true
+		return len(b), c.session.greet(b)
+	case b[0] == 'X': // pgx closes the connection, which ends no session
+		return len(b), nil
+	case c.trouble == noTrouble || !executes(b):
+		return len(b), c.session.send(b)
 	}
 	c.asked = true
 	switch c.trouble {
@@ -75,21 +89,25 @@ func (c *wire) Write(b []byte) (int, error) {
 		return len(b), nil
 	case conflict:
 		c.trouble = noTrouble
-		_, err := c.raw.Write(question("DO $$ BEGIN RAISE EXCEPTION 'a conflict' USING ERRCODE = '40001'; END $$"))
-		return len(b), err
+		return len(b), c.session.send(question("DO $$ BEGIN RAISE EXCEPTION 'a conflict' USING ERRCODE = '40001'; END $$"))
 	}
-	return c.raw.Write(b)
+	return len(b), c.session.send(b)
 }
 
 // Read implements net.Conn. Who was set aside while they waited for a lock goes on only when it is their turn.
 func (c *wire) Read(b []byte) (int, error) {
 	c.mu.Lock()
-	lost := c.asked && c.trouble == late
+	lost := c.gone || c.asked && c.trouble == late
+	said := copy(b, c.greeting)
+	c.greeting = c.greeting[said:]
 	c.mu.Unlock()
-	if lost {
+	switch {
+	case lost:
 		return 0, errCut
+	case said > 0:
+		return said, nil
 	}
-	n, err := c.raw.Read(b)
+	n, err := c.receive(b)
 	if f := c.fiber.Load(); f != nil && f.aside.Load() {
 		f.arrive()
 	}
@@ -102,6 +120,19 @@ func (c *wire) Read(b []byte) (int, error) {
 		return 0, errCut
 	}
 	return n, err
+}
+
+// receive reads, unless the session is somebody else's by now.
+func (c *wire) receive(b []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.mu.Lock()
+	gone := c.gone
+	c.mu.Unlock()
+	if gone {
+		return 0, errCut
+	}
+	return c.session.receive(b)
 }
 
 // wasAnswered says whether PostgreSQL has done what it was asked for, though the answer was lost. A connection that broke before that, since
@@ -132,11 +163,10 @@ func (c *wire) cut() {
 		return
 	}
 	c.gone = true
-	_ = c.raw.SetDeadline(time.Now().Add(hung))
-	_, _ = c.raw.Write([]byte{'X', 0, 0, 0, 4})
-	_, _ = io.Copy(io.Discard, c.raw)
-	_ = c.raw.Close()
-	close(c.closed)
+	_ = c.session.raw.SetReadDeadline(time.Now()) // pgx reads ahead at times
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.database.keep(c.session)
 	if f := c.fiber.Load(); f != nil {
 		f.world.freed.Store(true)
 	}
@@ -151,70 +181,40 @@ func (c *wire) arriveLate() bool {
 		return false
 	}
 	defer c.cut()
-	_ = c.raw.SetDeadline(time.Now().Add(hung))
-	if _, err := c.raw.Write(kept); err != nil {
-		return false
-	}
-	var answer []byte
-	buffer := make([]byte, 4096)
-	for {
-		n, err := c.raw.Read(buffer)
-		answer = append(answer, buffer[:n]...)
-		kinds := kindsOf(answer)
-		if len(kinds) > 0 && kinds[len(kinds)-1] == 'Z' {
-			for _, kind := range kinds {
-				if kind == 'E' {
-					return false
-				}
-			}
-			return true
-		}
-		if err != nil {
-			return false
-		}
-	}
+	_ = c.session.raw.SetDeadline(time.Now().Add(hung))
+	return c.session.send(kept) == nil && c.session.finish()
 }
 
 // executes says whether a request does something, and not merely prepares it.
 func executes(request []byte) bool {
-	for _, kind := range kindsOf(request) {
-		if kind == 'Q' || kind == 'B' {
+	for message := range messages(request) {
+		if message[0] == 'Q' || message[0] == 'B' {
 			return true
 		}
 	}
 	return false
 }
 
-// kindsOf are the kinds of the whole messages in b, in PostgreSQL's protocol.
-func kindsOf(b []byte) (kinds []byte) {
-	for len(b) >= 5 {
-		size := int(binary.BigEndian.Uint32(b[1:5])) + 1
-		if size > len(b) {
-			return kinds
-		}
-		kinds = append(kinds, b[0])
-		b = b[size:]
-	}
-	return kinds
-}
-
-// question is a request for one statement.
-func question(sql string) []byte {
-	b := append([]byte{'Q'}, binary.BigEndian.AppendUint32(nil, uint32(len(sql)+5))...)
-	return append(append(b, sql...), 0)
-}
-
 // LocalAddr implements net.Conn.
-func (c *wire) LocalAddr() net.Addr { return c.raw.LocalAddr() }
+func (c *wire) LocalAddr() net.Addr { return c.session.raw.LocalAddr() }
 
 // RemoteAddr implements net.Conn.
-func (c *wire) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
+func (c *wire) RemoteAddr() net.Addr { return c.session.raw.RemoteAddr() }
 
 // SetDeadline implements net.Conn.
-func (c *wire) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
+func (c *wire) SetDeadline(t time.Time) error { return c.limit(t, net.Conn.SetDeadline) }
 
 // SetReadDeadline implements net.Conn.
-func (c *wire) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
+func (c *wire) SetReadDeadline(t time.Time) error { return c.limit(t, net.Conn.SetReadDeadline) }
 
 // SetWriteDeadline implements net.Conn.
-func (c *wire) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadline(t) }
+func (c *wire) SetWriteDeadline(t time.Time) error { return c.limit(t, net.Conn.SetWriteDeadline) }
+
+func (c *wire) limit(t time.Time, set func(net.Conn, time.Time) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return errCut
+	}
+	return set(c.session.raw, t)
+}
