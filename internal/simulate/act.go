@@ -35,6 +35,7 @@ type request struct {
 	asked    int
 	retried  int
 	looked   int
+	canceled int
 	payments map[int64]bool
 }
 
@@ -265,13 +266,18 @@ func (w *world) cancelUnanswered(r *request) {
 	}
 }
 
+// cancel gives an action up; who is not told that it was tries once more.
 func (w *world) cancel(r *request, id int64) {
-	what := fmt.Sprintf("cancels %d", r.looked)
+	r.canceled++
+	what := fmt.Sprintf("cancels %d", r.canceled)
 	w.request(r, what, func(ctx context.Context, p *process) {
 		fiberOf(ctx).action = id
 		pa, err := p.engine.Cancel(ctx, r.caller(), id)
 		if err != nil || p.dead {
 			w.tell(nil, "%s %s: %s", r.label, what, said(err))
+			if r.canceled < 3 && !errors.Is(err, paidaction.Refused(paidaction.CodeNotCancelable)) {
+				w.queue.add(w.tick+w.chance.between(100*time.Millisecond, 10*time.Second, r.label+" cancels again", r.canceled), func() { w.cancel(r, id) })
+			}
 			return
 		}
 		w.tell(nil, "%s %s: %s", r.label, what, w.brief(pa))
@@ -306,7 +312,9 @@ func (w *world) retry(r *request, id int64) {
 	r.looked++
 	what := fmt.Sprintf("tries again %d", r.looked)
 	w.request(r, what, func(ctx context.Context, p *process) {
-		if f := fiberOf(ctx); r.together {
+		f := fiberOf(ctx)
+		f.action = id
+		if r.together {
 			f.faults = append(f.faults, retriedTwice)
 		}
 		pa, err := p.engine.Retry(ctx, r.caller(), id)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -41,6 +42,10 @@ func (p *plan) takeAim() {
 		switch {
 		case p.aim.step.Flow == paidaction.FlowWrapped:
 			p.people[i+1].wallets = 2
+		case p.aim.fallsBack() && p.aim.fault == saysUnknown:
+			p.people[i+1] = person{wallets: 1} // which fails, and the job that has looked prepares another attempt
+		case p.aim.fallsBack():
+			p.people[i+1] = person{wallets: 2}
 		case p.aim.step.Flow == paidaction.FlowOutgoing, p.aim.step.When == paidaction.PaidInside:
 			p.people[i+1].sats = 50_000_000
 		}
@@ -48,6 +53,9 @@ func (p *plan) takeAim() {
 	for _, a := range p.acts {
 		if r.IntN(2) == 0 {
 			a.bend(p.aim, r, len(p.people))
+			if p.aim.step.When == paidaction.PerformRefused { // since others like it came first
+				a.who, a.at = 1, p.acts[0].at+time.Duration(r.Int64N(int64(80*time.Millisecond)))
+			}
 		}
 	}
 }
@@ -56,6 +64,39 @@ func (p *plan) takeAim() {
 func (a *aim) byBlocks() bool {
 	return a.step.When == paidaction.TooFewBlocks || a.step.When == paidaction.IncomingLost ||
 		a.step.When == paidaction.InvoiceIsGone && (a.step.From == paidaction.Held || a.step.From == paidaction.FailedForward)
+}
+
+// fallsBack says whether the fault comes before the step only where a receiver's wallet was tried first: nothing else calls a node then.
+func (a *aim) fallsBack() bool {
+	return a.step.Flow == paidaction.FlowOptimistic && (a.step.From == paidaction.Beginning || a.step.When == paidaction.RetryRequested) &&
+		slices.Contains([]Fault{callFails, answerIsLost, slow, saysUnknown}, a.fault)
+}
+
+// suits says whether actions of a kind come to the step, and to the fault, at all.
+func (a *aim) suits(k *kind) bool {
+	switch {
+	case a.fallsBack():
+		return slices.Contains(k.methods, paidaction.P2P)
+	case a.step.When == paidaction.PerformRefused && a.step.Flow == paidaction.FlowPessimistic:
+		// What was possible when its invoice was made is so no more: the name is taken, the period paid for, the price another one.
+		return slices.Contains([]string{community.KindItemCreate, community.KindTerritoryCreate, community.KindTerritoryBilling, community.KindTerritoryUnarchive}, k.name)
+	}
+	return true
+}
+
+// heldOff is the call that must not come through for a while, or the step can hardly be taken: the call would bring another one.
+func (a *aim) heldOff() string {
+	switch s := a.step; {
+	case s.When == paidaction.NeverIssued:
+		return "OpenInvoice"
+	case s.From == paidaction.Canceling && s.When == paidaction.InvoiceIsPaid:
+		return "CancelInvoice"
+	case s.When == paidaction.IncomingLost:
+		return "SettleInvoice"
+	case s.From == paidaction.FailedForward && s.When == paidaction.InvoiceIsGone:
+		return "LookupInvoice"
+	}
+	return ""
 }
 
 // flowOfMethod is the flow that a way of paying leads to.
@@ -69,13 +110,16 @@ func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	var ways []*act
 	for _, k := range kinds {
 		for _, m := range k.methods {
-			if flowOfMethod[m] == to.step.Flow {
+			if flowOfMethod[m] == to.step.Flow && to.suits(k) {
 				ways = append(ways, &act{kind: k, method: m})
 			}
 		}
 	}
 	way := ways[r.IntN(len(ways))]
 	a.kind, a.method = way.kind, way.method
+	if to.fallsBack() && to.step.From == paidaction.Beginning {
+		a.method = "" // the action's own order
+	}
 	if a.who == 0 && !a.kind.anonymous {
 		a.who = 1
 	}
@@ -105,7 +149,7 @@ func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	case paidaction.InvoiceIsGone:
 		a.pays.never = s.From == paidaction.Pending || s.From == paidaction.PendingHeld || s.From == paidaction.Canceling
 	}
-	if s.From == paidaction.Canceling && s.When != paidaction.PaidInside && r.IntN(2) == 0 {
+	if s.From == paidaction.Canceling && s.When != paidaction.PaidInside && to.fault != paidAtExpiry && r.IntN(2) == 0 {
 		a.cancels = soon
 		if s.When == paidaction.InvoiceIsPaid {
 			a.pays.after = max(0, soon+time.Duration(r.Int64N(int64(40*time.Millisecond)))-20*time.Millisecond)
@@ -137,7 +181,7 @@ func (w *world) aimedFault(f *fiber, at place, what string) Fault {
 	if aim == nil {
 		return ""
 	}
-	if aim.step.When == paidaction.NeverIssued && at == beforeCall && what == "OpenInvoice" && w.chance.happens(0.6, f.name+" never issued", f.seen) {
+	if call := aim.heldOff(); call != "" && at == beforeCall && what == call && w.chance.happens(0.6, f.name+" held off", f.seen) {
 		return callFails
 	}
 	if !makesSense(aim.fault, what) || !canBeAt(aim.fault, at) {
@@ -149,7 +193,7 @@ func (w *world) aimedFault(f *fiber, at place, what string) Fault {
 		likely = 0.5
 	case w.approaching(f.action), aim.step.From == paidaction.Beginning && f.action == 0 && f.label != "":
 		likely = 0.25
-		if at == inside || at == beforeCommit {
+		if at == beforeCommit || at == inside && aim.fault != lostInside { // they come there, or elsewhere, often enough
 			likely = 0.05
 		}
 	}

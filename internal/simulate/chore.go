@@ -246,7 +246,10 @@ func (w *world) jump(d time.Duration) {
 func (w *world) hurry(what string, h paidaction.Hash) {
 	key, likely := "blocks hurry "+what, w.plan.trouble*0.8
 	if w.plan.aim != nil && w.plan.aim.byBlocks() {
-		likely = 0.6
+		likely = 0.1
+		if w.approaching(w.actionOf(h)) {
+			likely = 0.6
+		}
 	}
 	if w.calm || w.faults >= mostFaults || w.without[key] || !w.chance.happens(likely, key, 0) {
 		return

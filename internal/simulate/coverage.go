@@ -73,10 +73,16 @@ func possiblePair(s paidaction.Step, f Fault) bool {
 	case streamEnds: // of the outgoing payment
 		return s.From == paidaction.Forwarding
 	case arrivesLater: // to issue, to pay, to settle or to cancel
+		if s.From == paidaction.Held && s.When == paidaction.TooFewBlocks {
+			return false // once a settle was permitted, it is not cancelled; and before, nothing is called that could come late
+		}
 		return !beginning && !retried && s.From != paidaction.FailedForward && s.When != paidaction.BalanceWasDebited
 	case saysExists: // to issue or to pay
 		return unpaid || s.From == paidaction.Forwarding
 	case callFails, answerIsLost, slow, saysUnknown:
+		if retried && f == saysUnknown && s.Flow != paidaction.FlowWrapped {
+			return false // who tries again looks up nothing; the job that prepares a further attempt may have
+		}
 		return s.Flow != paidaction.FlowBalance && (s.When != paidaction.BalanceWasDebited || s.From == paidaction.Forwarded)
 	case nodeAway, nodeBehind, clockJumps, blockBurst, jobTwice: // while the action is open
 		return !beginning && !retried

@@ -206,14 +206,13 @@ func (w *world) send(n *simnode.Node, inv simnode.Invoice, e paidaction.InvoiceE
 	}
 }
 
-// actionOf is the action that an invoice is for, as far as a person was told of it; 0: none.
+// actionOf is the action whose payment, the payer's or our own, has this hash; 0: none. Of several attempts it is the last one.
 func (w *world) actionOf(h paidaction.Hash) int64 {
-	for action, hash := range w.model.hashes {
-		if hash == h {
-			return action
-		}
+	action, err := w.database.queries().ActionOf(w.ctx, h[:])
+	if err != nil {
+		panic(err)
 	}
-	return 0
+	return action
 }
 
 // mine adds blocks, and tells of them.

@@ -218,11 +218,24 @@ func (n remote) EachPayment(ctx context.Context, since time.Time, on func(u paid
 	return n.call(ctx, "EachPayment", nil, func(ctx context.Context) error { return n.node.EachPayment(ctx, since, on) })
 }
 
+// sends has a worker of a node be at work for the action whose payment it sends next: what it meets from here on, it meets for this one.
+func (w *world) sends(f *fiber, bolt11 string) {
+	action, err := w.database.queries().ActionSending(w.ctx, bolt11)
+	if err != nil {
+		panic(err)
+	}
+	w.touch(f.action, f.faults...)
+	f.action, f.faults = action, nil
+}
+
 var errSeen = errors.New("seen")
 
 // Pay implements paidaction.SendingNode.
 func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
 	var first paidaction.PaymentUpdate
+	if f := fiberOf(ctx); f != nil {
+		n.world.sends(f, r.Bolt11)
+	}
 	err := n.call(ctx, "Pay", paidaction.ErrPaymentExists, func(ctx context.Context) error {
 		err := n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.Pay(ctx, r, see) })
 		if err == nil {

@@ -4,6 +4,14 @@ SELECT coalesce(max(id), 0)::bigint FROM paid_action;
 -- name: FlowOf :one
 SELECT flow::text FROM paid_action WHERE id = $1;
 
+-- name: ActionOf :one
+-- The last action with this hash.
+SELECT greatest((SELECT max(i.action_id) FROM invoice i WHERE i.payment_hash = @hash), (SELECT max(r.action_id) FROM relay_payment r WHERE r.payment_hash = @hash), 0)::bigint;
+
+-- name: ActionSending :one
+-- The last action that pays this invoice.
+SELECT coalesce(max(action_id), 0)::bigint FROM relay_payment WHERE bolt11 = @bolt11::text;
+
 -- name: AllBalances :many
 SELECT a.id, (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0))::bigint AS msat FROM account a;
 

@@ -11,6 +11,30 @@ import (
 	"time"
 )
 
+const actionOf = `-- name: ActionOf :one
+SELECT greatest((SELECT max(i.action_id) FROM invoice i WHERE i.payment_hash = $1), (SELECT max(r.action_id) FROM relay_payment r WHERE r.payment_hash = $1), 0)::bigint
+`
+
+// The last action with this hash.
+func (q *Queries) ActionOf(ctx context.Context, hash []byte) (int64, error) {
+	row := q.db.QueryRow(ctx, actionOf, hash)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const actionSending = `-- name: ActionSending :one
+SELECT coalesce(max(action_id), 0)::bigint FROM relay_payment WHERE bolt11 = $1::text
+`
+
+// The last action that pays this invoice.
+func (q *Queries) ActionSending(ctx context.Context, bolt11 string) (int64, error) {
+	row := q.db.QueryRow(ctx, actionSending, bolt11)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const allBalances = `-- name: AllBalances :many
 SELECT a.id, (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0))::bigint AS msat FROM account a
 `
