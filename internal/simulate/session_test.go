@@ -1,0 +1,78 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A session outlives the connection that is cut: what was not committed is undone, and what was prepared is still there.
+func TestASessionOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	ctx := context.WithValue(t.Context(), insideKey{}, true)
+	d, err := openLab(t).open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close(ctx)
+	const insert = "INSERT INTO usr (name, created_at) VALUES ($1, now()) RETURNING pg_backend_pid(), (SELECT count(*) FROM usr), (SELECT count(*) FROM pg_prepared_statements)"
+	add := func(name string, cut bool) (pid, rows, prepared int) {
+		t.Helper()
+		tx, err := d.pool.Begin(ctx)
+		if err == nil {
+			err = tx.QueryRow(ctx, insert, name).Scan(&pid, &rows, &prepared)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cut {
+			tx.Conn().PgConn().Conn().(*wire).cut()
+		}
+		if err := tx.Commit(ctx); (err != nil) != cut {
+			t.Fatalf("commit of %s: %v", name, err)
+		}
+		return pid, rows, prepared
+	}
+	pid, before, prepared := add("first", true)
+	for _, name := range []string{"second", "third"} {
+		again, rows, still := add(name, name == "second")
+		if again != pid || rows != before || still != prepared {
+			t.Errorf("%s: backend %d, %d rows, %d statements; before %d, %d, %d", name, again, rows, still, pid, before, prepared)
+		}
+	}
+	if _, rows, _ := add("fourth", false); rows != before+1 {
+		t.Errorf("%d rows where one was committed after %d", rows, before)
+	}
+}
+
+// What PostgreSQL says is understood in whatever pieces it arrives.
+func TestMessagesInPieces(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		type said struct{ kind, first byte }
+		var all []said
+		var stream []byte
+		for range rapid.IntRange(0, 8).Draw(t, "messages") {
+			kind, body := byte(rapid.IntRange('1', 'Z').Draw(t, "kind")), rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "body")
+			stream = append(binary.BigEndian.AppendUint32(append(stream, kind), uint32(4+len(body))), body...)
+			all = append(all, said{kind, append(bytes.Clone(body), 0)[0]})
+		}
+		var f frame
+		for len(stream) > 0 {
+			n := rapid.IntRange(1, len(stream)).Draw(t, "piece")
+			f.read(stream[:n], func(kind, first byte) {
+				if len(all) == 0 || all[0] != (said{kind, first}) {
+					t.Fatalf("heard %c %d, expected %v", kind, first, all)
+				}
+				all = all[1:]
+			})
+			stream = stream[n:]
+		}
+		if len(all) > 0 || len(f.head) > 0 {
+			t.Fatalf("not heard: %v", all)
+		}
+	})
+}
