@@ -149,7 +149,7 @@ func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	case paidaction.InvoiceIsGone:
 		a.pays.never = s.From == paidaction.Pending || s.From == paidaction.PendingHeld || s.From == paidaction.Canceling
 	}
-	if s.From == paidaction.Canceling && s.When != paidaction.PaidInside && to.fault != paidAtExpiry && r.IntN(2) == 0 {
+	if s.From == paidaction.Canceling && s.When != paidaction.PaidInside && to.fault != paidAtExpiry && (s.When == paidaction.NeverIssued || r.IntN(2) == 0) {
 		a.cancels = soon
 		if s.When == paidaction.InvoiceIsPaid {
 			a.pays.after = max(0, soon+time.Duration(r.Int64N(int64(40*time.Millisecond)))-20*time.Millisecond)
@@ -181,8 +181,11 @@ func (w *world) aimedFault(f *fiber, at place, what string) Fault {
 	if aim == nil {
 		return ""
 	}
-	if call := aim.heldOff(); call != "" && at == beforeCall && what == call && w.chance.happens(0.6, f.name+" held off", f.seen) {
+	if call := aim.heldOff(); call != "" && at == beforeCall && what == call && w.chance.happens(0.85, f.name+" held off", f.seen) {
 		return callFails
+	}
+	if aim.step.From == paidaction.Held && aim.step.When == paidaction.TooFewBlocks && at == beforeCall && what == "SettleInvoice" && w.chance.happens(0.4, f.name+" settles late", f.seen) {
+		return arrivesLater // it must not be cancelled any more, however many blocks come before the call does
 	}
 	if !makesSense(aim.fault, what) || !canBeAt(aim.fault, at) {
 		return ""

@@ -248,7 +248,7 @@ func (w *world) hurry(what string, h paidaction.Hash) {
 	if w.plan.aim != nil && w.plan.aim.byBlocks() {
 		likely = 0.1
 		if w.approaching(w.actionOf(h)) {
-			likely = 0.6
+			likely = 0.8
 		}
 	}
 	if w.calm || w.faults >= mostFaults || w.without[key] || !w.chance.happens(likely, key, 0) {
