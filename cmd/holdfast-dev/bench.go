@@ -18,10 +18,11 @@ import (
 
 type benchCommand struct {
 	Bin     string  `help:"Directory of the programs (default: where this one is)."`
-	Only    string  `enum:"credit,lock," default:"" help:"credit: only the zap from credits; lock: only the lock."`
+	Only    string  `enum:"credit,lock,growth," default:"" help:"credit: only the zap from credits; lock: only the lock; growth: only what a zap costs with ever more behind it."`
 	Rounds  int     `default:"3" help:"How often everything is measured; the medians count."`
 	Seconds float64 `default:"4" help:"Of one measurement."`
 	Clients []int   `default:"1,8,32,128" help:"With how many clients the zap is measured."`
+	Sizes   []int64 `default:"10000,1000000" help:"After how many actions the cost of a zap is counted."`
 	Noisy   bool    `help:"Tell the figures although the machine was noisy; they are marked."`
 	Write   string  `help:"File whose part between the markers gets the figures of the zap." placeholder:"FILE"`
 }
@@ -36,29 +37,40 @@ func (c *benchCommand) Run(ctx context.Context) error {
 		return err
 	}
 	line := map[string]any{}
-	if c.Only != "lock" {
+	var failed error
+	if c.Only == "" || c.Only == "credit" {
 		report, err := c.credit(ctx, bin)
 		if err != nil {
 			return err
 		}
 		line["credit_zap"] = report
 	}
-	if c.Only != "credit" {
+	if c.Only == "" || c.Only == "growth" {
+		options, err := c.options(bin)
+		if err != nil {
+			return err
+		}
+		growth, err := bench.Grow(ctx, options, c.Sizes)
+		if err != nil && !errors.Is(err, bench.ErrGrows) {
+			return err
+		}
+		line["growth"], failed = growth, err
+	}
+	if c.Only == "" || c.Only == "lock" {
 		if line["lock"], err = c.lock(ctx, bin); err != nil {
 			return err
 		}
 	}
-	return json.NewEncoder(os.Stdout).Encode(line)
+	return errors.Join(failed, json.NewEncoder(os.Stdout).Encode(line))
 }
 
 // credit measures the zap from credits.
 func (c *benchCommand) credit(ctx context.Context, bin string) (*bench.Report, error) {
-	self, err := os.Executable()
+	options, err := c.options(bin)
 	if err != nil {
 		return nil, err
 	}
-	report, err := bench.Run(ctx, bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"},
-		Rounds: c.Rounds, Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Noisy: c.Noisy, Out: os.Stdout})
+	report, err := bench.Run(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +79,12 @@ func (c *benchCommand) credit(ctx context.Context, bin string) (*bench.Report, e
 		return report, nil
 	}
 	return report, report.Write(c.Write)
+}
+
+func (c *benchCommand) options(bin string) (bench.Options, error) {
+	self, err := os.Executable()
+	return bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"}, Rounds: c.Rounds,
+		Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Noisy: c.Noisy, Out: os.Stdout}, err
 }
 
 // lock runs the lock's own benchmark, which may import what nobody else may, and returns what its last line says under "lock".

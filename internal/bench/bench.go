@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	defer func() { err = errors.Join(err, scratch.Remove()) }()
 	o.say("Filling the databases: %d users, %d items.", o.Users, o.Items)
 	r := &run{Options: o, measured: measured{outcomes: map[what][]outcome{}}}
-	if r.database, err = startDatabase(ctx, scratch.Dir, o); err != nil {
+	if r.database, err = startDatabase(ctx, scratch.Dir, o, nil); err != nil {
 		return nil, err
 	}
 	defer r.database.Stop()

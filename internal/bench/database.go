@@ -7,6 +7,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ const (
 	rowsDB      = "rows"
 )
 
-//go:embed reference/*.sql rows/*.sql
+//go:embed reference/*.sql rows/*.sql growth/*.sql
 var scripts embed.FS
 
 // settings are what the server has beside its defaults. It is durable. No checkpoint falls into the measured time of one contender
@@ -49,9 +50,12 @@ type database struct {
 // credits is what each user has at the beginning, in msat: more than they can spend.
 const credits = 1_000_000_000_000
 
-// startDatabase starts a server in dir and fills the databases. On an error nothing is left running.
-func startDatabase(ctx context.Context, dir string, o Options) (_ *database, err error) {
-	server, err := pgserver.Start(ctx, pgserver.Options{Dir: filepath.Join(dir, "postgres"), MaxConnections: 300, Settings: settings, Log: o.say})
+// startDatabase starts a server in dir, with some settings beside or in place of the usual ones, and fills the databases. On an error
+// nothing is left running.
+func startDatabase(ctx context.Context, dir string, o Options, more map[string]string) (_ *database, err error) {
+	set := maps.Clone(settings)
+	maps.Copy(set, more)
+	server, err := pgserver.Start(ctx, pgserver.Options{Dir: filepath.Join(dir, "postgres"), MaxConnections: 300, Settings: set, Log: o.say})
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func scratch(t *testing.T) string {
 // databases are filled ones.
 func databases(t *testing.T, dir string) *database {
 	t.Helper()
-	d, err := startDatabase(t.Context(), dir, small(t))
+	d, err := startDatabase(t.Context(), dir, small(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,191 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+)
+
+// Growth is what a zap costs with ever more behind it. All of it is counted, and none of it timed: a busy machine changes nothing.
+type Growth struct {
+	Sizes []Grown `json:"sizes"`
+	// Worst is by how much a size is above the cheapest one, of pages and of bytes of the write-ahead log for each zap.
+	Worst float64 `json:"worst"`
+}
+
+// Grown is one size of the history. Per zap counts all that follows one as well.
+type Grown struct {
+	Actions   int64              `json:"actions"` // before
+	Zaps      int64              `json:"zaps"`    // that were counted
+	Pages     float64            `json:"pages_per_zap"`
+	Dirtied   float64            `json:"dirtied_per_zap"` // pages that were clean before
+	WALBytes  float64            `json:"wal_bytes_per_zap"`
+	ServiceMB float64            `json:"service_mb"`       // the most that the service had resident
+	Bytes     map[string]float64 `json:"bytes_per_action"` // by table, and its indexes
+}
+
+// growthBound is by how much pages and bytes for each zap may grow.
+const growthBound = 0.15
+
+// ErrGrows is within the error when a zap costs more the more there is behind it.
+var ErrGrows = errors.New("the cost of a zap grows with the history")
+
+// growthSettings leave pages out of the log that were clean: how many there are depends on checkpoints. They are counted as dirtied.
+var growthSettings = map[string]string{"shared_preload_libraries": "pg_stat_statements", "full_page_writes": "off", "fsync": "off", "synchronous_commit": "on"}
+
+// Grow fills a database for each size, and zaps in it: o.Takes long, with eight clients.
+func Grow(ctx context.Context, o Options, sizes []int64) (*Growth, error) {
+	o = o.defaults()
+	growth := &Growth{}
+	for _, actions := range sizes {
+		g, err := o.grown(ctx, actions)
+		if err != nil {
+			return nil, fmt.Errorf("after %d actions: %w", actions, err)
+		}
+		o.say("  %10d actions: %.1f pages, %.1f dirtied, %.0f bytes of log for each of %d zaps; the service had %.0f MB", g.Actions, g.Pages, g.Dirtied, g.WALBytes, g.Zaps, g.ServiceMB)
+		growth.Sizes = append(growth.Sizes, g)
+	}
+	for _, of := range []func(Grown) float64{func(g Grown) float64 { return g.Pages }, func(g Grown) float64 { return g.WALBytes }} {
+		least := of(slices.MinFunc(growth.Sizes, func(a, b Grown) int { return cmp.Compare(of(a), of(b)) }))
+		for _, g := range growth.Sizes {
+			growth.Worst = max(growth.Worst, of(g)/least-1)
+		}
+	}
+	if growth.Worst > growthBound {
+		return growth, fmt.Errorf("%w: by %.0f %%", ErrGrows, 100*growth.Worst)
+	}
+	return growth, nil
+}
+
+// grown measures after so many actions, on a server of its own.
+func (o Options) grown(ctx context.Context, actions int64) (g Grown, err error) {
+	scratch, err := child.NewScratch("holdfast-growth")
+	if err != nil {
+		return g, err
+	}
+	defer func() { err = errors.Join(err, scratch.Remove()) }()
+	d, err := startDatabase(ctx, scratch.Dir, o, growthSettings)
+	if err != nil {
+		return g, err
+	}
+	defer d.Stop()
+	connection, err := pgx.Connect(ctx, d.DSN(holdfastDB))
+	if err != nil {
+		return g, err
+	}
+	defer connection.Close(context.WithoutCancel(ctx))
+	before, err := sizes(ctx, connection)
+	if err != nil {
+		return g, err
+	}
+	at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
+	err = d.psql(ctx, holdfastDB, "growth/history.sql", "users="+strconv.Itoa(d.users), "items="+strconv.Itoa(d.items),
+		"actions="+strconv.FormatInt(actions, 10), "at="+at)
+	if err != nil {
+		return g, err
+	}
+	after, err := sizes(ctx, connection)
+	if err != nil {
+		return g, err
+	}
+	s, err := newService(scratch.Dir, o.Holdfast, d.DSN(holdfastDB), "HOLDFAST_RECONCILE_EVERY=0s") // which takes up all that is new to it
+	if err != nil {
+		return g, err
+	}
+	if err := s.reconcile(ctx); err != nil {
+		return g, fmt.Errorf("the history is none that the service would have made: %w", err)
+	}
+	if _, err := connection.Exec(ctx, "CREATE EXTENSION pg_stat_statements; CHECKPOINT"); err != nil {
+		return g, err
+	}
+	if g, err = o.counted(ctx, d, s, connection); err != nil {
+		return g, err
+	}
+	g.Actions, g.Bytes = actions, map[string]float64{}
+	for name, bytes := range after {
+		g.Bytes[name] = float64(bytes-before[name]) / float64(actions)
+	}
+	return g, nil
+}
+
+// counted zaps, and counts what that costs.
+func (o Options) counted(ctx context.Context, d *database, s *service, connection *pgx.Conn) (g Grown, err error) {
+	if err := s.start(ctx); err != nil {
+		return g, err
+	}
+	defer s.stop()
+	b, err := openBooks(ctx, d.DSN(holdfastDB))
+	if err != nil {
+		return g, err
+	}
+	defer b.close(context.WithoutCancel(ctx))
+	plan := load.Plan{Address: s.address, Keys: d.keys, Items: int64(d.items), Sats: sats, Clients: 8, Prefix: "warm", Measure: warm}
+	// What a connection finds out about tables when it first uses them is over before anything is counted.
+	warmed, err := load.Start(exec.CommandContext(ctx, o.Load[0], o.Load[1:]...), plan)
+	if err == nil {
+		err = b.settle(ctx)
+	}
+	if err == nil {
+		_, err = connection.Exec(ctx, "SELECT pg_stat_statements_reset()")
+	}
+	if err != nil {
+		return g, err
+	}
+	plan.Prefix, plan.Measure = "counted", o.Takes
+	told, err := load.Start(exec.CommandContext(ctx, o.Load[0], o.Load[1:]...), plan)
+	if err == nil {
+		err = b.settle(ctx)
+	}
+	if err != nil {
+		return g, err
+	}
+	if !warmed.OK() || !told.OK() {
+		return g, fmt.Errorf("the load was not borne: %s, %s", warmed, told)
+	}
+	var pages, dirtied, bytes int64
+	if err := connection.QueryRow(ctx, script("growth/cost.sql")).Scan(&pages, &dirtied, &bytes); err != nil {
+		return g, err
+	}
+	zaps := float64(told.Paid)
+	g = Grown{Zaps: told.Paid, Pages: float64(pages) / zaps, Dirtied: float64(dirtied) / zaps, WALBytes: float64(bytes) / zaps}
+	kb, err := strconv.ParseFloat(strings.TrimSuffix(firstLine(fmt.Sprintf("/proc/%d/status", s.server.PID()), "VmHWM"), " kB"), 64)
+	g.ServiceMB = kb / 1024
+	told.Paid += warmed.Paid
+	return g, errors.Join(err, b.check(ctx, told, sats))
+}
+
+// sizes are the bytes of the tables that grow with the actions, and of their indexes.
+func sizes(ctx context.Context, connection *pgx.Conn) (map[string]int64, error) {
+	rows, err := connection.Query(ctx, script("growth/size.sql"))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int64{}
+	var table string
+	var heap, indexes int64
+	_, err = pgx.ForEachRow(rows, []any{&table, &heap, &indexes}, func() error {
+		found[table], found[table+" indexes"] = heap, indexes
+		return nil
+	})
+	return found, err
+}
+
+// script is the text of one that is embedded.
+func script(name string) string {
+	text, err := scripts.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
