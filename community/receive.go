@@ -125,5 +125,5 @@ func (Receive) Describe(a ReceiveArgs) string {
 
 // AfterPaid tells the receiver.
 func (Receive) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs, _ ReceiveResult) error {
-	return notify(ctx, tx, "RECEIVED", nil, []int64{a.User})
+	return notifyPaid(ctx, tx, "RECEIVED", 0, a.User)
 }

@@ -196,7 +196,7 @@ func (Zap) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapRes
 	if err != nil {
 		return err
 	}
-	return notify(ctx, tx, kindZapped, &a.Item, receivers(items[a.Item]))
+	return notifyPaid(ctx, tx, kindZapped, a.Item, receivers(items[a.Item])...)
 }
 
 // kindZapped is how the notification is called.

@@ -79,6 +79,9 @@ func Permissions(sends bool) []string {
 // every call. Its error says what to change; ErrUnreachable where the node could not be asked.
 func (c *Client) Check(ctx context.Context) error {
 	info, err := c.Info(ctx)
+	if errors.Is(err, ErrNotPermitted) { // a macaroon of another node, or of another purpose
+		return fmt.Errorf("%w: bake one with %s", err, uris(Permissions(c.cfg.Sends)))
+	}
 	if err != nil {
 		return err
 	}
@@ -96,14 +99,17 @@ func (c *Client) Check(ctx context.Context) error {
 			return err
 		}
 		if !allowed {
-			missing = append(missing, "uri:"+method)
+			missing = append(missing, method)
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("lightning node %s: %w: bake one with %s", c.cfg.Name, ErrNotPermitted, strings.Join(missing, " "))
+		return fmt.Errorf("lightning node %s: %w: bake one with %s", c.cfg.Name, ErrNotPermitted, uris(missing))
 	}
 	return nil
 }
+
+// uris are methods as arguments of lncli bakemacaroon.
+func uris(methods []string) string { return "uri:" + strings.Join(methods, " uri:") }
 
 func (c *Client) allows(ctx context.Context, method string) (bool, error) {
 	_, err := call(ctx, c, "CheckMacaroonPermissions", c.main.CheckMacaroonPermissions, &lnrpc.CheckMacPermRequest{

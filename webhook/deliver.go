@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,32 +70,38 @@ func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Durat
 	if to.DisabledAt != nil {
 		return 0, q.GiveUpMessage(ctx, db.GiveUpMessageParams{ID: m.ID, At: &begun})
 	}
-	made, err := w.call(ctx, to, m, begun)
+	wait, give := w.shares.take(to)
+	if wait > 0 {
+		return w.jittered(wait)
+	}
+	defer give()
+	made, asked, err := w.call(ctx, to, m, begun)
 	if err != nil {
 		return 0, err
 	}
-	return w.note(ctx, m, made)
+	return w.note(ctx, m, made, asked)
 }
 
-// call makes the call. No redirect is followed, and of the answer only the status counts.
-func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDeliverRow, now time.Time) (Attempt, error) {
+// call makes the call. No redirect is followed, and of the answer only the status counts, and for how long the server asks to be left alone.
+func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDeliverRow, now time.Time) (made Attempt, asked time.Duration, err error) {
 	text, err := bodyOf(m, to.UserID == nil)
 	if err != nil {
-		return Attempt{}, fmt.Errorf("write message %d: %w", m.ID, err)
+		return Attempt{}, 0, fmt.Errorf("write message %d: %w", m.ID, err)
 	}
 	header, err := w.headers(to, m.ID, now, text)
 	if err != nil {
-		return Attempt{}, err
+		return Attempt{}, 0, err
 	}
-	made := Attempt{At: now, Code: CodeDelivered}
+	made = Attempt{At: now, Code: CodeDelivered}
 	answer, err := w.Outside.Do(ctx, outside.Request{URL: to.Url, Header: header, Body: text, Stays: true})
 	if err != nil && ctx.Err() != nil {
-		return Attempt{}, ctx.Err() // this process stops; the server is not to blame
+		return Attempt{}, 0, ctx.Err() // this process stops; the server is not to blame
 	}
-	made.MS = max(w.now().Sub(now).Milliseconds(), 0)
+	answered := w.now()
+	made.MS = max(answered.Sub(now).Milliseconds(), 0)
 	if err != nil {
 		made.Code = codeOf(err)
-		return made, nil
+		return made, 0, nil
 	}
 	made.Status = &answer.Status
 	switch {
@@ -103,17 +110,36 @@ func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDelive
 	case answer.Status < 200 || answer.Status > 299:
 		made.Code = CodeRefused
 	}
-	return made, nil
+	return made, retryAfter(answer, answered), nil
 }
 
-// note writes down what came of an attempt, and decides what follows.
-func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Attempt) (again time.Duration, err error) {
+// longest is for how long a server is left alone at most, whatever it asks for.
+const longest = 24 * time.Hour
+
+// retryAfter is for how long a server that refuses asks to be left alone (RFC 9110 §10.2.3), in seconds or until a date; 0: it does not.
+func retryAfter(answer outside.Answer, now time.Time) time.Duration {
+	if answer.Status != http.StatusTooManyRequests && answer.Status != http.StatusServiceUnavailable {
+		return 0
+	}
+	said := answer.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(said, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(longest/time.Second))) * time.Second
+	}
+	until, err := http.ParseTime(said)
+	if err != nil {
+		return 0
+	}
+	return min(max(until.Sub(now), 0), longest)
+}
+
+// note writes down what came of an attempt, and decides what follows: the next one comes no sooner than the server asked for.
+func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Attempt, asked time.Duration) (again time.Duration, err error) {
 	now := w.now()
 	set := db.AttemptMadeParams{ID: m.ID, Before: m.Attempts, Delivered: made.Code == CodeDelivered}
 	if made.Code == CodeDelivered || int(m.Attempts) >= len(schedule) {
 		set.EndedAt = &now
 	} else {
-		if again, err = w.jittered(schedule[m.Attempts]); err != nil {
+		if again, err = w.jittered(max(schedule[m.Attempts], asked)); err != nil {
 			return 0, err
 		}
 		set.NextAt = new(now.Add(again))

@@ -14,11 +14,14 @@ import (
 // testType is that of a message which tells of nothing.
 const testType = "webhook.test"
 
-// Events are all types of messages: one for each state that the machine leads to, of withdrawals and of all else.
+// receivedType is that of a message to whom an action has paid; of the action itself its payer is told. internal/db has the same word.
+const receivedType = "payment.received"
+
+// Events are all types of messages: one for each state that the machine leads to, of withdrawals and of all else, and what was received.
 var Events = events()
 
 func events() []string {
-	var all []string
+	all := []string{receivedType}
 	for _, step := range paidaction.Machine {
 		all = append(all, typeOf(step.Flow, step.To))
 	}
@@ -54,6 +57,10 @@ type data struct {
 	GenesisID     string   `json:"genesisId,omitempty"`
 	Failure       *failure `json:"failure,omitempty"`
 	PayerID       string   `json:"payerId,omitempty"` // to the operator alone
+
+	// Of what was received.
+	ReceivedMsat string `json:"receivedMsat,omitempty"`
+	ItemID       string `json:"itemId,omitempty"` // what was zapped
 }
 
 type failure struct {
@@ -64,7 +71,13 @@ type failure struct {
 // bodyOf is the text of a message, to the operator or to a user.
 func bodyOf(m db.MessageToDeliverRow, operator bool) ([]byte, error) {
 	b := body{Type: m.Type, Timestamp: m.CreatedAt.UTC()}
-	if m.ActionID != nil {
+	switch {
+	case m.Type == receivedType: // the action is another's: who paid it, how and for how much is not told
+		b.Data = data{ID: strconv.FormatInt(*m.ActionID, 10), Kind: *m.Kind, ReceivedMsat: strconv.FormatInt(m.ReceivedMsat, 10)}
+		if m.ItemID != 0 {
+			b.Data.ItemID = strconv.FormatInt(m.ItemID, 10)
+		}
+	case m.ActionID != nil:
 		id := strconv.FormatInt(*m.ActionID, 10)
 		b.Data = data{ID: id, GenesisID: id, Kind: *m.Kind, State: *m.ToState, PaymentMethod: string(*m.Method),
 			CostMsat: strconv.FormatInt(*m.CostMsat, 10), Attempt: int(*m.Attempt)}

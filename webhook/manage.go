@@ -200,6 +200,9 @@ func (w *Webhooks) Messages(ctx context.Context, webhook, before int64, page int
 }
 
 func messageOf(row db.MessagesOfRow) Message {
+	if row.Type == receivedType {
+		row.ActionID = nil // it is its payer's
+	}
 	return Message{ID: row.ID, Type: row.Type, Action: row.ActionID, CreatedAt: row.CreatedAt, NextAttemptAt: row.NextAt, EndedAt: row.EndedAt, Delivered: row.Delivered}
 }
 

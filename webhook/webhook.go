@@ -45,7 +45,8 @@ type Config struct {
 // Webhooks are those of all users and of the operator. It is safe for concurrent use, in any number of processes.
 type Webhooks struct {
 	Config
-	box *seal.Box
+	box    *seal.Box
+	shares shares
 }
 
 // New makes the service. It calls nobody yet.
@@ -66,7 +67,7 @@ func New(c Config) (*Webhooks, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Webhooks{c, box}, nil
+	return &Webhooks{Config: c, box: box}, nil
 }
 
 // now is the injected time in the precision of the database.
@@ -90,7 +91,7 @@ func shown(row db.Webhook) Webhook {
 type Message struct {
 	ID            int64
 	Type          string
-	Action        *int64 // nil for a test
+	Action        *int64 // nil for a test, and where it is another's who paid
 	CreatedAt     time.Time
 	NextAttemptAt *time.Time
 	EndedAt       *time.Time // nil while it is to be tried

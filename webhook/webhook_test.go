@@ -219,6 +219,48 @@ func TestFailing(t *testing.T) {
 	}
 }
 
+// A server that refuses and says for how long is left alone for so long, a day at most, and no shorter than it would be anyhow.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 0, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	in := func(d time.Duration) string { return w.Clock.Now().Add(d).UTC().Format(http.TimeFormat) }
+	for _, c := range []struct {
+		status int
+		said   string
+		want   time.Duration
+	}{
+		{http.StatusTooManyRequests, "3600", time.Hour},
+		{http.StatusServiceUnavailable, in(2 * time.Hour), 2 * time.Hour},
+		{http.StatusServiceUnavailable, "1", 5 * time.Second},
+		{http.StatusServiceUnavailable, in(-time.Hour), 5 * time.Second},
+		{http.StatusTooManyRequests, "999999999", 24 * time.Hour},
+		{http.StatusTooManyRequests, "18446744073709551615", 24 * time.Hour},
+		{http.StatusTooManyRequests, in(1000 * time.Hour), 24 * time.Hour},
+		{http.StatusTooManyRequests, "-5", 5 * time.Second},
+		{http.StatusTooManyRequests, "soon", 5 * time.Second},
+		{http.StatusTooManyRequests, "", 5 * time.Second},
+		{http.StatusInternalServerError, "3600", 5 * time.Second}, // RFC 9110 knows it of refusals for a while alone
+	} {
+		s.Answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", c.said)
+			w.WriteHeader(c.status)
+		})
+		m, err := w.Test(w.Ctx, &alice, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Webhooks.Deliver(w.Ctx, m.ID); err != nil {
+			t.Fatal(err)
+		}
+		// Dates have whole seconds; each pause gets up to a tenth more.
+		if got := w.log(id)[0].NextAttemptAt.Sub(w.Clock.Now()); got < c.want-time.Second || got > c.want+c.want/10 {
+			t.Errorf("%d with %q: tried again after %s, want %s", c.status, c.said, got, c.want)
+		}
+	}
+}
+
 // One that fails now and then is never disabled.
 func TestFailingNowAndThen(t *testing.T) {
 	t.Parallel()

@@ -138,9 +138,9 @@ type call struct {
 		Type      string
 		Timestamp time.Time
 		Data      struct {
-			ID, Kind, State, PreviousState, PaymentMethod, CostMsat, GenesisID, PayerID string
-			Attempt                                                                     int
-			Failure                                                                     *struct{ Code, Message string }
+			ID, Kind, State, PreviousState, PaymentMethod, CostMsat, GenesisID, PayerID, ReceivedMsat, ItemID string
+			Attempt                                                                                           int
+			Failure                                                                                           *struct{ Code, Message string }
 		}
 	}
 }

@@ -37,7 +37,7 @@ const (
 type Settings struct {
 	MoneyJobs    int           // side by side in this process; default 16
 	EffectJobs   int           // the same for side effects; default 4
-	Deliveries   int           // the same for messages to servers of others; default 16
+	Deliveries   int           // the same for messages to servers of others, of which one owner gets a part; default 64
 	OverdueEvery time.Duration // between sweeps of what is past its deadline; default 1 second
 	SweepEvery   time.Duration // between sweeps of every open action; default 30 seconds
 	FoldEvery    time.Duration // between rounds of folding; default 1 second
@@ -61,7 +61,7 @@ func (s Settings) defaults() Settings {
 		s.EffectJobs = 4
 	}
 	if s.Deliveries <= 0 {
-		s.Deliveries = 16
+		s.Deliveries = 64
 	}
 	return s
 }

@@ -40,7 +40,8 @@ type cli struct {
 	Webhooks webhooksCommand `cmd:"" help:"Have servers told of everybody's actions."`
 	Settings configCommand   `cmd:"" name:"config" help:"Look at the settings."`
 
-	Reconcile reconcileCommand `cmd:"" help:"Hold every invariant against the database and the nodes. Exit code 0 only if none is broken."`
+	Reconcile   reconcileCommand   `cmd:"" help:"Hold every invariant against the database and the nodes. Exit code 0 only if none is broken."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Ask the service on this machine whether it lives. Exit code 0 if it does."`
 }
 
 // environment is what commands work with.

@@ -409,9 +409,18 @@ func (q *Queries) InsertNotifications(ctx context.Context, arg InsertNotificatio
 }
 
 const insertNotificationsOf = `-- name: InsertNotificationsOf :exec
-INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
-SELECT unnest($1::bigint[]), $2::text, unnest($3::bigint[]), unnest($4::bigint[]), $5::timestamptz
-ON CONFLICT DO NOTHING
+WITH told AS (
+    INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
+    SELECT unnest($1::bigint[]), $2::text, unnest($3::bigint[]), nullif(unnest($4::bigint[]), 0), $5::timestamptz
+    ON CONFLICT DO NOTHING
+    RETURNING user_id, action_id
+)
+INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+SELECT w.id, h.id, 'payment.received', h.at
+FROM told JOIN webhook w ON w.user_id = told.user_id AND w.disabled_at IS NULL AND (w.events = '{}' OR 'payment.received' = ANY (w.events))
+    JOIN action_history h ON h.action_id = told.action_id AND h.to_state = 'PAID'
+WHERE EXISTS (SELECT FROM posting p WHERE p.action_id = told.action_id AND p.to_account IN (told.user_id * 16, told.user_id * 16 + 1))
+    OR EXISTS (SELECT FROM relay_payment r WHERE r.action_id = told.action_id AND r.receiver_id = told.user_id AND r.preimage IS NOT NULL)
 `
 
 type InsertNotificationsOfParams struct {
@@ -422,7 +431,8 @@ type InsertNotificationsOfParams struct {
 	At        time.Time
 }
 
-// The same of several actions.
+// The same of several actions, to those who were paid by them; item 0 is none. What their webhooks are told commits with it; who is told of
+// a zap and has forwarded all of it has received nothing. The numbers of accounts are those of ledger/account.go.
 func (q *Queries) InsertNotificationsOf(ctx context.Context, arg InsertNotificationsOfParams) error {
 	_, err := q.db.Exec(ctx, insertNotificationsOf,
 		arg.Users,

@@ -41,9 +41,16 @@ SELECT id FROM webhook_message WHERE queued_at IS NULL ORDER BY id LIMIT @page F
 UPDATE webhook_message SET queued_at = @at WHERE id = ANY(@ids::bigint[]);
 
 -- name: MessageToDeliver :one
+-- received_msat is what came to the webhook's owner, to their balances (ledger/account.go) and to their own wallet.
 SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_at, m.step_id,
-    h.action_id, h.from_state, h.to_state, a.kind, a.method, a.cost_msat, a.attempt, a.genesis_id, a.payer_id, a.failure_code, a.failure_message
-FROM webhook_message m LEFT JOIN action_history h ON h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
+    h.action_id, h.from_state, h.to_state, a.kind, a.method, a.cost_msat, a.attempt, a.genesis_id, a.payer_id, a.failure_code, a.failure_message,
+    coalesce(action_item(a.args, a.result), 0)::bigint AS item_id,
+    CASE WHEN m.type = 'payment.received' THEN
+        (SELECT coalesce(sum(p.msat), 0) FROM posting p WHERE p.action_id = a.id AND p.to_account IN (w.user_id * 16, w.user_id * 16 + 1))
+        + (SELECT coalesce(sum(r.amount_msat), 0) FROM relay_payment r WHERE r.action_id = a.id AND r.receiver_id = w.user_id AND r.preimage IS NOT NULL)
+    ELSE 0 END::bigint AS received_msat
+FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
+    LEFT JOIN action_history h ON h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
 WHERE m.id = $1;
 
 -- name: GetWebhook :one

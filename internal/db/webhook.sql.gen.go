@@ -303,8 +303,14 @@ func (q *Queries) MessageOf(ctx context.Context, arg MessageOfParams) (MessageOf
 
 const messageToDeliver = `-- name: MessageToDeliver :one
 SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_at, m.step_id,
-    h.action_id, h.from_state, h.to_state, a.kind, a.method, a.cost_msat, a.attempt, a.genesis_id, a.payer_id, a.failure_code, a.failure_message
-FROM webhook_message m LEFT JOIN action_history h ON h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
+    h.action_id, h.from_state, h.to_state, a.kind, a.method, a.cost_msat, a.attempt, a.genesis_id, a.payer_id, a.failure_code, a.failure_message,
+    coalesce(action_item(a.args, a.result), 0)::bigint AS item_id,
+    CASE WHEN m.type = 'payment.received' THEN
+        (SELECT coalesce(sum(p.msat), 0) FROM posting p WHERE p.action_id = a.id AND p.to_account IN (w.user_id * 16, w.user_id * 16 + 1))
+        + (SELECT coalesce(sum(r.amount_msat), 0) FROM relay_payment r WHERE r.action_id = a.id AND r.receiver_id = w.user_id AND r.preimage IS NOT NULL)
+    ELSE 0 END::bigint AS received_msat
+FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
+    LEFT JOIN action_history h ON h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
 WHERE m.id = $1
 `
 
@@ -328,8 +334,11 @@ type MessageToDeliverRow struct {
 	PayerID        *int64
 	FailureCode    *string
 	FailureMessage *string
+	ItemID         int64
+	ReceivedMsat   int64
 }
 
+// received_msat is what came to the webhook's owner, to their balances (ledger/account.go) and to their own wallet.
 func (q *Queries) MessageToDeliver(ctx context.Context, id int64) (MessageToDeliverRow, error) {
 	row := q.db.QueryRow(ctx, messageToDeliver, id)
 	var i MessageToDeliverRow
@@ -353,6 +362,8 @@ func (q *Queries) MessageToDeliver(ctx context.Context, id int64) (MessageToDeli
 		&i.PayerID,
 		&i.FailureCode,
 		&i.FailureMessage,
+		&i.ItemID,
+		&i.ReceivedMsat,
 	)
 	return i, err
 }

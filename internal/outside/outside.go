@@ -72,6 +72,7 @@ type Request struct {
 // Answer is what a server said.
 type Answer struct {
 	Status int
+	Header http.Header
 	Body   []byte // whole
 }
 
@@ -113,7 +114,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	if len(body) > MaxBody {
 		return Answer{}, ErrTooLarge
 	}
-	return Answer{Status: response.StatusCode, Body: body}, nil
+	return Answer{Status: response.StatusCode, Header: response.Header, Body: body}, nil
 }
 
 const userAgent = "Holdfast"

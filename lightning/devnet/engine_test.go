@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,18 +31,50 @@ func client(t *testing.T, network *devnet.Network) *lightning.Client {
 	return clientOf(t, network.Node(devnet.Holdfast))
 }
 
+// clientOf has a macaroon that permits what Holdfast asks for and nothing else, so that all that is tried here is done with that.
 func clientOf(t *testing.T, node *devnet.Node) *lightning.Client {
 	t.Helper()
-	c, err := lightning.Dial(t.Context(), lightning.Config{Name: node.Name(), Address: node.Address(), Network: "simnet",
-		TLSCertPath: node.TLSCert(), MacaroonPath: node.Macaroon(), Sends: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
+	c := dialWith(t, node, lightning.Permissions(true))
 	if err := c.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// dialWith is the adapter on a node, with a macaroon that permits these calls.
+func dialWith(t *testing.T, node *devnet.Node, permitted []string) *lightning.Client {
+	t.Helper()
+	var bake lnrpc.BakeMacaroonRequest
+	for _, method := range permitted {
+		bake.Permissions = append(bake.Permissions, &lnrpc.MacaroonPermission{Entity: "uri", Action: method})
+	}
+	baked, err := lnrpc.NewLightningClient(node.Conn()).BakeMacaroon(t.Context(), &bake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := lightning.Dial(t.Context(), lightning.Config{Name: node.Name(), Address: node.Address(), Network: "simnet",
+		TLSCertPath: node.TLSCert(), MacaroonHex: baked.Macaroon, Sends: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Each call that a macaroon does not permit is found at the start, and named as bakemacaroon wants it. The other tests show that those
+// that Check asks for are enough.
+func permissions(t *testing.T, network *devnet.Network) {
+	all := lightning.Permissions(true)
+	for i, method := range all {
+		err := dialWith(t, network.Node(devnet.Holdfast), slices.Concat(all[:i], all[i+1:])).Check(t.Context())
+		missing := []string{method}
+		if i < 2 { // LND cannot be asked what is permitted
+			missing = all
+		}
+		if !errors.Is(err, lightning.ErrNotPermitted) || !strings.HasSuffix(fmt.Sprint(err), "bake one with uri:"+strings.Join(missing, " uri:")) {
+			t.Errorf("without %s: %v", method, err)
+		}
+	}
 }
 
 // realEnv lets the suite that simulated nodes pass run on a real one.
@@ -73,6 +108,7 @@ func TestRealNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("permissions", func(t *testing.T) { permissions(t, network) })
 	t.Run("overpaid", func(t *testing.T) { overpaid(w(t, nodes), network) })
 	t.Run("paid after our cancel", func(t *testing.T) { paidAfterCancel(w(t, racing{c, network}), network) })
 	t.Run("routes, money and clock", func(t *testing.T) { sends(t, c, network) })

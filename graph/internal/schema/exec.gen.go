@@ -5138,8 +5138,8 @@ type Mutation {
   notificationsSeen(upTo: ID!): Me! @needs(scope: READ)
 
   """
-  Tells a server of one's own what becomes of one's actions (docs/webhooks.md): of these events, such as action.paid and payout.failed, or
-  of all if they are left out. The secret is shown this once.
+  Tells a server of one's own what becomes of one's actions, and what one receives (docs/webhooks.md): of these events, such as action.paid,
+  payout.failed and payment.received, or of all if they are left out. The secret is shown this once.
   """
   webhookCreate(url: String!, events: [String!]! = []): WebhookSecret! @needs(scope: SETTINGS)
   "A new secret, which is shown this once. For a day messages are signed with the one before too."
@@ -5649,7 +5649,7 @@ type WebhookMessage {
   "In the header it is msg_ and this."
   id: ID!
   type: String!
-  "Null for a test."
+  "Null for a test, and of a payment that was received: the action is its payer's."
   action: PaidAction
   createdAt: Time!
   "When it is tried again; null before the first time, and at the end."

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// healthcheckCommand asks a service on this machine how it is, for what watches over processes and has no program of its own to
+// ask with: an image that holds nothing but this program, for one.
+type healthcheckCommand struct {
+	Ready bool `help:"Ask whether it is ready: its database, its nodes and their streams. Without this only whether it lives."`
+}
+
+// healthcheckTimeout is above what /readyz takes when a part of it hangs.
+const healthcheckTimeout = 4 * time.Second
+
+func (c healthcheckCommand) Run(ctx context.Context, e *environment) error {
+	address, err := askedAt(e.config.Listen)
+	if err != nil {
+		return err
+	}
+	path := "/healthz"
+	if c.Ready {
+		path = "/readyz"
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthcheckTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return err
+	}
+	// No proxy of the environment: it would be asked for a service on its own machine.
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return fmt.Errorf("the service does not answer: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("http://%s%s answers %s: the service's log says why", address, path, answer.Status)
+	}
+	return nil
+}
+
+// askedAt is where a service that listens at an address is asked from its own machine: one that listens everywhere also does on
+// loopback.
+func askedAt(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "0" {
+		return "", fmt.Errorf("%w: a service that listens at %q cannot be found; set HOLDFAST_LISTEN to its HOST:PORT", errSettings, listen)
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip == netip.IPv4Unspecified() {
+		host = "127.0.0.1"
+	} else if err == nil && ip == netip.IPv6Unspecified() {
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port), nil
+}

@@ -1,0 +1,129 @@
+package webhook_test
+
+import (
+	"bytes"
+	"strconv"
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Who is paid by another's action is told once, of what came to them and not from whom, whichever way it came.
+func TestWhatIsReceivedIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	payer, author, friend := w.User("payer", 1_000_000, 1_000_000), w.User("author", 1_000_000, 0), w.User("friend", 0, 0)
+	whole, shared := w.Post(author, "hers alone"), w.Post(author, "shared", community.Forward{User: friend, Pct: 33})
+	given := w.Post(author, "given away", community.Forward{User: friend, Pct: 100})
+	servers := map[int64]*server{payer: newServer(t), author: newServer(t), friend: newServer(t)}
+	hooks := map[int64]int64{}
+	for user, s := range servers {
+		user := user
+		hooks[user], _ = w.Tell(&user, s.URL, "payment.received")
+	}
+	balance := func(user int64) int64 { return w.Balance(ledger.UserCredits(user)) + w.Balance(ledger.UserSats(user)) }
+	// told says what each was told of this action, and holds it to what their balances and wallets got.
+	told := func(what string, id int64, before map[int64]int64, direct int64) {
+		t.Helper()
+		w.Drain()
+		if err := w.Engine.AfterPaid(w.Ctx, id); err != nil { // as after a crash
+			t.Fatal(err)
+		}
+		w.Deliver()
+		pa := w.Look(id)
+		for user, s := range servers {
+			want := balance(user) - before[user]
+			if user == author {
+				want += direct
+			}
+			got := s.Got()
+			if user == payer || want == 0 {
+				if len(got) != 0 {
+					t.Errorf("%s: who received nothing was told %s", what, got[0].Text)
+				}
+				continue
+			}
+			if len(got) != 1 {
+				t.Errorf("%s: %d messages of %d msat", what, len(got), want)
+				continue
+			}
+			d := got[0].Body.Data
+			if got[0].Body.Type != "payment.received" || d.ReceivedMsat != strconv.FormatInt(want, 10) || d.ID != strconv.FormatInt(id, 10) || d.Kind != pa.Kind ||
+				(d.ItemID != "") != (pa.Kind == community.KindZap) || !got[0].Body.Timestamp.Equal(pa.ChangedAt) {
+				t.Errorf("%s: %s, want %d msat", what, got[0].Text, want)
+			}
+			for _, private := range []string{"payerId", "costMsat", "paymentMethod", "lunch"} {
+				if bytes.Contains(got[0].Text, []byte(private)) {
+					t.Errorf("%s: %s is told: %s", what, private, got[0].Text)
+				}
+			}
+			if m := w.log(hooks[user])[0]; m.Action != nil {
+				t.Errorf("%s: the payer's action is in the receiver's log", what)
+			}
+		}
+	}
+	now := func() map[int64]int64 {
+		return map[int64]int64{payer: balance(payer), author: balance(author), friend: balance(friend)}
+	}
+	invoiced := func(kind string, args any, m paidaction.Method) int64 {
+		t.Helper()
+		pa := w.Pay(payer, kind, args, m)
+		if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Advance(pa.ID)
+		w.Drain()
+		return pa.ID
+	}
+
+	for name, item := range map[string]int64{"a zap": whole, "a zap that is shared": shared, "a zap that is given away": given} {
+		before := now()
+		told(name, w.Pay(payer, community.KindZap, community.ZapArgs{Item: item, Sats: 101}, paidaction.FeeCredit).ID, before, 0)
+	}
+	before := now()
+	told("a zap by invoice", invoiced(community.KindZap, community.ZapArgs{Item: shared, Sats: 101}, paidaction.Optimistic), before, 0)
+	before = now()
+	told("to the address", invoiced(community.KindReceive, community.ReceiveArgs{User: author, Msat: 100_000, Comment: "lunch"}, paidaction.Pessimistic), before, 0)
+
+	// Several zaps whose job is one.
+	before = now()
+	one := w.Pay(payer, community.KindZap, community.ZapArgs{Item: whole, Sats: 1}, paidaction.FeeCredit).ID
+	two := w.Pay(payer, community.KindZap, community.ZapArgs{Item: whole, Sats: 2}, paidaction.FeeCredit).ID
+	if err := w.Engine.AfterPaid(w.Ctx, one, two); err != nil {
+		t.Fatal(err)
+	}
+	w.Drain()
+	w.Deliver()
+	var came int64
+	for _, c := range servers[author].Got() {
+		came += number(t, c.Body.Data.ReceivedMsat)
+	}
+	if want := balance(author) - before[author]; came != want || want == 0 {
+		t.Errorf("of %d msat by two zaps %d were told", want, came)
+	}
+
+	// Directly to the author's own wallet.
+	w.Wallets.Add(author)
+	stop := w.Run(w.Relay)
+	for _, c := range []struct {
+		kind   string
+		args   any
+		direct int64
+	}{
+		{community.KindZap, community.ZapArgs{Item: whole, Sats: 100}, 70_000},
+		{community.KindReceive, community.ReceiveArgs{User: author, Msat: 100_000}, 90_000},
+	} {
+		before = now()
+		pa := w.Pay(payer, c.kind, c.args, paidaction.P2P)
+		if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Advance(pa.ID)
+		w.Await(pa.ID, paidaction.Paid)
+		told(c.kind+" directly", pa.ID, before, c.direct)
+	}
+	stop()
+}

@@ -1,0 +1,163 @@
+package webhook_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/webhook"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
+)
+
+// hanging is a server that answers nobody until it is let go; each call is told of.
+func hanging(t *testing.T) (s *server, called <-chan struct{}, letGo func()) {
+	t.Helper()
+	s = newServer(t)
+	calls, gone := make(chan struct{}, 1000), make(chan struct{})
+	s.Answers(func(_ http.ResponseWriter, r *http.Request) {
+		calls <- struct{}{}
+		select {
+		case <-gone:
+		case <-r.Context().Done():
+		}
+	})
+	letGo = sync.OnceFunc(func() { close(gone) })
+	t.Cleanup(letGo)
+	return s, calls, letGo
+}
+
+// soon is how long a test waits for what must not wait for a server that hangs, of which each call takes 20 s.
+const soon = 15 * time.Second
+
+func awaitCall(t *testing.T, called <-chan struct{}, what string) {
+	t.Helper()
+	limit := time.NewTimer(soon)
+	defer limit.Stop()
+	select {
+	case <-called:
+	case <-limit.C:
+		t.Fatalf("%s waits for servers that hang", what)
+	}
+}
+
+// Of one owner sixteen deliveries are under way and no more, two to a webhook that fails; what is above that is put off and counts as no attempt.
+func TestAnOwnersShare(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bob, alice := w.User("bob", 0, 0), w.User("alice", 0, 0)
+	s, called, letGo := hanging(t)
+	message := func(owner webhook.Owner, hook int64) int64 {
+		t.Helper()
+		m, err := w.Test(w.Ctx, owner, hook)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.ID
+	}
+	deliver := func(id int64) (again time.Duration) {
+		t.Helper()
+		again, err := w.Webhooks.Deliver(w.Ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	var underWay sync.WaitGroup
+	begin := func(owner webhook.Owner, hook int64) {
+		id := message(owner, hook)
+		underWay.Go(func() { _, _ = w.Webhooks.Deliver(w.Ctx, id) })
+		awaitCall(t, called, "a delivery below the share")
+	}
+	hooks := make([]int64, 2)
+	for i := range hooks {
+		hooks[i], _ = w.Tell(&bob, s.URL)
+	}
+	for i := range 16 {
+		begin(&bob, hooks[i%2])
+	}
+	above := message(&bob, hooks[0])
+	if again := deliver(above); again < time.Second || again > 2*time.Second {
+		t.Errorf("what is above the share is tried again after %s", again)
+	}
+	if m := w.log(hooks[0])[0]; m.ID != above || m.EndedAt != nil || len(m.Attempts) != 0 {
+		t.Errorf("what was put off: %+v", m)
+	}
+	healthy := newServer(t)
+	hers, _ := w.Tell(&alice, healthy.URL)
+	if again := deliver(message(&alice, hers)); again != 0 || len(healthy.Got()) != 1 {
+		t.Errorf("somebody else is put off for %s", again)
+	}
+	letGo()
+	underWay.Wait()
+	if again := deliver(above); again != 0 || !w.log(hooks[0])[0].Delivered {
+		t.Errorf("what was put off is tried again after %s", again)
+	}
+
+	// A webhook that fails, of an owner who has another one.
+	s, called, letGo = hanging(t)
+	broken, _ := w.Tell(&bob, s.URL)
+	if _, err := w.Pool.Exec(w.Ctx, `UPDATE webhook SET failing_since = $2 WHERE id = $1`, broken, w.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	begin(&bob, broken)
+	begin(&bob, broken)
+	if again := deliver(message(&bob, broken)); again < 20*time.Second || again > 30*time.Second {
+		t.Errorf("a third one to a webhook that fails is tried after %s", again)
+	}
+	his, _ := w.Tell(&bob, healthy.URL)
+	if again := deliver(message(&bob, his)); again != 0 || len(healthy.Got()) != 1 {
+		t.Errorf("the owner's other webhook is put off for %s", again)
+	}
+	letGo()
+	underWay.Wait()
+}
+
+// With River, and in real time: one owner's server hangs, with more messages than there are workers; another owner's is told at once.
+func TestHangingServersDelayNobodyElse(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	queue, err := worker.NewQueue(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *webhook.Config) { c.Jobs = queue })
+	w.Clock.Live()
+	bob, alice := w.User("bob", 0, 0), w.User("alice", 0, 0)
+	s, called, letGo := hanging(t)
+	his, _ := w.Tell(&bob, s.URL)
+	for range 100 {
+		if _, err := w.Test(w.Ctx, &bob, his); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, err := worker.New(worker.Config{Pool: w.Pool, Engine: w.Engine, Jobs: queue, Log: log, Deliver: w.Webhooks.Deliver,
+		Chores: []worker.Chore{{Name: "webhooks", Every: 20 * time.Millisecond, Do: func(ctx context.Context) error { _, err := w.Queue(ctx); return err }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.Ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- one.Run(ctx) }()
+	for range 16 {
+		awaitCall(t, called, "a delivery below the share")
+	}
+	healthy := newServer(t)
+	told := make(chan struct{}, 1)
+	healthy.Answers(func(http.ResponseWriter, *http.Request) { told <- struct{}{} })
+	hers, _ := w.Tell(&alice, healthy.URL)
+	if _, err := w.Test(w.Ctx, &alice, hers); err != nil {
+		t.Fatal(err)
+	}
+	awaitCall(t, told, "another owner's message")
+	if n := len(s.Got()); n != 16 {
+		t.Errorf("%d deliveries of one owner are under way", n)
+	}
+	letGo()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
