@@ -74,6 +74,7 @@ type service struct {
 	addresses http.Handler   // nil unless it has, and is told where people reach it
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
+	readiness *readiness
 }
 
 // newService puts the parts together. Nothing runs yet, and no node is asked for anything.
@@ -139,6 +140,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 			s.listeners = append(s.listeners, listener)
 		}
 	}
+	s.readiness = s.newReadiness()
 	return s, nil
 }
 
