@@ -20,6 +20,9 @@ const (
 	deliveryQueue = "deliveries"
 )
 
+// Queues are the names of all queues.
+func Queues() []string { return []string{moneyQueue, effectQueue, deliveryQueue} }
+
 // How often processes are told of new jobs at most, and how often they look by themselves. A commit that tells (NOTIFY) takes
 // a lock over the whole database, so side effects, which follow every payment, tell rarely.
 const (

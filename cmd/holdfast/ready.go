@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 )
 
@@ -22,6 +24,7 @@ const (
 // readiness says for each part of this process whether it can do its work. It is safe for concurrent use.
 type readiness struct {
 	parts []readyPart
+	ready *prometheus.Desc
 	now   func() time.Time
 	found func(ctx context.Context, part string, err error) // for the log: errors carry addresses, which the answer must not
 
@@ -52,9 +55,10 @@ type readyState struct {
 }
 
 func (s *service) newReadiness() *readiness {
-	r := &readiness{now: time.Now, found: func(ctx context.Context, part string, err error) {
-		s.log.WarnContext(ctx, "not ready", "part", part, "error", err)
-	}}
+	r := &readiness{ready: prometheus.NewDesc("holdfast_ready", "1 if this part of the process can do its work, as /readyz says.", []string{"part"}, nil),
+		now: time.Now, found: func(ctx context.Context, part string, err error) {
+			s.log.WarnContext(ctx, "not ready", "part", part, "error", err)
+		}}
 	add := func(name string, check func(context.Context) error) {
 		r.parts = append(r.parts, readyPart{name, check})
 	}
@@ -132,6 +136,20 @@ func (r *readiness) look(ctx context.Context) readyAnswer {
 	}
 	r.at = r.now()
 	return r.answer
+}
+
+// Describe implements prometheus.Collector.
+func (r *readiness) Describe(to chan<- *prometheus.Desc) { to <- r.ready }
+
+// Collect implements prometheus.Collector.
+func (r *readiness) Collect(to chan<- prometheus.Metric) {
+	for name, part := range r.look(context.Background()).Parts {
+		value := 0.0
+		if part.Ready {
+			value = 1
+		}
+		to <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, value, name)
+	}
 }
 
 // serve answers 200 if every part is ready, else 503.

@@ -23,6 +23,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
 	"github.com/a-seed-a7aed72f/holdfast/lnurl"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
@@ -75,6 +76,7 @@ type service struct {
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
 	readiness *readiness
+	lookout   *operator.Lookout
 }
 
 // newService puts the parts together. Nothing runs yet, and no node is asked for anything.
@@ -141,6 +143,8 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		}
 	}
 	s.readiness = s.newReadiness()
+	s.lookout = operator.NewLookout(operator.Config{Pool: pool, Queues: worker.Queues(), Locks: e.config.Lock.Strategy == "postgres"})
+	s.registry.MustRegister(s.readiness, operator.NewCollector(s.lookout, e.log))
 	return s, nil
 }
 

@@ -14,8 +14,9 @@ var layers = [][]string{
 	{"paidaction"},
 	{"community"},
 	{"wallet", "webhook"},
-	// lnurl is the other edge: the words of wallets that pay to people's addresses; web are the pages that people use.
-	{"lightning", "worker", "graph", "lnurl", "web", "reconcile"},
+	// lnurl is the other edge: the words of wallets that pay to people's addresses; web are the pages that people use, operator those of
+	// whoever runs the service.
+	{"lightning", "worker", "graph", "lnurl", "web", "operator", "reconcile"},
 	{"relay"},
 	{"cmd"},
 }
