@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -29,6 +30,8 @@ type Config struct {
 	MacaroonPath string // a macaroon with the permissions that Check asks for, or
 	MacaroonHex  string // its contents. A secret: never logged
 	Sends        bool   // the node pays too: Check asks for the permissions of a paidaction.SendingNode
+
+	Log *slog.Logger // at level DEBUG, of each call; nil: none
 
 	CallTimeout time.Duration // of every call that is not a stream; 0: 10 s
 
@@ -57,6 +60,9 @@ func Dial(_ context.Context, cfg Config) (*Client, error) {
 	mac, err := cfg.macaroon()
 	if err != nil {
 		return nil, fmt.Errorf("lightning node %s: %w", cfg.Name, err)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.CallTimeout <= 0 {
 		cfg.CallTimeout = defaultCallTimeout

@@ -22,6 +22,8 @@ func (w *Worker) Do(ctx context.Context, job paidaction.Job, failures int) (agai
 	if early := job.At.Sub(w.Engine.Now()); !job.At.IsZero() && early > 0 {
 		return min(max(early, time.Millisecond), maxPause)
 	}
+	ctx = paidaction.About(ctx, job.Action)
+	w.Log.DebugContext(ctx, "a job is done", "job", job.Kind, "with", job.With, "failures", failures)
 	err := w.try(ctx, job)
 	switch {
 	case err == nil:

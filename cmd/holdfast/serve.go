@@ -180,7 +180,7 @@ var folds = []worker.Fold{
 func (s *service) dial(ctx context.Context) error {
 	for _, node := range s.config.Nodes {
 		client, err := lightning.Dial(ctx, lightning.Config{Name: node.Name, Address: node.Address, Network: s.config.Network,
-			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon, Sends: node.Sends})
+			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon, Sends: node.Sends, Log: s.log})
 		if err != nil {
 			return err
 		}
