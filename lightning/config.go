@@ -13,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -32,6 +35,8 @@ type Config struct {
 	Sends        bool   // the node pays too: Check asks for the permissions of a paidaction.SendingNode
 
 	Log *slog.Logger // at level DEBUG, of each call; nil: none
+
+	Traces trace.TracerProvider // of each call, its name and its end; nil: none
 
 	CallTimeout time.Duration // of every call that is not a stream; 0: 10 s
 
@@ -79,6 +84,11 @@ func Dial(_ context.Context, cfg Config) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectDelay},
 			MinConnectTimeout: 5 * time.Second,
 		}),
+	}
+	if cfg.Traces != nil {
+		// The node is told of no trace: it is another's, or serves others.
+		options = append(options, grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(cfg.Traces),
+			otelgrpc.WithPropagators(propagation.NewCompositeTextMapPropagator()))))
 	}
 	if cfg.Dialer != nil {
 		target = "passthrough:///" + cfg.Address

@@ -94,9 +94,10 @@ func NewQueue(log *slog.Logger) (*Queue, error) {
 // (spec 01 §1.3).
 func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) error {
 	var money, effects []river.InsertManyParams
+	trace := traced(ctx)
 	for _, job := range jobs {
 		args := jobArgs{Action: job.Action, With: job.With, Due: job.At}
-		opts := &river.InsertOpts{Queue: moneyQueue, MaxAttempts: maxAttempts, ScheduledAt: job.At}
+		opts := &river.InsertOpts{Queue: moneyQueue, MaxAttempts: maxAttempts, ScheduledAt: job.At, Metadata: trace}
 		switch job.Kind {
 		case paidaction.JobAdvance:
 			money = append(money, river.InsertManyParams{Args: advanceArgs{args}, InsertOpts: opts})

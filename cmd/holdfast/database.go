@@ -36,6 +36,9 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 		return nil, err
 	}
 	settings.MaxConns = e.config.DatabasePool
+	if tracer := e.queryTracer(); tracer != nil {
+		settings.ConnConfig.Tracer = tracer
+	}
 	given := settings.ConnConfig.RuntimeParams
 	given["application_name"] = "holdfast"
 	for name, ms := range parameters {

@@ -38,6 +38,11 @@ func (serveCommand) Run(ctx context.Context, e *environment) error {
 	if err := checked(e); err != nil {
 		return err
 	}
+	closeTraces, err := e.openTraces(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeTraces()
 	pool, err := openPool(ctx, e)
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 			return nil, err
 		}
 	}
-	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: e.log, Metrics: metrics}
+	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: e.log, Metrics: metrics, Traces: e.traces}
 	if e.config.Has("worker") {
 		if s.worker, err = worker.New(parts); err != nil {
 			return nil, err
@@ -180,7 +185,7 @@ var folds = []worker.Fold{
 func (s *service) dial(ctx context.Context) error {
 	for _, node := range s.config.Nodes {
 		client, err := lightning.Dial(ctx, lightning.Config{Name: node.Name, Address: node.Address, Network: s.config.Network,
-			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon, Sends: node.Sends, Log: s.log})
+			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon, Sends: node.Sends, Log: s.log, Traces: s.traces})
 		if err != nil {
 			return err
 		}
