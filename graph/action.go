@@ -107,6 +107,7 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 	if err != nil {
 		return nil, err
 	}
+	r.Log.DebugContext(ctx, "an action was asked for", "action", pa.ID, "kind", pa.Kind, "flow", pa.Flow, "state", pa.State)
 	return shown[T, A](pa)
 }
 

@@ -41,6 +41,11 @@ const (
 	ClearSats     Account = 10 // sats: as ClearCredits
 )
 
+// System are all of them.
+func System() []Account {
+	return []Account{Lightning, IssuedCredits, BackingSats, RewardCredits, RewardSats, ClearCredits, RoutingSats, LossSats, ClearSats}
+}
+
 // UserSats is where a user's withdrawable sats are.
 func UserSats(user int64) Account { return Account(user*kinds + 0) }
 

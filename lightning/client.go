@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -63,7 +64,9 @@ func call[Request, Response any](
 	}
 	limited, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
+	began := time.Now()
 	response, err := method(limited, request)
+	c.cfg.Log.DebugContext(ctx, "the node was asked", "node", c.cfg.Name, "call", name, "took", time.Since(began), "error", err)
 	c.silence.leave(err == nil || !errors.Is(meaningOf(err), ErrUnreachable), limited.Err() != nil && ctx.Err() == nil)
 	if err != nil {
 		return nil, c.explain(ctx, name, err)

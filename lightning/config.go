@@ -7,11 +7,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -29,6 +33,10 @@ type Config struct {
 	MacaroonPath string // a macaroon with the permissions that Check asks for, or
 	MacaroonHex  string // its contents. A secret: never logged
 	Sends        bool   // the node pays too: Check asks for the permissions of a paidaction.SendingNode
+
+	Log *slog.Logger // at level DEBUG, of each call; nil: none
+
+	Traces trace.TracerProvider // of each call, its name and its end; nil: none
 
 	CallTimeout time.Duration // of every call that is not a stream; 0: 10 s
 
@@ -58,6 +66,9 @@ func Dial(_ context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lightning node %s: %w", cfg.Name, err)
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	if cfg.CallTimeout <= 0 {
 		cfg.CallTimeout = defaultCallTimeout
 	}
@@ -73,6 +84,11 @@ func Dial(_ context.Context, cfg Config) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectDelay},
 			MinConnectTimeout: 5 * time.Second,
 		}),
+	}
+	if cfg.Traces != nil {
+		// The node is told of no trace: it is another's, or serves others.
+		options = append(options, grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(cfg.Traces),
+			otelgrpc.WithPropagators(propagation.NewCompositeTextMapPropagator()))))
 	}
 	if cfg.Dialer != nil {
 		target = "passthrough:///" + cfg.Address

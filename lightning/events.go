@@ -60,6 +60,7 @@ func (c *Client) WatchBlocks(ctx context.Context, on func(height uint32) error) 
 func receive[Message any, Stream interface{ Recv() (*Message, error) }](
 	ctx context.Context, c *Client, method string, stream Stream, err error, on func(*Message) (stop bool, err error),
 ) error {
+	c.cfg.Log.DebugContext(ctx, "the node tells", "node", c.cfg.Name, "call", method, "error", err)
 	for {
 		var message *Message
 		if err == nil {

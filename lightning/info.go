@@ -20,6 +20,7 @@ type NodeInfo struct {
 	Network string // mainnet, testnet, signet, regtest, simnet
 	Height  uint32 // of the best block it knows
 	Synced  bool   // to the chain
+	Graph   bool   // synced to the graph of channels, once since it started: before that it finds no ways, or old ones
 }
 
 // Info asks the node who it is.
@@ -30,7 +31,7 @@ func (c *Client) Info(ctx context.Context) (NodeInfo, error) {
 	}
 	node := NodeInfo{
 		PubKey: info.IdentityPubkey, Alias: info.Alias, Version: info.Version,
-		Height: info.BlockHeight, Synced: info.SyncedToChain,
+		Height: info.BlockHeight, Synced: info.SyncedToChain, Graph: info.SyncedToGraph,
 	}
 	if len(info.Chains) > 0 {
 		node.Network = info.Chains[0].Network

@@ -107,6 +107,7 @@ func (s *server) order(ctx context.Context, r *http.Request, client string) (any
 	if err != nil {
 		return nil, err
 	}
+	s.Log.DebugContext(ctx, "an action was asked for", "action", pa.ID, "kind", pa.Kind, "flow", pa.Flow, "state", pa.State)
 	if pa.Invoice == nil || pa.Invoice.Bolt11 == "" {
 		return nil, fmt.Errorf("action %d has no invoice to hand out", pa.ID)
 	}

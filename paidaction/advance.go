@@ -44,6 +44,7 @@ type finding struct {
 //
 // An error means that nothing is known or the database failed: try again soon.
 func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
+	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
 	if err != nil {
 		return Owing, err
@@ -316,6 +317,7 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		return nil
 	})
 	if err == nil && moved {
+		e.Log.DebugContext(ctx, "an action moved", "action", id, "flow", step.Flow, "from", step.From, "to", step.To, "fact", step.When)
 		e.moved(step)
 		e.changed(id)
 	}

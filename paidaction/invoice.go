@@ -40,6 +40,7 @@ func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *
 //
 // LIGHTNING_UNAVAILABLE where the node cannot be reached: the watchdog then finds out what became of the invoice.
 func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
+	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
 	if err != nil {
 		return nil, err

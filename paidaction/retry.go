@@ -42,6 +42,7 @@ func (e *Engine) WillRetry(pa *PaidAction) bool {
 // by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices; where there can be
 // none, its payer is told. It is a job, and may be repeated; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) Again(ctx context.Context, id int64) error {
+	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
 	if err != nil {
 		return err
@@ -122,6 +123,7 @@ func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAc
 //
 // Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+	ctx = About(ctx, id)
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,8 @@ func (w *Worker) Do(ctx context.Context, job paidaction.Job, failures int) (agai
 	if early := job.At.Sub(w.Engine.Now()); !job.At.IsZero() && early > 0 {
 		return min(max(early, time.Millisecond), maxPause)
 	}
+	ctx = paidaction.About(ctx, job.Action)
+	w.Log.DebugContext(ctx, "a job is done", "job", job.Kind, "with", job.With, "failures", failures)
 	err := w.try(ctx, job)
 	switch {
 	case err == nil:
@@ -65,10 +67,13 @@ func (w *Worker) work(ctx context.Context, row *rivertype.JobRow, kind paidactio
 	if failures == 0 {
 		w.Metrics.waited(kind, w.Clock.Now().Sub(row.ScheduledAt))
 	}
+	ctx, end := w.begin(ctx, row, string(kind), args.Action)
+	var snooze error
 	if again := w.Do(ctx, paidaction.Job{Kind: kind, Action: args.Action, With: args.With, At: args.Due}, failures); again > 0 {
-		return river.JobSnooze(again)
+		snooze = river.JobSnooze(again)
 	}
-	return nil
+	end(snooze)
+	return snooze
 }
 
 // deliver has a message delivered for River. It snoozes for as long as the message is to rest.

@@ -196,7 +196,7 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 				watch = append(watch, hash)
 			}
 		}
-		if err := l.Jobs.Insert(ctx, tx, jobs...); err != nil {
+		if err := l.insertTraced(ctx, q, tx, jobs); err != nil {
 			return err
 		}
 		if after == l.stored {

@@ -20,6 +20,9 @@ const (
 	deliveryQueue = "deliveries"
 )
 
+// Queues are the names of all queues.
+func Queues() []string { return []string{moneyQueue, effectQueue, deliveryQueue} }
+
 // How often processes are told of new jobs at most, and how often they look by themselves. A commit that tells (NOTIFY) takes
 // a lock over the whole database, so side effects, which follow every payment, tell rarely.
 const (
@@ -91,9 +94,10 @@ func NewQueue(log *slog.Logger) (*Queue, error) {
 // (spec 01 §1.3).
 func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) error {
 	var money, effects []river.InsertManyParams
+	trace := traced(ctx)
 	for _, job := range jobs {
 		args := jobArgs{Action: job.Action, With: job.With, Due: job.At}
-		opts := &river.InsertOpts{Queue: moneyQueue, MaxAttempts: maxAttempts, ScheduledAt: job.At}
+		opts := &river.InsertOpts{Queue: moneyQueue, MaxAttempts: maxAttempts, ScheduledAt: job.At, Metadata: trace}
 		switch job.Kind {
 		case paidaction.JobAdvance:
 			money = append(money, river.InsertManyParams{Args: advanceArgs{args}, InsertOpts: opts})

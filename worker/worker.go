@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -91,9 +92,10 @@ type Config struct {
 	Chores []Chore
 	// Deliver delivers a message, and says after which pause it must be called again; 0: no more. nil: this process delivers none.
 	Deliver  func(ctx context.Context, message int64) (again time.Duration, err error)
-	Clock    Clock        // default RealClock
-	Log      *slog.Logger // default slog.Default()
-	Metrics  *Metrics     // default: unregistered ones
+	Clock    Clock                // default RealClock
+	Log      *slog.Logger         // default slog.Default()
+	Metrics  *Metrics             // default: unregistered ones
+	Traces   trace.TracerProvider // nil: jobs are not traced
 	Settings Settings
 }
 

@@ -36,6 +36,9 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 		return nil, err
 	}
 	settings.MaxConns = e.config.DatabasePool
+	if tracer := e.queryTracer(); tracer != nil {
+		settings.ConnConfig.Tracer = tracer
+	}
 	given := settings.ConnConfig.RuntimeParams
 	given["application_name"] = "holdfast"
 	for name, ms := range parameters {
@@ -66,7 +69,10 @@ func warnUnbounded(ctx context.Context, e *environment, pool *pgxpool.Pool) {
 	e.log.WarnContext(ctx, "the pooler takes no parameters, so a process that stands still inside a transaction keeps its locks: set idle_in_transaction_session_timeout, lock_timeout and statement_timeout for the role with ALTER ROLE", "error", err)
 }
 
-// migrated returns nil where the schema is the one this program was made for.
+// errSchema marks a schema that is not the one this program was made for. The words after it name no address.
+var errSchema = errors.New("its schema is not current")
+
+// migrated returns nil where the schema is the one this program was made for, and errSchema where it is another.
 func migrated(ctx context.Context, pool *pgxpool.Pool) error {
 	latest, err := migrations.Latest()
 	if err != nil {
@@ -87,11 +93,11 @@ func migrated(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	switch {
 	case dirty:
-		return fmt.Errorf("migration %d failed half-way: mend the database by hand, then run holdfast migrate force VERSION", version)
+		return fmt.Errorf("%w: migration %d failed half-way: mend the database by hand, then run holdfast migrate force VERSION", errSchema, version)
 	case version < latest:
-		return fmt.Errorf("its schema has version %d, and this program needs %d: run holdfast migrate up", version, latest)
+		return fmt.Errorf("%w: it has version %d, and this program needs %d: run holdfast migrate up", errSchema, version, latest)
 	case version > latest:
-		return fmt.Errorf("its schema has version %d, and this program knows %d at most: use a newer program", version, latest)
+		return fmt.Errorf("%w: it has version %d, and this program knows %d at most: use a newer program", errSchema, version, latest)
 	}
 	return nil
 }

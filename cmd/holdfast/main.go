@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 )
@@ -50,6 +51,9 @@ type environment struct {
 	out    io.Writer
 	log    *slog.Logger
 	json   bool // print JSON
+
+	tracesTo string               // an address; empty: nothing is traced
+	traces   trace.TracerProvider // nil: the same
 }
 
 func main() {
@@ -80,7 +84,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		fmt.Fprintf(stderr, "holdfast: %v\nTry holdfast --help.\n", err)
 		return exitUsage
 	}
-	e := &environment{config: &c.Config, out: stdout, log: newLogger(&c.Config, stderr), json: c.JSON || !isTerminal(stdout)}
+	e := &environment{config: &c.Config, out: stdout, log: newLogger(&c.Config, stderr), json: c.JSON || !isTerminal(stdout), tracesTo: tracesEndpoint(env)}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(e)
 	var code exitCode
@@ -105,11 +109,3 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // errSettings marks settings that were refused.
 var errSettings = errors.New("refused settings")
-
-func newLogger(c *config.Config, to io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.LogLevel}
-	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(to, options))
-	}
-	return slog.New(slog.NewTextHandler(to, options))
-}

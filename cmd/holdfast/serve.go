@@ -23,6 +23,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
 	"github.com/a-seed-a7aed72f/holdfast/lnurl"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
@@ -37,6 +38,11 @@ func (serveCommand) Run(ctx context.Context, e *environment) error {
 	if err := checked(e); err != nil {
 		return err
 	}
+	closeTraces, err := e.openTraces(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeTraces()
 	pool, err := openPool(ctx, e)
 	if err != nil {
 		return err
@@ -74,6 +80,8 @@ type service struct {
 	addresses http.Handler   // nil unless it has, and is told where people reach it
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
+	readiness *readiness
+	lookout   *operator.Lookout
 }
 
 // newService puts the parts together. Nothing runs yet, and no node is asked for anything.
@@ -124,7 +132,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 			return nil, err
 		}
 	}
-	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: e.log, Metrics: metrics}
+	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: e.log, Metrics: metrics, Traces: e.traces}
 	if e.config.Has("worker") {
 		if s.worker, err = worker.New(parts); err != nil {
 			return nil, err
@@ -139,6 +147,9 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 			s.listeners = append(s.listeners, listener)
 		}
 	}
+	s.readiness = s.newReadiness()
+	s.lookout = operator.NewLookout(operator.Config{Pool: pool, Queues: worker.Queues(), Locks: e.config.Lock.Strategy == "postgres"})
+	s.registry.MustRegister(s.readiness, operator.NewCollector(s.lookout, e.log))
 	return s, nil
 }
 
@@ -174,7 +185,7 @@ var folds = []worker.Fold{
 func (s *service) dial(ctx context.Context) error {
 	for _, node := range s.config.Nodes {
 		client, err := lightning.Dial(ctx, lightning.Config{Name: node.Name, Address: node.Address, Network: s.config.Network,
-			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon, Sends: node.Sends})
+			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon, Sends: node.Sends, Log: s.log, Traces: s.traces})
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -33,47 +32,6 @@ func TestServeLeavesNothing(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, s.said())
 	}
 	goleak.VerifyNone(t, before)
-}
-
-func TestHealthReadinessMetrics(t *testing.T) {
-	t.Parallel()
-	node, setting := newNode(t)
-	node.Stop()
-	s := serve(t, settings(pgtest.New(t), setting)) // a node that is down does not keep the service from starting
-	if status, body := s.get("/healthz"); status != http.StatusOK || body != "ok\n" {
-		t.Errorf("/healthz: %d %q", status, body)
-	}
-	parts := func(body string) (p struct {
-		Ready bool
-		Parts map[string]bool
-	}) {
-		if err := json.Unmarshal([]byte(body), &p); err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	s.await("/readyz with nothing but the database", func() bool {
-		p := parts(s.awaitReady(http.StatusServiceUnavailable))
-		if p.Ready || p.Parts["node sim"] || p.Parts["streams of sim"] {
-			t.Errorf("with the node down: %+v", p)
-		}
-		return p.Parts["database"]
-	})
-	node.Restart()
-	if p := parts(s.awaitReady(http.StatusOK)); !p.Ready || !p.Parts["database"] || !p.Parts["node sim"] || !p.Parts["streams of sim"] {
-		t.Errorf("with the node up: %+v", p)
-	}
-	node.Node.SetSynced(false)
-	if p := parts(s.awaitReady(http.StatusServiceUnavailable)); p.Parts["node sim"] {
-		t.Errorf("with the node behind the chain: %+v", p)
-	}
-	// The height comes from a stream: a moment later.
-	for _, name := range []string{"holdfast_node_height{node=\"sim\"}", "holdfast_node_hold_streams", "go_goroutines"} {
-		s.await("/metrics with "+name, func() bool {
-			status, body := s.get("/metrics")
-			return status == http.StatusOK && strings.Contains(body, name)
-		})
-	}
 }
 
 // Addresses exist where the service knows under which name people reach it, and as nothing else.

@@ -14,8 +14,9 @@ var layers = [][]string{
 	{"paidaction"},
 	{"community"},
 	{"wallet", "webhook"},
-	// lnurl is the other edge: the words of wallets that pay to people's addresses; web are the pages that people use.
-	{"lightning", "worker", "graph", "lnurl", "web", "reconcile"},
+	// lnurl is the other edge: the words of wallets that pay to people's addresses; web are the pages that people use, operator those of
+	// whoever runs the service.
+	{"lightning", "worker", "graph", "lnurl", "web", "operator", "reconcile"},
 	{"relay"},
 	{"cmd"},
 }
@@ -34,6 +35,7 @@ var reserved = []struct {
 		"LND's types stop there; but Nostr and wallets that sign in use the same curve, and an LNURL is bech32"},
 	{"github.com/go-jose", []string{"internal/sitejwt"}, "a site's tokens are checked in one place"},
 	{"google.golang.org/grpc", []string{"lightning"}, "nodes are spoken to there"},
+	{"go.opentelemetry.io", []string{"lightning", "worker", "graph", "cmd/holdfast"}, "the heart is traced from outside"},
 	{"gopkg.in/macaroon.v2", []string{"lightning"}, "nodes are spoken to there"},
 	{"github.com/riverqueue", []string{"worker", "migrations/migrations_test.go"}, "jobs are known elsewhere as paidaction.Job"},
 	{"github.com/redis/go-redis", []string{"lock", "internal/redisserver"}, "Redis is one of the lock's strategies, and nothing else"},

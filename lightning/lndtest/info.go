@@ -37,7 +37,7 @@ func (s *mainServer) GetInfo(ctx context.Context, _ *lnrpc.GetInfoRequest) (*lnr
 		IdentityPubkey: hex.EncodeToString(nodeKey(s.Node.Name()).PubKey().SerializeCompressed()),
 		Alias:          s.Node.Name(), Version: s.version,
 		Chains:      []*lnrpc.Chain{{Chain: "bitcoin", Network: network.Name}},
-		BlockHeight: chain.Height, SyncedToChain: chain.Synced,
+		BlockHeight: chain.Height, SyncedToChain: chain.Synced, SyncedToGraph: !s.graphless,
 	}, nil
 }
 

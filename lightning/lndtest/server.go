@@ -43,16 +43,17 @@ type Server struct {
 	rootKey  []byte
 	macaroon []byte
 
-	mu       sync.Mutex
-	listener *bufconn.Listener // nil while stopped
-	grpc     *grpc.Server
-	version  string
-	denied   []string
-	starting bool
-	payments map[paidaction.Hash]*payment
-	routes   map[paidaction.Hash]*routerrpc.RouteFeeResponse
-	local    paidaction.Msat // in channels
-	clock    func() time.Time
+	mu        sync.Mutex
+	listener  *bufconn.Listener // nil while stopped
+	grpc      *grpc.Server
+	version   string
+	denied    []string
+	starting  bool
+	graphless bool // not synced to the graph
+	payments  map[paidaction.Hash]*payment
+	routes    map[paidaction.Hash]*routerrpc.RouteFeeResponse
+	local     paidaction.Msat // in channels
+	clock     func() time.Time
 }
 
 // New starts a server in front of node, which from then on writes real bolt11 for regtest. The server stops with the test.
@@ -160,6 +161,9 @@ func (s *Server) SetLocalBalance(m paidaction.Msat) { s.set(func() { s.local = m
 
 // Deny makes the macaroon lack the permission for these methods ("/lnrpc.Lightning/AddInvoice").
 func (s *Server) Deny(methods ...string) { s.set(func() { s.denied = methods }) }
+
+// SetGraph says whether the node has synced to the graph of channels; it has at the beginning.
+func (s *Server) SetGraph(synced bool) { s.set(func() { s.graphless = !synced }) }
 
 func (s *Server) set(change func()) {
 	s.mu.Lock()

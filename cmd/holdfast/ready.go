@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+)
+
+const (
+	// readyTimeout is how long a part may take to say that it is ready.
+	readyTimeout = 2 * time.Second
+	// readyFor is how long an answer is good: whoever asks, and however many, the nodes are asked once in that time.
+	readyFor = time.Second
+)
+
+// readiness says for each part of this process whether it can do its work. It is safe for concurrent use.
+type readiness struct {
+	parts []readyPart
+	ready *prometheus.Desc
+	now   func() time.Time
+	found func(ctx context.Context, part string, err error) // for the log: errors carry addresses, which the answer must not
+
+	mu     sync.Mutex // held while the parts are asked
+	at     time.Time  // of answer
+	answer readyAnswer
+}
+
+// readyPart is something that has to work.
+type readyPart struct {
+	name  string
+	check func(context.Context) error
+}
+
+// notReady is a problem in words that anybody may read.
+type notReady string
+
+func (n notReady) Error() string { return string(n) }
+
+type readyAnswer struct {
+	Ready bool                  `json:"ready"`
+	Parts map[string]readyState `json:"parts"`
+}
+
+type readyState struct {
+	Ready   bool   `json:"ready"`
+	Problem string `json:"problem,omitempty"`
+}
+
+func (s *service) newReadiness() *readiness {
+	r := &readiness{ready: prometheus.NewDesc("holdfast_ready", "1 if this part of the process can do its work, as /readyz says.", []string{"part"}, nil),
+		now: time.Now, found: func(ctx context.Context, part string, err error) {
+			s.log.WarnContext(ctx, "not ready", "part", part, "error", err)
+		}}
+	add := func(name string, check func(context.Context) error) {
+		r.parts = append(r.parts, readyPart{name, check})
+	}
+	add("database", s.pool.Ping)
+	add("migrations", func(ctx context.Context) error { return migrated(ctx, s.pool) })
+	for i, client := range s.clients {
+		add("node "+client.Name(), func(ctx context.Context) error { return nodeReady(ctx, client, s.config.Nodes[i].Sends) })
+	}
+	for _, l := range s.listeners {
+		add("streams of "+l.Node(), func(context.Context) error {
+			if !l.Up() {
+				return notReady("The node's streams are not open: what is paid is found by sweeps alone, later.")
+			}
+			return nil
+		})
+	}
+	return r
+}
+
+// nodeReady says whether a node can be given something. Its graph counts only where payments leave: to issue an invoice it needs none.
+func nodeReady(ctx context.Context, client *lightning.Client, sends bool) error {
+	info, err := client.Info(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !info.Synced:
+		return notReady(fmt.Sprintf("It is behind the chain, at height %d.", info.Height))
+	case sends && !info.Graph:
+		return notReady("It has not synced to the graph of channels yet, and payments leave through it.")
+	}
+	return nil
+}
+
+// problem is what is wrong, without addresses.
+func problem(err error) string {
+	var plain notReady
+	switch {
+	case errors.As(err, &plain):
+		return plain.Error()
+	case errors.Is(err, errSchema):
+		return err.Error()
+	case errors.Is(err, lightning.ErrUnreachable):
+		return "It cannot be reached."
+	case errors.Is(err, lightning.ErrNotPermitted), errors.Is(err, lightning.ErrMacaroonExpired):
+		return "It does not accept the macaroon."
+	}
+	return "It cannot be reached, or does not answer as it should: the log says more."
+}
+
+// look asks every part, unless somebody did within readyFor. A part that does not answer in time is not ready.
+func (r *readiness) look(ctx context.Context) readyAnswer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.at.IsZero() && r.now().Sub(r.at) < readyFor {
+		return r.answer
+	}
+	// Whoever asks first may go away; the others still wait for the answer.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	defer cancel()
+	errs := make([]error, len(r.parts))
+	var group sync.WaitGroup
+	for i, part := range r.parts {
+		group.Go(func() { errs[i] = part.check(limited) })
+	}
+	group.Wait()
+	r.answer = readyAnswer{Ready: true, Parts: make(map[string]readyState, len(r.parts))}
+	for i, part := range r.parts {
+		state := readyState{Ready: errs[i] == nil}
+		if errs[i] != nil {
+			state.Problem = problem(errs[i])
+			r.answer.Ready = false
+			r.found(ctx, part.name, errs[i])
+		}
+		r.answer.Parts[part.name] = state
+	}
+	r.at = r.now()
+	return r.answer
+}
+
+// Describe implements prometheus.Collector.
+func (r *readiness) Describe(to chan<- *prometheus.Desc) { to <- r.ready }
+
+// Collect implements prometheus.Collector.
+func (r *readiness) Collect(to chan<- prometheus.Metric) {
+	for name, part := range r.look(context.Background()).Parts {
+		value := 0.0
+		if part.Ready {
+			value = 1
+		}
+		to <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, value, name)
+	}
+}
+
+// serve answers 200 if every part is ready, else 503.
+func (r *readiness) serve(w http.ResponseWriter, request *http.Request) {
+	answer := r.look(request.Context())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !answer.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(answer) // who asked may have gone
+}

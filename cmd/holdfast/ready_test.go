@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+)
+
+// wantReady waits until /readyz says of its parts what is wanted: of each the beginning of its problem, "" if it is ready.
+func (s *server) wantReady(want map[string]string) {
+	s.t.Helper()
+	var last string
+	defer func() {
+		if s.t.Failed() {
+			s.t.Log(last)
+		}
+	}()
+	s.await(fmt.Sprintf("/readyz with %v", want), func() bool {
+		status, body := s.get("/readyz")
+		last = body
+		var answer readyAnswer
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			s.t.Fatal(err)
+		}
+		all := true
+		for name, problem := range want {
+			part, ok := answer.Parts[name]
+			if !ok || part.Ready != (problem == "") || !strings.HasPrefix(part.Problem, problem) {
+				return false
+			}
+			all = all && part.Ready
+		}
+		if len(answer.Parts) != len(want) || answer.Ready != all || (status == http.StatusOK) != all || !all && status != http.StatusServiceUnavailable {
+			s.t.Errorf("%d %s, want %v", status, body, want)
+		}
+		return true
+	})
+	if strings.Contains(last, "localhost") || strings.Contains(last, "127.0.0.1") {
+		s.t.Errorf("the answer tells of addresses: %s", last)
+	}
+}
+
+func TestReadinessNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	node, setting := newNode(t)
+	node.Stop()
+	pool := pgtest.New(t)
+	door, env := databaseDoor(t, settings(pool, setting))
+	s := serve(t, env) // a node that is down does not keep the service from starting
+	unreachable, closed := "It cannot be reached.", "The node's streams are not open"
+	s.wantReady(map[string]string{"database": "", "migrations": "", "node sim": unreachable, "streams of sim": closed})
+	ready := map[string]string{"database": "", "migrations": "", "node sim": "", "streams of sim": ""}
+	node.Restart()
+	s.wantReady(ready)
+
+	with := func(part, problem string) map[string]string {
+		want := map[string]string{}
+		for name := range ready {
+			want[name] = ""
+		}
+		want[part] = problem
+		return want
+	}
+	node.Node.SetSynced(false)
+	s.wantReady(with("node sim", "It is behind the chain, at height "))
+	node.Node.SetSynced(true)
+	node.SetGraph(false)
+	s.wantReady(with("node sim", "It has not synced to the graph"))
+	node.SetGraph(true)
+	node.Deny("/lnrpc.Lightning/GetInfo")
+	s.wantReady(with("node sim", "It does not accept the macaroon."))
+	node.Deny()
+	s.wantReady(ready)
+
+	if _, err := pool.Exec(t.Context(), `UPDATE schema_migrations SET version = version + 1`); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReady(with("migrations", "its schema is not current: it has version "))
+	if _, err := pool.Exec(t.Context(), `UPDATE schema_migrations SET version = version - 1`); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReady(ready)
+
+	door.shut()
+	want := with("database", "It cannot be reached")
+	want["migrations"] = "It cannot be reached"
+	s.wantReady(want)
+	if status, body := s.get("/healthz"); status != http.StatusOK || body != "ok\n" {
+		t.Errorf("the process lives, and /healthz says %d %q", status, body)
+	}
+	door.open()
+	s.wantReady(ready)
+}
+
+// A node that issues invoices alone finds no ways, and needs no graph.
+func TestANodeThatOnlyIssuesNeedsNoGraph(t *testing.T) {
+	t.Parallel()
+	node, setting := newNode(t)
+	node.SetGraph(false)
+	serve(t, settings(pgtest.New(t), setting+";send=no")).wantReady(map[string]string{"database": "", "migrations": "", "node sim": "", "streams of sim": ""})
+}
+
+// A process answers for what it does: without the role it has no streams.
+func TestReadinessIsOfTheProcess(t *testing.T) {
+	t.Parallel()
+	_, setting := newNode(t)
+	serve(t, settings(pgtest.New(t), setting, "HOLDFAST_ROLES=api")).wantReady(map[string]string{"database": "", "migrations": "", "node sim": ""})
+}
+
+// Whoever asks, and however often: the parts are asked once a second.
+func TestReadinessIsAskedForOnceASecond(t *testing.T) {
+	t.Parallel()
+	now, asked := time.Unix(1_800_000_000, 0), 0
+	r := &readiness{now: func() time.Time { return now }, found: func(context.Context, string, error) {},
+		parts: []readyPart{{"part", func(context.Context) error { asked++; return notReady("Not yet.") }}}}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if got := r.look(t.Context()); got.Ready || got.Parts["part"].Problem != "Not yet." {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	all.Wait()
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+	now = now.Add(readyFor)
+	if r.look(t.Context()); asked != 2 {
+		t.Errorf("asked %d times, a second later", asked)
+	}
+}
+
+// door is an address of the database that can be shut.
+type door struct {
+	to string
+
+	mu     sync.Mutex
+	closed bool
+	conns  []net.Conn
+}
+
+// databaseDoor puts a door before the database of these settings.
+func databaseDoor(t *testing.T, env []string) (*door, []string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	d := &door{}
+	for i, setting := range env {
+		if dsn, ok := strings.CutPrefix(setting, "HOLDFAST_DATABASE_URL="); ok {
+			u, err := url.Parse(dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.to, u.Host = u.Host, listener.Addr().String()
+			env[i] = "HOLDFAST_DATABASE_URL=" + u.String()
+		}
+	}
+	go func() {
+		for {
+			outside, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			d.enter(outside)
+		}
+	}()
+	return d, env
+}
+
+func (d *door) enter(outside net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	inside, err := net.Dial("tcp", d.to)
+	if err != nil || d.closed {
+		outside.Close()
+		if inside != nil {
+			inside.Close()
+		}
+		return
+	}
+	d.conns = append(d.conns, outside, inside)
+	join(outside, inside)
+}
+
+// shut cuts every connection and lets nobody in.
+func (d *door) shut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.conns {
+		_ = c.Close() // it may have ended by itself
+	}
+	d.closed, d.conns = true, nil
+}
+
+func (d *door) open() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = false
+}
+
+func TestMetricsAreServed(t *testing.T) {
+	t.Parallel()
+	_, setting := newNode(t)
+	s := serve(t, settings(pgtest.New(t), setting))
+	// The height comes from a stream: a moment later.
+	for _, name := range []string{"holdfast_node_height{node=\"sim\"}", "holdfast_node_hold_streams", "go_goroutines"} {
+		s.await("/metrics with "+name, func() bool {
+			status, body := s.get("/metrics")
+			return status == http.StatusOK && strings.Contains(body, name)
+		})
+	}
+}

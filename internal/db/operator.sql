@@ -1,0 +1,25 @@
+-- What an operator looks at. Every query reads at most a page of what is open, through the indexes of what is open, whatever the history
+-- and the backlog hold.
+
+-- name: OpenByState :many
+-- Of a page of open actions, the oldest deadlines first: those that are stuck are among them.
+SELECT o.state, count(*) AS actions, count(*) FILTER (WHERE o.deadline <= @stuck_since::timestamptz) AS stuck, min(o.changed_at)::timestamptz AS oldest
+FROM (
+    SELECT state, deadline, changed_at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') ORDER BY deadline, id LIMIT @page
+) AS o GROUP BY o.state ORDER BY o.state;
+
+-- name: JobsByQueue :many
+-- Of a page of jobs of each queue and state. Those that wait are due since their oldest; those that are scheduled become due then.
+SELECT q.queue::text AS queue, s.state::text AS state, c.jobs, c.oldest
+FROM unnest(@queues::text[]) AS q (queue)
+CROSS JOIN unnest(ARRAY['available', 'retryable', 'running', 'scheduled']::river_job_state[]) AS s (state)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs, min(j.scheduled_at)::timestamptz AS oldest FROM (
+        SELECT scheduled_at FROM river_job WHERE river_job.state = s.state AND river_job.queue = q.queue
+        ORDER BY river_job.priority, river_job.scheduled_at, river_job.id LIMIT @page
+    ) AS j
+) AS c WHERE c.jobs > 0 ORDER BY 1, 2;
+
+-- name: HistoryOfActions :many
+-- A page of the steps of these actions; an action has few.
+SELECT * FROM action_history WHERE action_id = ANY(@ids::bigint[]) ORDER BY action_id, id LIMIT @page;

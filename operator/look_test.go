@@ -1,0 +1,156 @@
+package operator_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// shown is what the collector shows, one line a series.
+func shown(t *testing.T, l *operator.Lookout) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry() // also holds what is collected to what is described
+	registry.MustRegister(operator.NewCollector(l, slog.New(slog.DiscardHandler)))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	for _, f := range families {
+		for _, m := range f.Metric {
+			lines.WriteString(strings.TrimPrefix(f.GetName(), "holdfast_"))
+			for _, label := range m.Label {
+				fmt.Fprintf(&lines, " %s=%s", label.GetName(), label.GetValue())
+			}
+			fmt.Fprintln(&lines, "", m.GetGauge().GetValue()+m.GetCounter().GetValue())
+		}
+	}
+	return lines.String()
+}
+
+func wantLines(t *testing.T, shown string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if !strings.Contains("\n"+shown, "\n"+line+"\n") {
+			t.Errorf("not shown: %s", line)
+		}
+	}
+	if t.Failed() {
+		t.Log(shown)
+	}
+}
+
+func TestLookAtWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	alice := w.User("alice", 50_000, 0)
+	stuck := w.Pay(alice, community.KindItemCreate, community.ItemCreateArgs{Title: "One"}, paidaction.Optimistic)
+	w.Clock.Advance(stuck.Deadline.Sub(w.Clock.Now()))
+	w.Pay(alice, community.KindItemCreate, community.ItemCreateArgs{Title: "Two"}, paidaction.Optimistic)
+	w.Clock.Advance(90 * time.Second)
+
+	jobs, err := worker.NewQueue(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon := w.Clock.Now().AddDate(100, 0, 0) // by the database's clock too
+	if err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
+		return jobs.Insert(w.Ctx, tx, paidaction.Job{Kind: paidaction.JobAdvance, Action: stuck.ID},
+			paidaction.Job{Kind: paidaction.JobAdvance, Action: stuck.ID, At: soon}, paidaction.Job{Kind: paidaction.JobAfterPaid, Action: stuck.ID})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := postgres.Open(w.Ctx, postgres.Options{DSN: w.Pool.Config().ConnString(), Direct: w.Pool.Config().ConnString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locker, err := lock.New(store, lock.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := locker.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	lease, err := locker.Acquire(w.Ctx, "payer-1", lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	l := operator.NewLookout(operator.Config{Pool: w.Pool, Queues: worker.Queues(), Locks: true, Now: w.Clock.Now})
+	first := shown(t, l)
+	wantLines(t, first,
+		"actions_open state=PENDING 2", "actions_stuck state=PENDING 1", "actions_open state=HELD 0",
+		"action_oldest_seconds state=PENDING "+fmt.Sprint(w.Clock.Now().Sub(stuck.CreatedAt).Seconds()),
+		"jobs queue=money state=available 1", "jobs queue=money state=scheduled 1", "jobs queue=effects state=available 1", "jobs queue=deliveries state=running 0",
+		"ledger_msat account=issued credits asset=credits -50000", "ledger_msat account=backing sats asset=sats 50000",
+		"locks_held 1", "locks_waiting 0", "look_failures_total 0")
+	if look, err := l.Look(w.Ctx); err != nil || len(look.Ledger) != len(ledger.System()) || look.Locks[0].Key != "payer-1" {
+		t.Errorf("%+v, %v", look, err)
+	}
+
+	// Whoever asks within five seconds sees the same.
+	if err := lease.Release(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if again := shown(t, l); again != first {
+		t.Errorf("asked again:\n%s", again)
+	}
+	w.Clock.Advance(5 * time.Second)
+	wantLines(t, shown(t, l), "locks_held 0", "actions_open state=PENDING 2")
+}
+
+// A database that is away takes its numbers with it, and no others.
+func TestALookThatFailsIsCounted(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	if _, err := w.Pool.Exec(w.Ctx, `ALTER TABLE paid_action RENAME TO away`); err != nil {
+		t.Fatal(err)
+	}
+	l := operator.NewLookout(operator.Config{Pool: w.Pool, Queues: worker.Queues(), Now: w.Clock.Now})
+	if got := shown(t, l); got != "look_failures_total 1\n" {
+		t.Errorf("shown:\n%s", got)
+	}
+	if _, err := w.Pool.Exec(w.Ctx, `ALTER TABLE away RENAME TO paid_action`); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, shown(t, l), "actions_open state=PENDING 0")
+}
+
+// What has piled up is not counted to its end: the cost of a look is bounded.
+func TestLookIsBounded(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO river_job (args, kind, max_attempts, queue, state, scheduled_at)
+		SELECT '{}', 'advance', 1, 'money', 'available', now() - interval '1 hour' FROM generate_series(1, 10005)`); err != nil {
+		t.Fatal(err)
+	}
+	l := operator.NewLookout(operator.Config{Pool: w.Pool, Queues: worker.Queues()})
+	got := shown(t, l)
+	wantLines(t, got, "jobs queue=money state=available 10000")
+	look, err := l.Look(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if due := look.Jobs[0].Due; due < time.Hour || due > 2*time.Hour {
+		t.Errorf("the oldest has been due for %s", due)
+	}
+}

@@ -1,0 +1,80 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river/rivertype"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// traceContext writes a trace down as W3C has it. It names the trace and the span, and nothing else.
+var traceContext propagation.TraceContext
+
+// traced is what a job's metadata say of the trace that it belongs to; nil where ctx is in none.
+func traced(ctx context.Context) []byte {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return nil
+	}
+	carrier := propagation.MapCarrier{}
+	traceContext.Inject(ctx, carrier)
+	text, err := json.Marshal(carrier)
+	if err != nil {
+		return nil // a map of strings has no such error; without the trace the job is the same
+	}
+	return text
+}
+
+// begin is a job's span, in the trace that its metadata name.
+func (w *Worker) begin(ctx context.Context, row *rivertype.JobRow, kind string, action int64) (context.Context, func(again error)) {
+	if w.Traces == nil {
+		return ctx, func(error) {}
+	}
+	var carrier struct{ Traceparent, Tracestate string }
+	_ = json.Unmarshal(row.Metadata, &carrier) // without it the job begins a trace
+	ctx = traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": carrier.Traceparent, "tracestate": carrier.Tracestate})
+	ctx, span := w.Traces.Tracer(tracer).Start(ctx, "job "+kind, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		attribute.Int64("holdfast.action", action), attribute.Int64("river.job", row.ID), attribute.String("river.queue", row.Queue), attribute.Int("river.attempt", row.Attempt)))
+	return ctx, func(again error) {
+		if again != nil {
+			span.SetStatus(codes.Error, "to be done again") // why is in the log, under the action's number
+		}
+		span.End()
+	}
+}
+
+const tracer = "github.com/a-seed-a7aed72f/holdfast/worker"
+
+// insertTraced stores jobs of what the node tells, each in the trace of the request that its action began with.
+func (l *Listener) insertTraced(ctx context.Context, q *db.Queries, tx pgx.Tx, jobs []paidaction.Job) error {
+	if l.Traces == nil || len(jobs) == 0 {
+		return l.Jobs.Insert(ctx, tx, jobs...)
+	}
+	ids := make([]int64, len(jobs))
+	for i, job := range jobs {
+		ids[i] = job.Action
+	}
+	rows, err := q.TracesOfActions(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("find the traces of actions: %w", err)
+	}
+	parents := map[int64]string{}
+	for _, row := range rows {
+		parents[row.Action] = row.Traceparent
+	}
+	for _, job := range jobs {
+		own := traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": parents[job.Action]})
+		if err := l.Jobs.Insert(own, tx, job); err != nil {
+			return err
+		}
+	}
+	return nil
+}
