@@ -88,5 +88,5 @@ func (e *environment) queryTracer() pgx.QueryTracer {
 	if e.traces == nil {
 		return nil
 	}
-	return otelpgx.NewTracer(otelpgx.WithTracerProvider(e.traces), otelpgx.WithTrimSQLInSpanName())
+	return otelpgx.NewTracer(otelpgx.WithTracerProvider(e.traces))
 }
