@@ -44,7 +44,7 @@ var ErrGrows = errors.New("the cost of a zap grows with the history")
 // growthSettings leave pages out of the log that were clean: how many there are depends on checkpoints. They are counted as dirtied.
 var growthSettings = map[string]string{"shared_preload_libraries": "pg_stat_statements", "full_page_writes": "off", "fsync": "off", "synchronous_commit": "on"}
 
-// Grow fills a database for each size, and zaps in it: o.Takes long, with eight clients.
+// Grow fills a database for each size, and zaps in it: o.Takes long, with one client, so that no zap shares what it costs.
 func Grow(ctx context.Context, o Options, sizes []int64) (*Growth, error) {
 	o = o.defaults()
 	growth := &Growth{}
@@ -130,7 +130,7 @@ func (o Options) counted(ctx context.Context, d *database, s *service, connectio
 		return g, err
 	}
 	defer b.close(context.WithoutCancel(ctx))
-	plan := load.Plan{Address: s.address, Keys: d.keys, Items: int64(d.items), Sats: sats, Clients: 8, Prefix: "warm", Measure: warm}
+	plan := load.Plan{Address: s.address, Keys: d.keys, Items: int64(d.items), Sats: sats, Clients: 1, Prefix: "warm", Measure: warm}
 	// What a connection finds out about tables when it first uses them is over before anything is counted.
 	warmed, err := load.Start(exec.CommandContext(ctx, o.Load[0], o.Load[1:]...), plan)
 	if err == nil {
