@@ -1,5 +1,5 @@
-// Package operator shows those who run the service how it stands: as numbers for Prometheus, and as a page. It changes nothing, and
-// what it reads is bounded, whatever has piled up.
+// Package operator shows those who run the service how it stands: as numbers for Prometheus. It changes nothing, and what it reads
+// is bounded, whatever has piled up.
 package operator
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// Growth is what a zap costs with ever more behind it. All of it is counted, and none of it timed: a busy machine changes nothing.
+// Growth is what a zap costs with ever more behind it. All of it is counted, and none of it timed: a busy machine changes little.
 type Growth struct {
 	Sizes []Grown `json:"sizes"`
 	// Worst is by how much a size is above the cheapest one, of pages and of bytes of the write-ahead log for each zap.

@@ -19,7 +19,3 @@ CROSS JOIN LATERAL (
         ORDER BY river_job.priority, river_job.scheduled_at, river_job.id LIMIT @page
     ) AS j
 ) AS c WHERE c.jobs > 0 ORDER BY 1, 2;
-
--- name: HistoryOfActions :many
--- A page of the steps of these actions; an action has few.
-SELECT * FROM action_history WHERE action_id = ANY(@ids::bigint[]) ORDER BY action_id, id LIMIT @page;

@@ -10,43 +10,6 @@ import (
 	"time"
 )
 
-const historyOfActions = `-- name: HistoryOfActions :many
-SELECT id, action_id, from_state, to_state, fact, at FROM action_history WHERE action_id = ANY($1::bigint[]) ORDER BY action_id, id LIMIT $2
-`
-
-type HistoryOfActionsParams struct {
-	Ids  []int64
-	Page int32
-}
-
-// A page of the steps of these actions; an action has few.
-func (q *Queries) HistoryOfActions(ctx context.Context, arg HistoryOfActionsParams) ([]ActionHistory, error) {
-	rows, err := q.db.Query(ctx, historyOfActions, arg.Ids, arg.Page)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ActionHistory
-	for rows.Next() {
-		var i ActionHistory
-		if err := rows.Scan(
-			&i.ID,
-			&i.ActionID,
-			&i.FromState,
-			&i.ToState,
-			&i.Fact,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const jobsByQueue = `-- name: JobsByQueue :many
 SELECT q.queue::text AS queue, s.state::text AS state, c.jobs, c.oldest
 FROM unnest($1::text[]) AS q (queue)
