@@ -1,5 +1,5 @@
-// Package operator shows those who run the service how it stands: as numbers for Prometheus. It changes nothing, and what it reads
-// is bounded, whatever has piled up.
+// Package operator shows those who run the service how it stands: as numbers for Prometheus, and as pages. It changes nothing, and what
+// it reads is bounded, whatever has piled up.
 package operator
 
 import (
@@ -21,6 +21,7 @@ const (
 	page       = 10_000           // of open actions, and of the jobs of one queue and state: so many are counted
 	heldLocks  = 100              // are listed
 	waiters    = 500              // of all of them together
+	listed     = 20               // of what is stuck
 	stuckAfter = 90 * time.Second // past its deadline an action is stuck: sweeps and a restart fit in, as in reconcile
 	goodFor    = 5 * time.Second  // a look is shown again to whoever asks within it
 	patience   = 5 * time.Second  // for one look
@@ -54,6 +55,7 @@ func NewLookout(c Config) *Lookout {
 type Look struct {
 	At     time.Time
 	Open   []OpenActions // by state; those of which there are none are left out
+	Stuck  []StuckAction // the oldest deadlines first, 20 at most
 	Jobs   []QueuedJobs  // by queue and state; the same
 	Relay  []RelayStage  // by stage; the same
 	Ledger []Balance     // of the system's accounts
@@ -66,6 +68,12 @@ type OpenActions struct {
 	Count  int64         // at most 10,000 in all states together
 	Stuck  int64         // of those: past their deadline by 90 seconds and more
 	Oldest time.Duration // for which one of them has been in the state
+}
+
+// StuckAction is one that is past its deadline by 90 seconds and more, with all that it has gone through.
+type StuckAction struct {
+	Action
+	History []Step
 }
 
 // QueuedJobs are the jobs of a queue in one state of River's.
@@ -124,6 +132,9 @@ func (l *Lookout) look(ctx context.Context) (*Look, error) {
 		for _, o := range open {
 			look.Open = append(look.Open, OpenActions{o.State, o.Actions, o.Stuck, at.Sub(o.Oldest)})
 		}
+		if look.Stuck, err = stuck(ctx, q, at.Add(-stuckAfter)); err != nil {
+			return err
+		}
 		jobs, err := q.JobsByQueue(ctx, db.JobsByQueueParams{Queues: l.Queues, Page: page})
 		if err != nil {
 			return err
@@ -151,4 +162,22 @@ func (l *Lookout) look(ctx context.Context) (*Look, error) {
 		return err
 	})
 	return look, err
+}
+
+func stuck(ctx context.Context, q *db.Queries, since time.Time) ([]StuckAction, error) {
+	rows, err := q.ListStuck(ctx, db.ListStuckParams{At: &since, Page: listed})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	all, ids := make([]StuckAction, len(rows)), make([]int64, len(rows))
+	of := map[int64]*StuckAction{}
+	for i, row := range rows {
+		all[i].Action, ids[i] = Action(row), row.ID
+		of[row.ID] = &all[i]
+	}
+	histories, err := q.Histories(ctx, ids)
+	for _, h := range histories {
+		of[h.ActionID].History = append(of[h.ActionID].History, step(h))
+	}
+	return all, err
 }

@@ -85,10 +85,11 @@ Holdfast is ready, after %.1f s.
 
   Open        %[2]s/ in a browser: write a post, and pay for it with the demo wallet
   Playground  %[2]s/playground/
+  Operator    %[2]s/operator/ (name: any; password: %[5]s)
   GraphQL     %[2]s/graphql
   Database    psql '%[3]s'
   Log         %[4]s
-`, took.Seconds(), running.URL(), running.DSN(), running.ServiceLog())
+`, took.Seconds(), running.URL(), running.DSN(), running.ServiceLog(), running.OperatorKey())
 	for _, name := range []string{devnet.Holdfast, devnet.Holdfast2, devnet.Payer, devnet.Receiver} {
 		node := running.Network.Node(name)
 		fmt.Printf("  Node        %-9s lncli --network simnet --rpcserver %s --tlscertpath %s --macaroonpath %s\n",

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
@@ -27,22 +27,7 @@ type actionsCommand struct {
 	WriteOff actionsWriteOff `cmd:"" help:"End an action whose receiver was paid and whose rest a node that lost its data will never tell. Books a loss."`
 }
 
-// action is a row of a list.
-type action struct {
-	ID          int64      `json:"id"`
-	Kind        string     `json:"kind"`
-	Flow        string     `json:"flow"`
-	State       string     `json:"state"`
-	Attempt     int16      `json:"attempt"`
-	PayerID     *int64     `json:"payer"` // null is the anonymous payer
-	CostMsat    int64      `json:"cost_msat"`
-	Deadline    *time.Time `json:"deadline"`
-	CreatedAt   time.Time  `json:"created_at"`
-	ChangedAt   time.Time  `json:"changed_at"`
-	FailureCode *string    `json:"failure"`
-}
-
-func printActions(e *environment, actions []action) error {
+func printActions(e *environment, actions []operator.Action) error {
 	return e.print(actions, func(t *table) {
 		t.row("ID", "KIND", "FLOW", "STATE", "ATTEMPT", "PAYER", "COST (msat)", "DEADLINE", "CHANGED", "FAILURE")
 		for _, a := range actions {
@@ -83,9 +68,9 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		actions := make([]action, len(rows))
+		actions := make([]operator.Action, len(rows))
 		for i, row := range rows {
-			actions[i] = action(row)
+			actions[i] = operator.Action(row)
 		}
 		return printActions(e, actions)
 	})
@@ -102,9 +87,9 @@ func (c actionsStuck) Run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		actions := make([]action, len(rows))
+		actions := make([]operator.Action, len(rows))
 		for i, row := range rows {
-			actions[i] = action(row)
+			actions[i] = operator.Action(row)
 		}
 		if err := printActions(e, actions); err != nil {
 			return err
@@ -120,44 +105,11 @@ type actionsShow struct {
 	ID int64 `arg:"" help:"The action."`
 }
 
-// wholeAction is an action with everything an operator may see of it: no preimage.
-type wholeAction struct {
-	action
-	Method         string          `json:"method"`
-	Genesis        *int64          `json:"genesis"`
-	Successor      *int64          `json:"successor"`
-	DeadlineHeight *int32          `json:"deadline_height"`
-	FailureMessage *string         `json:"failure_message"`
-	Args           json.RawMessage `json:"args"`
-	Result         json.RawMessage `json:"result"`
-	Node           *string         `json:"node"`
-	PaymentHash    string          `json:"payment_hash,omitempty"`
-	Bolt11         *string         `json:"bolt11"`
-	AmountMsat     *int64          `json:"amount_msat"`
-	ReceivedMsat   *int64          `json:"received_msat"`
-	History        []historyStep   `json:"history"`
-	Postings       []posting       `json:"postings"`
-}
-
-type historyStep struct {
-	From *string   `json:"from"`
-	To   string    `json:"to"`
-	Fact string    `json:"fact"`
-	At   time.Time `json:"at"`
-}
-
-type posting struct {
-	From   string `json:"from"`
-	To     string `json:"to"`
-	Msat   int64  `json:"msat"`
-	Reason string `json:"reason"`
-}
-
 func (c actionsShow) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		whole, err := readWhole(ctx, q, c.ID)
+		whole, err := operator.ReadAction(ctx, q, c.ID)
 		if err != nil {
-			return err
+			return noSuchAction(c.ID, err)
 		}
 		return e.print(whole, func(t *table) {
 			t.row("action", whole.ID)

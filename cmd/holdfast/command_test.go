@@ -11,6 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
 )
 
 func TestUsage(t *testing.T) {
@@ -157,7 +158,7 @@ func TestTables(t *testing.T) {
 	var out strings.Builder
 	e := &environment{out: &out}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	rows := []action{{ID: 7, Kind: "ZAP", State: "HELD", CostMsat: 1000, Deadline: &at, ChangedAt: at}}
+	rows := []operator.Action{{ID: 7, Kind: "ZAP", State: "HELD", CostMsat: 1000, Deadline: &at, ChangedAt: at}}
 	if err := printActions(e, rows); err != nil {
 		t.Fatal(err)
 	}

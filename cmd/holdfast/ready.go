@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
 )
 
 const (
@@ -136,6 +137,15 @@ func (r *readiness) look(ctx context.Context) readyAnswer {
 	}
 	r.at = r.now()
 	return r.answer
+}
+
+// named is the same for people, in the order in which the parts were added.
+func (r *readiness) named(ctx context.Context) []operator.Part {
+	answer, parts := r.look(ctx), make([]operator.Part, len(r.parts))
+	for i, part := range r.parts {
+		parts[i] = operator.Part{Name: part.name, Problem: answer.Parts[part.name].Problem}
+	}
+	return parts
 }
 
 // Describe implements prometheus.Collector.

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
 )
 
 func (s *service) routes() http.Handler {
@@ -21,6 +22,9 @@ func (s *service) routes() http.Handler {
 		mux.Handle("/.well-known/lnurlp/", s.addresses)
 		mux.Handle("/lnurlp/", s.addresses)
 		mux.Handle(keyauth.Path, s.addresses)
+	}
+	if s.operator != nil {
+		mux.Handle(operator.Path, s.operator)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readiness.serve)

@@ -82,6 +82,7 @@ type service struct {
 	listeners []*worker.Listener
 	readiness *readiness
 	lookout   *operator.Lookout
+	operator  http.Handler // what operators see; nil where they have no key
 }
 
 // newService puts the parts together. Nothing runs yet, and no node is asked for anything.
@@ -150,6 +151,11 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	s.readiness = s.newReadiness()
 	s.lookout = operator.NewLookout(operator.Config{Pool: pool, Queues: worker.Queues(), Locks: e.config.Lock.Strategy == "postgres"})
 	s.registry.MustRegister(s.readiness, operator.NewCollector(s.lookout, e.log))
+	if len(e.config.OperatorKey) > 0 {
+		if s.operator, err = s.operatorPages(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 

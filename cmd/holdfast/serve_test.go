@@ -26,12 +26,52 @@ func TestServeLeavesNothing(t *testing.T) {
 	pool := pgtest.New(t)
 	_, setting := newNode(t)
 	before := goleak.IgnoreCurrent()
-	s := serve(t, settings(pool, setting))
+	s := serve(t, settings(pool, setting, "HOLDFAST_OPERATOR_KEY="+operatorKey))
 	s.awaitReady(http.StatusOK)
+	s.asOperator(operatorKey)
+	if status, body := s.get("/operator/jobs/api/states"); status != http.StatusOK { // from here on River counts in the background
+		t.Errorf("%d %s", status, body)
+	}
 	if code := s.stop(); code != exitOK {
 		t.Errorf("exit code %d:\n%s", code, s.said())
 	}
 	goleak.VerifyNone(t, before)
+}
+
+var operatorKey = strings.Repeat("0f", 32)
+
+// asOperator lets all that is asked from now on name this password.
+func (s *server) asOperator(password string) {
+	scheme, host, _ := strings.Cut(s.url, "://")
+	s.url = scheme + "://operator:" + password + "@" + host
+}
+
+// The operator's pages are there for whoever has the key, in a process of any role; without the setting there are none.
+func TestOperatorsPagesNeedTheirKey(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, setting := newNode(t)
+	s := serve(t, settings(pool, setting, "HOLDFAST_ROLES=worker,listener", "HOLDFAST_OPERATOR_KEY="+operatorKey))
+	s.awaitReady(http.StatusOK)
+	if status, body := s.get("/operator/"); status != http.StatusUnauthorized || strings.Contains(body, "ready") {
+		t.Errorf("without the key: %d %s", status, body)
+	}
+	s.asOperator(operatorKey)
+	status, body := s.get("/operator/")
+	for _, word := range []string{"database: ready", "migrations: ready", "streams of ", ": ready", "All credits are backed.", "Payments leave through it"} {
+		if status != http.StatusOK || !strings.Contains(body, word) {
+			t.Errorf("%d, without %q: %s", status, word, body)
+		}
+	}
+	if strings.Contains(s.said(), operatorKey) {
+		t.Error("the log tells the key")
+	}
+	s.stop()
+	s = serve(t, settings(pool))
+	s.asOperator(operatorKey)
+	if status, _ := s.get("/operator/"); status != http.StatusNotFound {
+		t.Errorf("there are pages without a key: %d", status)
+	}
 }
 
 // Addresses exist where the service knows under which name people reach it, and as nothing else.

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
 )
 
 type actionsWriteOff struct {
@@ -30,7 +31,7 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 		if err := s.engine.WriteOff(ctx, c.ID, c.Reason); err != nil {
 			return err
 		}
-		whole, err := readWhole(ctx, q, c.ID)
+		whole, err := operator.ReadAction(ctx, q, c.ID)
 		if err != nil {
 			return err
 		}

@@ -38,6 +38,7 @@ var reserved = []struct {
 	{"go.opentelemetry.io", []string{"lightning", "worker", "graph", "cmd/holdfast"}, "the heart is traced from outside"},
 	{"gopkg.in/macaroon.v2", []string{"lightning"}, "nodes are spoken to there"},
 	{"github.com/riverqueue", []string{"worker", "migrations/migrations_test.go"}, "jobs are known elsewhere as paidaction.Job"},
+	{"riverqueue.com/riverui", []string{"worker"}, "River stops there, its page included"},
 	{"github.com/redis/go-redis", []string{"lock", "internal/redisserver"}, "Redis is one of the lock's strategies, and nothing else"},
 	{"github.com/bsm/redislock", []string{"lock/bench"}, "it is what the lock is measured against"},
 	{"github.com/99designs/gqlgen", []string{"graph"}, "GraphQL is one edge of several"},

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ type Config struct {
 	Roles       []string `help:"What this process does: api, worker, listener." enum:"api,worker,listener" default:"api,worker,listener"`
 	Development bool     `help:"Development mode: sign-up for anybody, and a secret that everybody knows if none is given. Never on mainnet."`
 	Secret      Secret   `help:"Key of the secrets of anonymous payers and of receivers' wallets: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
+
+	OperatorKey Secret `help:"Password of the operator's pages at /operator/: at least 32 bytes in hex. Without one there are none." placeholder:"HEX"`
 
 	Nodes   Nodes  `help:"Lightning nodes: NAME=HOST:PORT;tls=PATH;macaroon=PATH, several with commas; after it ;send=no for one that only issues invoices, or ;slots=N. Never reuse a name for another node." placeholder:"NODES"`
 	Network string `help:"Network that the nodes must be on." enum:"mainnet,testnet,signet,regtest,simnet" default:"mainnet"`
@@ -82,6 +85,9 @@ func (c *Config) Check() error {
 	refuse(len(c.Secret) == 0 && !c.Development,
 		"There is no secret: set HOLDFAST_SECRET to 32 random bytes in hex, for example from `openssl rand -hex 32`, and keep it.")
 	refuse(len(c.Secret) > 0 && len(c.Secret) < 32, "The secret has %d bytes: give it at least 32, which are 64 hex digits.", len(c.Secret))
+	refuse(len(c.OperatorKey) > 0 && len(c.OperatorKey) < 32, "The operator's key has %d bytes: give it at least 32, for example from `openssl rand -hex 32`.", len(c.OperatorKey))
+	refuse(len(c.OperatorKey) > 0 && subtle.ConstantTimeCompare(c.OperatorKey, c.Secret) == 1,
+		"The operator's key is the secret, which nobody should ever type: set HOLDFAST_OPERATOR_KEY to random bytes of its own.")
 	refuse(c.Development && c.Network == "mainnet",
 		"Development mode lets anybody in: unset HOLDFAST_DEVELOPMENT, or set HOLDFAST_NETWORK to regtest, simnet, signet or testnet.")
 	refuse(c.DemoWallet != "" && (!c.Development || c.Network == "mainnet"),

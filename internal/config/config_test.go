@@ -122,6 +122,8 @@ func TestImpossibleCombinations(t *testing.T) {
 	for _, c := range []struct{ env, word string }{
 		{"HOLDFAST_SECRET=", "HOLDFAST_SECRET"},
 		{"HOLDFAST_SECRET=abcd", "32"},
+		{"HOLDFAST_OPERATOR_KEY=abcd", "operator's key has 2 bytes"},
+		{"HOLDFAST_OPERATOR_KEY=" + secret, "HOLDFAST_OPERATOR_KEY"},
 		{"HOLDFAST_DEVELOPMENT=1", "HOLDFAST_NETWORK"},
 		{"HOLDFAST_ROLES=listener", "HOLDFAST_NODES"},
 		{"HOLDFAST_DATABASE_POOL=3", "HOLDFAST_DATABASE_POOL"},

@@ -19,3 +19,12 @@ CROSS JOIN LATERAL (
         ORDER BY river_job.priority, river_job.scheduled_at, river_job.id LIMIT @page
     ) AS j
 ) AS c WHERE c.jobs > 0 ORDER BY 1, 2;
+
+-- name: ActionsInState :many
+-- Those in one open state, the oldest deadlines first.
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND state = @state ORDER BY deadline, id LIMIT @page;
+
+-- name: Histories :many
+-- As History, of several.
+SELECT * FROM action_history WHERE action_id = ANY(@ids::bigint[]) ORDER BY id;

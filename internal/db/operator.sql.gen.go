@@ -10,6 +10,95 @@ import (
 	"time"
 )
 
+const actionsInState = `-- name: ActionsInState :many
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND state = $1 ORDER BY deadline, id LIMIT $2
+`
+
+type ActionsInStateParams struct {
+	State string
+	Page  int32
+}
+
+type ActionsInStateRow struct {
+	ID          int64
+	Kind        string
+	Flow        string
+	State       string
+	Attempt     int16
+	PayerID     *int64
+	CostMsat    int64
+	Deadline    *time.Time
+	CreatedAt   time.Time
+	ChangedAt   time.Time
+	FailureCode *string
+}
+
+// Those in one open state, the oldest deadlines first.
+func (q *Queries) ActionsInState(ctx context.Context, arg ActionsInStateParams) ([]ActionsInStateRow, error) {
+	rows, err := q.db.Query(ctx, actionsInState, arg.State, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ActionsInStateRow
+	for rows.Next() {
+		var i ActionsInStateRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Flow,
+			&i.State,
+			&i.Attempt,
+			&i.PayerID,
+			&i.CostMsat,
+			&i.Deadline,
+			&i.CreatedAt,
+			&i.ChangedAt,
+			&i.FailureCode,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const histories = `-- name: Histories :many
+SELECT id, action_id, from_state, to_state, fact, at FROM action_history WHERE action_id = ANY($1::bigint[]) ORDER BY id
+`
+
+// As History, of several.
+func (q *Queries) Histories(ctx context.Context, ids []int64) ([]ActionHistory, error) {
+	rows, err := q.db.Query(ctx, histories, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ActionHistory
+	for rows.Next() {
+		var i ActionHistory
+		if err := rows.Scan(
+			&i.ID,
+			&i.ActionID,
+			&i.FromState,
+			&i.ToState,
+			&i.Fact,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const jobsByQueue = `-- name: JobsByQueue :many
 SELECT q.queue::text AS queue, s.state::text AS state, c.jobs, c.oldest
 FROM unnest($1::text[]) AS q (queue)

@@ -45,6 +45,7 @@ type Stack struct {
 
 	options Options
 	secret  string
+	key     string // the operator's
 	service *child.Server
 	wallet  *demoWallet
 }
@@ -86,6 +87,9 @@ func Start(ctx context.Context, options Options) (_ *Stack, err error) {
 			s.Stop()
 		}
 	}()
+	if s.key, err = keptSecret(filepath.Join(options.Dir, "operator-key")); err != nil {
+		return nil, err
+	}
 	if s.secret, err = keptSecret(filepath.Join(options.Dir, "secret")); err != nil {
 		return nil, err
 	}
@@ -132,6 +136,9 @@ func (s *Stack) startPostgres(ctx context.Context) (*pgserver.Server, error) {
 // URL is where the service answers; it stays the same over restarts.
 func (s *Stack) URL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.options.Port) }
 
+// OperatorKey is the password of the operator's pages.
+func (s *Stack) OperatorKey() string { return s.key }
+
 // DSN is the service's database.
 func (s *Stack) DSN() string { return s.Postgres.DSN(database) }
 
@@ -149,6 +156,7 @@ func (s *Stack) Environment() []string {
 		"HOLDFAST_NODES="+strings.Join(nodes, ","),
 		"HOLDFAST_NETWORK=simnet",
 		"HOLDFAST_SECRET="+s.secret,
+		"HOLDFAST_OPERATOR_KEY="+s.key,
 		"HOLDFAST_DEVELOPMENT=1",
 		"HOLDFAST_DEMO_WALLET="+s.wallet.url,
 		"HOLDFAST_PUBLIC_URL="+s.URL(),

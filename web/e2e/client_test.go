@@ -27,6 +27,7 @@ func TestClient(t *testing.T) {
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
 		{"everything is done by keyboard", keyboard},
 		{"every page can be used by everybody", everyPage},
+		{"operators see how the service stands", operatorsPages},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,98 @@
+package operator
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// Action is a row of a list of actions.
+type Action struct {
+	ID          int64      `json:"id"`
+	Kind        string     `json:"kind"`
+	Flow        string     `json:"flow"`
+	State       string     `json:"state"`
+	Attempt     int16      `json:"attempt"`
+	PayerID     *int64     `json:"payer"` // null is the anonymous payer
+	CostMsat    int64      `json:"cost_msat"`
+	Deadline    *time.Time `json:"deadline"`
+	CreatedAt   time.Time  `json:"created_at"`
+	ChangedAt   time.Time  `json:"changed_at"`
+	FailureCode *string    `json:"failure"`
+}
+
+// WholeAction is an action with everything an operator may see of it: no preimage.
+type WholeAction struct {
+	Action
+	Method         string          `json:"method"`
+	Genesis        *int64          `json:"genesis"`
+	Successor      *int64          `json:"successor"`
+	DeadlineHeight *int32          `json:"deadline_height"`
+	FailureMessage *string         `json:"failure_message"`
+	Args           json.RawMessage `json:"args"`
+	Result         json.RawMessage `json:"result"`
+	Node           *string         `json:"node"`
+	PaymentHash    string          `json:"payment_hash,omitempty"`
+	Bolt11         *string         `json:"bolt11"`
+	AmountMsat     *int64          `json:"amount_msat"`
+	ReceivedMsat   *int64          `json:"received_msat"`
+	History        []Step          `json:"history"`
+	Postings       []Posting       `json:"postings"`
+}
+
+// Step is one that an action has taken.
+type Step struct {
+	From *string   `json:"from"`
+	To   string    `json:"to"`
+	Fact string    `json:"fact"`
+	At   time.Time `json:"at"`
+}
+
+// Posting is a transfer that was booked for an action.
+type Posting struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Msat   int64  `json:"msat"`
+	Reason string `json:"reason"`
+}
+
+// ReadAction reads everything that is known of an action; pgx.ErrNoRows if there is none of this number.
+func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, error) {
+	row, err := q.GetAction(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	history, err := q.History(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	postings, err := q.PostingsOfAction(ctx, &id)
+	if err != nil {
+		return nil, err
+	}
+	a := row.PaidAction
+	whole := &WholeAction{
+		Action: Action{ID: a.ID, Kind: a.Kind, Flow: a.Flow, State: a.State, Attempt: a.Attempt, PayerID: a.PayerID,
+			CostMsat: a.CostMsat, Deadline: a.Deadline, CreatedAt: a.CreatedAt, ChangedAt: a.ChangedAt, FailureCode: a.FailureCode},
+		Method: a.Method, Genesis: a.GenesisID, Successor: a.SuccessorID, DeadlineHeight: a.DeadlineHeight,
+		FailureMessage: a.FailureMessage, Args: a.Args, Result: a.Result,
+		Node: row.Node, PaymentHash: hex.EncodeToString(row.PaymentHash), Bolt11: row.Bolt11,
+		AmountMsat: row.AmountMsat, ReceivedMsat: row.ReceivedMsat,
+	}
+	for _, h := range history {
+		whole.History = append(whole.History, step(h))
+	}
+	for _, p := range postings {
+		whole.Postings = append(whole.Postings, Posting{From: ledger.Account(p.FromAccount).String(),
+			To: ledger.Account(p.ToAccount).String(), Msat: p.Msat, Reason: p.Reason})
+	}
+	return whole, nil
+}
+
+func step(h db.ActionHistory) Step {
+	return Step{From: h.FromState, To: h.ToState, Fact: h.Fact, At: h.At}
+}
