@@ -119,6 +119,9 @@ type Config struct {
 	Now      func() time.Time // default time.Now
 	Log      *slog.Logger     // default slog.Default()
 	Metrics  *Metrics         // default: not registered anywhere
+
+	// Trace begins the span of what is done for an action that a payment was claimed for; done ends it. nil: there are none.
+	Trace func(ctx context.Context, action int64) (_ context.Context, done func())
 }
 
 // Relay is safe for concurrent use, and any number of them may work on one database.
@@ -143,6 +146,9 @@ func New(c Config) (*Relay, error) {
 	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
+	}
+	if c.Trace == nil {
+		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
 	r := &Relay{Config: c, wakes: map[string]chan struct{}{}}
 	for _, name := range c.Nodes.Names() {

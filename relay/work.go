@@ -156,7 +156,8 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 // carry sends a claimed payment and follows it to its end, or until ctx ends. The place at the node is kept while the node is looking
 // for a way: a payment that its receiver lets hang would keep it for hours, and a few receivers all places.
 func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
-	ctx = paidaction.About(ctx, c.row.ActionID)
+	ctx, done := r.Trace(paidaction.About(ctx, c.row.ActionID), c.row.ActionID)
+	defer done()
 	blame, tracked := r.send(ctx, c, advance)
 	c.lease.Release(context.WithoutCancel(ctx), blame)
 	r.wake()

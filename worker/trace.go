@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/rivertype"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -48,6 +49,22 @@ func (w *Worker) begin(ctx context.Context, row *rivertype.JobRow, kind string, 
 			span.SetStatus(codes.Error, "to be done again") // why is in the log, under the action's number
 		}
 		span.End()
+	}
+}
+
+// TraceRelay begins the spans of what the relay does for an action, in the trace of the request that the action began with; nil where nothing
+// is traced. A span ends with its payment, or with the process.
+func TraceRelay(traces trace.TracerProvider, pool *pgxpool.Pool) func(ctx context.Context, action int64) (context.Context, func()) {
+	if traces == nil {
+		return nil
+	}
+	return func(ctx context.Context, action int64) (context.Context, func()) {
+		rows, err := db.New(pool).TracesOfActions(ctx, []int64{action})
+		if err == nil && len(rows) > 0 { // else it begins a trace
+			ctx = traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": rows[0].Traceparent})
+		}
+		ctx, span := traces.Tracer(tracer).Start(ctx, "relay", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attribute.Int64("holdfast.action", action)))
+		return ctx, func() { span.End() }
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -21,22 +20,7 @@ import (
 // post makes an anonymous post and pays for it, as a client and its wallet do. header is sent along.
 func post(s *server, node *lndtest.Server, header http.Header) (action int64) {
 	s.t.Helper()
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/graphql",
-		strings.NewReader(`{"query": "mutation { createPost(title: \"Hello\") { id invoice { bolt11 } } }"}`))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	request.Header = header.Clone()
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	body := s.graphql(header, `mutation { createPost(title: "Hello") { id invoice { bolt11 } } }`, nil)
 	var answer struct {
 		Data struct {
 			CreatePost struct {
@@ -45,7 +29,7 @@ func post(s *server, node *lndtest.Server, header http.Header) (action int64) {
 			}
 		}
 	}
-	if err := json.Unmarshal(body, &answer); err != nil || answer.Data.CreatePost.Invoice.Bolt11 == "" {
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.Data.CreatePost.Invoice.Bolt11 == "" {
 		s.t.Fatalf("%v: %s", err, body)
 	}
 	if err := node.Node.PayBolt11(answer.Data.CreatePost.Invoice.Bolt11, simnode.Payment{}); err != nil {

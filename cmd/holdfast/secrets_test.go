@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -68,7 +67,7 @@ func TestSecretsAreNeverSaid(t *testing.T) {
 	var said strings.Builder // what people are told
 	ask := func(key, query string, variables map[string]any) (data map[string]any) {
 		t.Helper()
-		body := s.graphql(key, query, variables)
+		body := s.graphql(bearer(key), query, variables)
 		var answer struct {
 			Data   map[string]any
 			Errors []json.RawMessage
@@ -145,7 +144,7 @@ func TestSecretsAreNeverSaid(t *testing.T) {
 	ask("", `mutation($i: ID!, $s: String) { cancelInvoice(id: $i, secret: $s) { id } }`, map[string]any{"i": paid, "s": secret})
 	ask("", `mutation($i: ID!, $s: String) { retryPaidAction(id: $i, secret: $s) { id } }`, map[string]any{"i": paid, "s": secret + "x"})
 	ask(key+"x", `{ me { user { name } } }`, nil)
-	s.graphql(key, `query { me { `+key+` } }`, nil) // who sends it as a name is told that there is no such field, and nobody else is
+	s.graphql(bearer(key), `query { me { `+key+` } }`, nil) // who sends it as a name is told that there is no such field, and nobody else is
 	s.knock(key)
 
 	// What it needs goes away, one thing after the other.
@@ -185,33 +184,6 @@ func TestSecretsAreNeverSaid(t *testing.T) {
 	if !strings.Contains(said.String(), "WALLET_") || !strings.Contains(said.String(), "INTERNAL") || !strings.Contains(s.said(), `"level":"DEBUG"`) {
 		t.Errorf("not everything was provoked: %s", said.String())
 	}
-}
-
-// graphql sends an operation and returns the answer as it came.
-func (s *server) graphql(key, query string, variables map[string]any) string {
-	s.t.Helper()
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+key)
-	}
-	response, err := (&http.Client{Timeout: time.Minute}).Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(answer)
 }
 
 // knock opens websockets that say nonsense, with a key in it.

@@ -11,6 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
+	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
 // senders are the nodes that payments leave through. They implement relay.Nodes.
@@ -88,8 +89,8 @@ func (s *service) openRelay() (err error) {
 		return nil
 	}
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),
-		Settings: s.config.Relay.Settings(),
-		Rules:    wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
+		Settings: s.config.Relay.Settings(), Trace: worker.TraceRelay(s.traces, s.pool),
+		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
 	if s.sends() {
 		members := make([]pool.Member, len(s.clients))
 		for i, client := range s.clients {

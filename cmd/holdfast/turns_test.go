@@ -1,10 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,27 +16,7 @@ import (
 // ask sends an operation as a user who is made for it, and returns the answer.
 func (s *server) ask(env []string, operation string) string {
 	s.t.Helper()
-	var made struct{ Key string }
-	code, out, said := command(s.t, env, "users", "add", "alice")
-	if err := json.Unmarshal([]byte(out), &made); err != nil || code != exitOK {
-		s.t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
-	}
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/graphql", strings.NewReader(fmt.Sprintf(`{"query": %q}`, operation)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+made.Key)
-	response, err := client.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(content)
+	return s.graphql(s.user(env, "alice"), operation, nil)
 }
 
 func startRedis(t *testing.T) *redisserver.Server {

@@ -123,6 +123,50 @@ func (s *server) get(path string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
+// graphql sends an operation, with the header, and returns the answer as it came.
+func (s *server) graphql(header http.Header, query string, variables map[string]any) string {
+	s.t.Helper()
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header = header.Clone()
+	request.Header.Set("Content-Type", "application/json")
+	response, err := (&http.Client{Transport: client.Transport, Timeout: time.Minute}).Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(answer)
+}
+
+// bearer is the header of who has the key; empty: of the anonymous.
+func bearer(key string) http.Header {
+	if key == "" {
+		return http.Header{}
+	}
+	return http.Header{"Authorization": {"Bearer " + key}}
+}
+
+// user makes somebody, and returns the header by which the API knows them.
+func (s *server) user(env []string, name string) http.Header {
+	s.t.Helper()
+	var made struct{ Key string }
+	code, out, said := command(s.t, env, "users", "add", name)
+	if err := json.Unmarshal([]byte(out), &made); err != nil || code != exitOK {
+		s.t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	return bearer(made.Key)
+}
+
 // await waits until ok says so.
 func (s *server) await(what string, ok func() bool) {
 	s.t.Helper()

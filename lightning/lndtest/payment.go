@@ -3,6 +3,7 @@ package lndtest
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -42,6 +43,11 @@ func (s *Server) Script(h paidaction.Hash, updates ...*lnrpc.Payment) {
 		}
 		s.payments[h] = p
 	})
+}
+
+// ScriptPaid says that the payment with this preimage succeeds as soon as it is sent.
+func (s *Server) ScriptPaid(p paidaction.Preimage, amount, fee paidaction.Msat) {
+	s.Script(p.Hash(), &lnrpc.Payment{Status: lnrpc.Payment_SUCCEEDED, ValueMsat: int64(amount), FeeMsat: int64(fee), PaymentPreimage: hex.EncodeToString(p[:])})
 }
 
 // Sent is the request with which the payment was sent; nil if it was not.
