@@ -16,6 +16,7 @@ type attempt struct {
 	last                int64 // its last step, in the order of all steps
 	key                 string
 	changed             time.Time
+	givenUp             time.Time // when it failed, also if it was tried again since
 	item                int64 // that it has made
 	request             *request
 	kind                *kind
@@ -48,7 +49,7 @@ func (m *model) load() error {
 	}
 	for _, r := range rows {
 		a := &attempt{id: r.ID, genesis: r.Genesis, payer: r.PayerID, method: r.Method, flow: r.Flow, state: r.State, cost: r.CostMsat,
-			successor: r.SuccessorID, number: int(r.Attempt), last: r.LastStep, key: r.Key, changed: r.ChangedAt}
+			successor: r.SuccessorID, number: int(r.Attempt), last: r.LastStep, key: r.Key, changed: r.ChangedAt, givenUp: r.GivenUp}
 		copy(a.hash[:], r.PaymentHash)
 		if r.Node != nil {
 			a.node = *r.Node
@@ -231,7 +232,7 @@ func (m *model) received(a *attempt) (msat int64, paid bool) {
 			continue
 		}
 		// A node that hears of an invoice only after its action has failed issues what nobody was ever told of: it expires.
-		unheard := inv.State == paidaction.InvoiceOpen && (a.state == "FAILED" || a.state == "RETRYING") && inv.Created.After(a.changed)
+		unheard := inv.State == paidaction.InvoiceOpen && (a.state == "FAILED" || a.state == "RETRYING") && inv.Created.After(a.givenUp)
 		if inv.State == paidaction.InvoiceAccepted || inv.State == paidaction.InvoiceOpen && !unheard {
 			m.world.violate("model", "the invoice of action %d is still %s", a.id, inv.State)
 		}

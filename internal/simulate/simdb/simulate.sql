@@ -21,7 +21,8 @@ SELECT a.id, coalesce(a.genesis_id, a.id)::bigint AS genesis, a.kind, a.args, a.
     a.state::text AS state, a.cost_msat, a.successor_id, a.attempt, i.payment_hash, i.node,
     n.receiver_id, n.amount_msat AS inner_msat, n.budget_msat, r.payment_hash AS leaving_hash, r.amount_msat AS leaving_msat, r.inside_id,
     coalesce(a.idempotency_key, '')::text AS key, coalesce(a.result, '{}')::jsonb AS result, a.changed_at,
-    (SELECT max(h.id) FROM action_history h WHERE h.action_id = a.id)::bigint AS last_step
+    (SELECT max(h.id) FROM action_history h WHERE h.action_id = a.id)::bigint AS last_step,
+    coalesce((SELECT max(h.at) FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'FAILED'), a.changed_at)::timestamptz AS given_up
 FROM paid_action a LEFT JOIN invoice i ON i.action_id = a.id LEFT JOIN inner_invoice n ON n.action_id = a.id
 LEFT JOIN relay_payment r ON r.action_id = a.id
 WHERE a.id > $1 ORDER BY a.id;
