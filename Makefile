@@ -83,11 +83,11 @@ fuzz:
 		done || exit 1; \
 	done
 
-## shots: a picture of every page of the client, in light, in dark and on a phone, into .holdfast/shots
+## shots: a picture of every page of the client and of the operator, in light, in dark and on a phone, into .holdfast/shots
 .PHONY: shots
 shots: build
 	@mkdir -p .holdfast/shots && rm -f .holdfast/shots/*.png
-	@HOLDFAST_BIN=$(abspath $(BIN)) HOLDFAST_SHOTS=$(abspath .holdfast/shots) go test -count=1 ./web/e2e -run 'TestClient/every_page'
+	@HOLDFAST_BIN=$(abspath $(BIN)) HOLDFAST_SHOTS=$(abspath .holdfast/shots) go test -count=1 ./web/e2e -run 'TestClient/(every_page|operators)'
 	@echo "$$(ls .holdfast/shots | wc -l) pictures are in .holdfast/shots"
 
 ## lint: formatting, vet, staticcheck (staticcheck.conf) and the structure of the repository
