@@ -172,17 +172,30 @@ func (c *wire) cut() {
 	}
 }
 
-// arriveLate has PostgreSQL do what was kept back, and says whether it did.
-func (c *wire) arriveLate() bool {
+// arriveLate has PostgreSQL do what was kept back, and says whether it did. A statement of its own, unlike a commit, may find that somebody
+// has locked what it needs, and whoever that is does not go on meanwhile: then it waits, which means that it has yet to arrive.
+func (c *wire) arriveLate() (done, waits bool) {
 	c.mu.Lock()
 	gone, kept := c.gone, c.kept
 	c.mu.Unlock()
 	if gone {
-		return false
+		return false, false
 	}
-	defer c.cut()
-	_ = c.session.raw.SetDeadline(time.Now().Add(hung))
-	return c.session.send(kept) == nil && c.session.finish()
+	s := c.session
+	_ = s.raw.SetDeadline(time.Now().Add(hung))
+	if s.status != 'I' {
+		defer c.cut()
+		return s.send(kept) == nil && s.finish(), false
+	}
+	if s.send(question("SET lock_timeout = 1")) == nil && s.finish() {
+		done = s.send(kept) == nil && s.finish()
+		waits = !done && s.send(question("RESET lock_timeout")) == nil && s.finish()
+	}
+	if !waits {
+		_ = s.send(question("RESET lock_timeout"))
+		c.cut()
+	}
+	return done, waits
 }
 
 // executes says whether a request does something, and not merely prepares it.

@@ -220,14 +220,25 @@ func (w *world) keepLate(f *fiber, c *wire, tx *written) {
 		delay /= 100
 	}
 	name := f.name
-	w.queue.add(w.tick+delay, func() {
+	const again, longest = 50 * time.Millisecond, 20 * time.Second // as config.Bounds.LockWait has it
+	var arrive func(waited time.Duration)
+	arrive = func(waited time.Duration) {
+		done, waits := c.arriveLate()
+		if waits && waited < longest {
+			if waited == 0 {
+				w.tell(nil, "the late commit of %s arrives, and waits for a lock", name)
+			}
+			w.queue.add(w.tick+again, func() { arrive(waited + again) })
+			return
+		}
+		c.cut()
 		w.late = slices.DeleteFunc(w.late, func(other *wire) bool { return other == c })
-		done := c.arriveLate()
 		w.tell(nil, "the late commit of %s arrives: done %t", name, done)
 		if done {
 			w.happened(f, tx)
 		}
-	})
+	}
+	w.queue.add(w.tick+delay, func() { arrive(0) })
 }
 
 // moveTo lets time pass until a moment.
