@@ -97,11 +97,13 @@ func (l *Lab) open(ctx context.Context) (*database, error) {
 	settings.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	settings.ConnConfig.DialFunc = d.dial
 	settings.ConnConfig.Tracer = statements{}
-	settings.PrepareConn = func(ctx context.Context, _ *pgx.Conn) (bool, error) {
+	settings.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 		if f := fiberOf(ctx); f != nil && f.dead() {
 			return true, errDead
 		}
-		return true, nil
+		// One whose time was up before it asked anything has given a connection back without noticing that it broke. The pool's ping would.
+		c, ours := conn.PgConn().Conn().(*wire)
+		return !ours || !c.broken(), nil
 	}
 	if d.pool, err = pgxpool.NewWithConfig(ctx, settings); err != nil {
 		return nil, err

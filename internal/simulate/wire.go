@@ -135,6 +135,13 @@ func (c *wire) receive(b []byte) (int, error) {
 	return c.session.receive(b)
 }
 
+// broken says whether the connection was cut.
+func (c *wire) broken() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
 // wasAnswered says whether PostgreSQL has done what it was asked for, though the answer was lost. A connection that broke before that, since
 // the database went away meanwhile, has asked for nothing.
 func (c *wire) wasAnswered() bool {
