@@ -201,8 +201,11 @@ func (w *world) told(r *request, pa *paidaction.PaidAction) {
 		w.model.invoices = append(w.model.invoices, pa.Invoice.Bolt11)
 		w.payLater(r, pa)
 	}
-	if r.cancels > 0 && r.payments[pa.ID] {
+	switch {
+	case r.cancels > 0 && r.payments[pa.ID]:
 		w.queue.add(w.tick+r.cancels, func() { w.cancel(r, pa.ID) })
+	case r.cancels < 0 && pa.Invoice != nil:
+		w.queue.add(max(w.tick, pa.Invoice.ExpiresAt.Sub(epoch)-w.jumped+r.cancels), func() { w.cancel(r, pa.ID) })
 	}
 	for i, after := range []time.Duration{time.Minute, 6 * time.Minute, 12 * time.Minute} {
 		w.queue.add(w.tick+after+w.chance.between(0, 20*time.Second, fmt.Sprintf("%s looks %d", r.label, pa.Attempt), i), func() { w.lookAgain(r, pa.ID) })
@@ -217,7 +220,6 @@ func (w *world) payLater(r *request, pa *paidaction.PaidAction) {
 	at := w.tick + r.pays.after
 	if r.pays.atExpiry {
 		at = pa.Invoice.ExpiresAt.Sub(epoch) - w.jumped + w.chance.between(-time.Second, time.Second, r.label+" at the expiry", pa.Attempt)
-		w.touch(pa.ID, paidAtExpiry)
 	}
 	w.queue.add(max(at, w.tick), func() { w.pay(r, pa, 0) })
 }
@@ -244,6 +246,9 @@ func (w *world) pay(r *request, pa *paidaction.PaidAction, tries int) {
 	}
 	if r.pays.over > 0 {
 		w.touch(pa.ID, overpaid)
+	}
+	if r.pays.atExpiry && tries == 0 {
+		w.touch(pa.ID, paidAtExpiry)
 	}
 	err := node.PayHash(pa.Invoice.Hash, pays)
 	w.tell(nil, "%s: the payer sends %d msat for action %d: %s", r.label, pays.Msat, pa.ID, said(err))

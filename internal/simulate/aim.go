@@ -158,6 +158,9 @@ func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	switch to.fault {
 	case paidAtExpiry:
 		a.pays.never, a.pays.atExpiry = false, true
+		if s.From == paidaction.Canceling {
+			a.cancels = -time.Duration(r.Int64N(int64(2 * time.Second))) // what they pay then is on its way
+		}
 	case overpaid:
 		a.pays.never, a.pays.over = false, 1+r.Int64N(9_000)
 	case paidInParts:

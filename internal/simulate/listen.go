@@ -170,15 +170,19 @@ func (w *world) look() {
 // send sends an event to whoever follows the node. It may be lost, come twice, or come late and so out of order.
 func (w *world) send(n *simnode.Node, inv simnode.Invoice, e paidaction.InvoiceEvent) {
 	key := fmt.Sprintf("%s invoice %d %s", n.Name(), inv.AddIndex, inv.State)
+	action, err := w.database.queries().ActionInvoicing(w.ctx, e.Hash[:])
+	if err != nil {
+		panic(err)
+	}
 	fault := func(p float64, fault Fault) bool {
 		name := key + " " + string(fault)
-		if w.calm || w.plan.trouble == 0 || !w.chance.happens(w.more(p, w.actionOf(e.Hash), fault), name, 0) || w.without[name] {
+		if w.calm || w.plan.trouble == 0 || !w.chance.happens(w.more(p, action, fault), name, 0) || w.without[name] {
 			return false
 		}
 		w.met = append(w.met, name)
 		w.faults++
 		w.tell(nil, "%s", name)
-		w.touch(w.actionOf(e.Hash), fault)
+		w.touch(action, fault)
 		return true
 	}
 	if fault(0.05, eventDropped) {

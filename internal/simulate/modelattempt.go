@@ -17,7 +17,7 @@ type attempt struct {
 	key                 string
 	changed             time.Time
 	givenUp             time.Time // when it failed, also if it was tried again since
-	item                int64 // that it has made
+	item                int64     // that it has made
 	request             *request
 	kind                *kind
 	args                map[string]any

@@ -58,7 +58,7 @@ type act struct {
 	rush   bool              // asks the same process as the others of the rush
 
 	pays     payment
-	cancels  time.Duration // after asking; 0: never
+	cancels  time.Duration // after asking; 0: never; below it: before the invoice expires
 	retries  int
 	together bool // two retries at once
 }

@@ -8,6 +8,10 @@ SELECT flow::text FROM paid_action WHERE id = $1;
 -- The last action with this hash.
 SELECT greatest((SELECT max(i.action_id) FROM invoice i WHERE i.payment_hash = @hash), (SELECT max(r.action_id) FROM relay_payment r WHERE r.payment_hash = @hash), 0)::bigint;
 
+-- name: ActionInvoicing :one
+-- The action whose payer is asked for a payment with this hash.
+SELECT coalesce(max(action_id), 0)::bigint FROM invoice WHERE payment_hash = @hash;
+
 -- name: ActionSending :one
 -- The last action that pays this invoice.
 SELECT coalesce(max(action_id), 0)::bigint FROM relay_payment WHERE bolt11 = @bolt11::text;

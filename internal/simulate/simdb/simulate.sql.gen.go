@@ -11,6 +11,18 @@ import (
 	"time"
 )
 
+const actionInvoicing = `-- name: ActionInvoicing :one
+SELECT coalesce(max(action_id), 0)::bigint FROM invoice WHERE payment_hash = $1
+`
+
+// The action whose payer is asked for a payment with this hash.
+func (q *Queries) ActionInvoicing(ctx context.Context, hash []byte) (int64, error) {
+	row := q.db.QueryRow(ctx, actionInvoicing, hash)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const actionOf = `-- name: ActionOf :one
 SELECT greatest((SELECT max(i.action_id) FROM invoice i WHERE i.payment_hash = $1), (SELECT max(r.action_id) FROM relay_payment r WHERE r.payment_hash = $1), 0)::bigint
 `
