@@ -104,7 +104,7 @@ func (m *model) assign(a *attempt) {
 			a.request = r
 			return
 		}
-		if best == nil || r.missing() > best.missing() {
+		if best == nil || r.missing(a) > best.missing(a) {
 			best = r
 		}
 	}
@@ -116,9 +116,15 @@ func (m *model) assign(a *attempt) {
 }
 
 // missing says how likely it is that an action which nobody was told of is this request's: one answer never came, or one said that
-// nothing could be done about what may be there all the same.
-func (r *request) missing() int {
+// nothing could be done about what may be there all the same. Who wanted to pay in one way alone comes first: other actions can be no more of
+// theirs, while who left that open may have begun any.
+func (r *request) missing(a *attempt) int {
+	inOneWay := r.method != ""
 	switch {
+	case r.unknown > r.taken && inOneWay:
+		return 4
+	case r.unknown+r.refused > r.taken && inOneWay && a.state != "PAID":
+		return 3
 	case r.unknown > r.taken:
 		return 2
 	case r.unknown+r.refused > r.taken:
