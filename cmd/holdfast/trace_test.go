@@ -137,7 +137,7 @@ func TestOneWithdrawalIsOneTrace(t *testing.T) {
 	env := settings(pool, setting, traces)
 	s := serve(t, env)
 	s.awaitReady(http.StatusOK)
-	alice := s.user(env, "alice")
+	alice := bearer(keyOf(s.t, env, "alice"))
 	paid := func(want int) {
 		s.await("the payment", func() (ok bool) {
 			err := pool.QueryRow(t.Context(), `SELECT count(*) = $1 FROM paid_action WHERE state = 'PAID'`, want).Scan(&ok)

@@ -16,7 +16,7 @@ import (
 // ask sends an operation as a user who is made for it, and returns the answer.
 func (s *server) ask(env []string, operation string) string {
 	s.t.Helper()
-	return s.graphql(s.user(env, "alice"), operation, nil)
+	return s.graphql(bearer(keyOf(s.t, env, "alice")), operation, nil)
 }
 
 func startRedis(t *testing.T) *redisserver.Server {

@@ -1,54 +1,19 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
 )
 
-// keyOf makes a user and returns their key.
-func keyOf(t *testing.T, pool *pgxpool.Pool, name string) string {
-	t.Helper()
-	code, out, said := command(t, settings(pool), "users", "add", name)
-	var made struct{ Key string }
-	if err := json.Unmarshal([]byte(out), &made); code != exitOK || err != nil {
-		t.Fatalf("exit code %d, error %v: %s%s", code, err, out, said)
-	}
-	return made.Key
-}
-
 // saveWallet saves one through the API and returns the answer.
 func (s *server) saveWallet(key string, settings map[string]any) string {
 	s.t.Helper()
-	body, err := json.Marshal(map[string]any{"query": `mutation($s: WalletSettings!) { walletSave(settings: $s) { kind log { nodes { code } } } }`,
-		"variables": map[string]any{"s": settings}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/graphql", strings.NewReader(string(body)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+key)
-	response, err := client.Do(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(answer)
+	return s.graphql(bearer(key), `mutation($s: WalletSettings!) { walletSave(settings: $s) { kind log { nodes { code } } } }`, map[string]any{"s": settings})
 }
 
 // ofNode are the settings of a wallet that is this node, which newNode made reachable as the setting says.
@@ -66,7 +31,7 @@ func TestAWalletIsSaved(t *testing.T) {
 	stranger, at := newNode(t)
 	s := serve(t, settings(pool, ours))
 	s.awaitReady(http.StatusOK)
-	key := keyOf(t, pool, "receiver")
+	key := keyOf(t, settings(pool), "receiver")
 	if answer := s.saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, `"kind":"LND_GRPC"`) || !strings.Contains(answer, "INVOICE_ISSUED") {
 		t.Errorf("saving a stranger's LND: %s", answer)
 	}
@@ -89,7 +54,7 @@ func TestAWalletIsNotSaved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	stranger, at := newNode(t)
-	key := keyOf(t, pool, "receiver")
+	key := keyOf(t, settings(pool), "receiver")
 	if answer := serve(t, settings(pool)).saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "LIGHTNING_UNAVAILABLE") {
 		t.Errorf("without a node: %s", answer)
 	}

@@ -156,15 +156,15 @@ func bearer(key string) http.Header {
 	return http.Header{"Authorization": {"Bearer " + key}}
 }
 
-// user makes somebody, and returns the header by which the API knows them.
-func (s *server) user(env []string, name string) http.Header {
-	s.t.Helper()
+// keyOf makes a user, and returns their key.
+func keyOf(t *testing.T, env []string, name string) string {
+	t.Helper()
 	var made struct{ Key string }
-	code, out, said := command(s.t, env, "users", "add", name)
+	code, out, said := command(t, env, "users", "add", name)
 	if err := json.Unmarshal([]byte(out), &made); err != nil || code != exitOK {
-		s.t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
-	return bearer(made.Key)
+	return made.Key
 }
 
 // await waits until ok says so.
