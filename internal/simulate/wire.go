@@ -180,7 +180,8 @@ func (c *wire) cut() {
 }
 
 // arriveLate has PostgreSQL do what was kept back, and says whether it did. A statement of its own, unlike a commit, may find that somebody
-// has locked what it needs, and whoever that is does not go on meanwhile: then it waits, which means that it has yet to arrive.
+// has locked what it needs, and whoever that is does not go on meanwhile: then it waits, which means that it has yet to arrive. Who asks cuts
+// the connection when it has.
 func (c *wire) arriveLate() (done, waits bool) {
 	c.mu.Lock()
 	gone, kept := c.gone, c.kept
@@ -191,18 +192,14 @@ func (c *wire) arriveLate() (done, waits bool) {
 	s := c.session
 	_ = s.raw.SetDeadline(time.Now().Add(hung))
 	if s.status != 'I' {
-		defer c.cut()
 		return s.send(kept) == nil && s.finish(), false
 	}
-	if s.send(question("SET lock_timeout = 1")) == nil && s.finish() {
-		done = s.send(kept) == nil && s.finish()
-		waits = !done && s.send(question("RESET lock_timeout")) == nil && s.finish()
+	if s.send(question("SET lock_timeout = 1")) != nil || !s.finish() {
+		return false, false
 	}
-	if !waits {
-		_ = s.send(question("RESET lock_timeout"))
-		c.cut()
-	}
-	return done, waits
+	done = s.send(kept) == nil && s.finish()
+	again := s.send(question("RESET lock_timeout")) == nil && s.finish()
+	return done, !done && again
 }
 
 // executes says whether a request does something, and not merely prepares it.
