@@ -14,9 +14,10 @@ import (
 // Keys that are looked up at the same time are looked up together. Each look is begun after its request has come, so that a key which
 // was revoked before is good for nothing.
 const (
-	looksAtOnce = 2
-	keysOfALook = 64
-	lookTimeout = 10 * time.Second
+	looksAtOnce  = 4
+	keysOfALook  = 64
+	lookPatience = 10 * time.Millisecond
+	lookTimeout  = 10 * time.Second
 )
 
 // whose is a question for the user of a key. Until it is answered it has an error.
@@ -41,7 +42,7 @@ func (r *resolver) userByKey(ctx context.Context, hash []byte) (db.UsersByKeysRo
 }
 
 func (c Config) lookUpKeys() *gather.Group[*whose] {
-	return gather.New(looksAtOnce, keysOfALook, func(ctx context.Context, all []*whose) {
+	looks := gather.New(looksAtOnce, keysOfALook, func(ctx context.Context, all []*whose) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
 		if len(all) == 1 { // its plan is made once for a connection, that for several each time
@@ -66,4 +67,6 @@ func (c Config) lookUpKeys() *gather.Group[*whose] {
 			}
 		}
 	})
+	looks.Patience = lookPatience
+	return looks
 }

@@ -3,12 +3,17 @@ package paidaction
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
 
-// groupsAtOnce is how many groups of one kind and method are under way in this process: while one waits for the disk, another is at work.
-const groupsAtOnce = 2
+const (
+	// groupsAtOnce is how many groups of one kind and method are under way in this process at most: one, unless more wait than one can hold.
+	groupsAtOnce = 4
+	// groupPatience is for how long one group waits for the end of another. Groups take a few milliseconds, unless one of the accounts is locked.
+	groupPatience = 25 * time.Millisecond
+)
 
 // gatheringKey names those who can be paid together: attempts at one kind of action, by one method.
 type gatheringKey struct {
@@ -20,7 +25,9 @@ type gatheringKey struct {
 func (e *Engine) gatherings(def Definition) {
 	for _, m := range def.Spec().Methods {
 		g := gather.New(groupsAtOnce, e.Settings.MaxGroup, func(ctx context.Context, group []*member) { e.seeThrough(ctx, def, m, group) })
-		g.Wait = e.Hooks.Wait
+		if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
+			g.Patience = groupPatience
+		}
 		e.gathered[gatheringKey{def.Spec().Kind, m}] = g
 	}
 }

@@ -87,7 +87,7 @@ SELECT id FROM item WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE
 -- name: FoldItems :execrows
 -- The items are locked by the caller; what is summed is what this very statement deletes.
 WITH gone AS (
-    DELETE FROM item_delta WHERE item_id = ANY(@ids::bigint[]) RETURNING *
+    DELETE FROM item_delta WHERE item_id IN (SELECT unnest(@ids::bigint[])) RETURNING *
 ), sums AS (
     SELECT item_id, sum(msat)::bigint AS msat, sum(credit_msat)::bigint AS credit_msat, sum(comment_msat)::bigint AS comment_msat,
         sum(upvotes)::bigint AS upvotes, sum(vote_micros)::bigint AS vote_micros, sum(comments)::bigint AS comments,

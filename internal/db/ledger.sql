@@ -21,7 +21,7 @@ SELECT id FROM account WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPD
 -- The accounts are locked by the caller. The deltas that are summed are those that this very statement deletes, so nothing
 -- that a concurrent payment appends is lost or counted twice.
 WITH gone AS (
-    DELETE FROM balance_delta WHERE account_id = ANY(@ids::bigint[]) RETURNING account_id, msat
+    DELETE FROM balance_delta WHERE account_id IN (SELECT unnest(@ids::bigint[])) RETURNING account_id, msat
 ), sums AS (
     SELECT account_id, sum(msat)::bigint AS msat FROM gone GROUP BY account_id
 )

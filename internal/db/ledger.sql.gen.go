@@ -130,7 +130,7 @@ func (q *Queries) DebitAll(ctx context.Context, arg DebitAllParams) ([]int64, er
 
 const foldAccounts = `-- name: FoldAccounts :execrows
 WITH gone AS (
-    DELETE FROM balance_delta WHERE account_id = ANY($1::bigint[]) RETURNING account_id, msat
+    DELETE FROM balance_delta WHERE account_id IN (SELECT unnest($1::bigint[])) RETURNING account_id, msat
 ), sums AS (
     SELECT account_id, sum(msat)::bigint AS msat FROM gone GROUP BY account_id
 )

@@ -5,11 +5,18 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
-// Group does things of one kind, several at once. Nobody waits for more to come: a group is those who wait when a place becomes free, and
-// whoever finds a free place is a group of one. The first of each group does it, in its own goroutine, for all of them.
+// Group does things of one kind, several at once. Where nothing is under way nobody waits for more to come: who comes then is a group of one.
+// While a group is under way those who come wait for its end, and are the next one; before that, in another place, they begin only once they
+// are as many as a group can be, or one of them has waited for Patience. What each group costs, however many are in it, is then paid as seldom
+// as it can be. The first of each group, or who makes it full, does it, in its own goroutine, for all of them.
 type Group[T any] struct {
+	// Patience, if it is above zero, is for how long somebody waits for the group before: one that is stuck, at a row that somebody else has
+	// locked say, does not hold up all others. It is set before the first Do.
+	Patience time.Duration
+
 	// Wait, if there is one, is called before somebody waits, for as long as they have to or until ctx ends: for a simulation, which
 	// decides itself who goes on. It is set before the first Do.
 	Wait func(ctx context.Context, still func() bool)
@@ -19,7 +26,8 @@ type Group[T any] struct {
 
 	mu      sync.Mutex
 	waiting []*waiter[T]
-	busy    int // places taken; while one is free nobody waits
+	busy    int         // places taken; while there is none nobody waits
+	relief  *time.Timer // runs out when the first of those who wait has waited for Patience; nil while none of them is timed
 }
 
 // New makes a Group that has so many places, for groups of so many at most. Those who came first are done first. What becomes of each item do
@@ -64,12 +72,13 @@ func (g *Group[T]) Waiting() int {
 // join returns the group that this one is to do, nil where another one has done so for it.
 func (g *Group[T]) join(ctx context.Context, w *waiter[T]) ([]*waiter[T], error) {
 	g.mu.Lock()
-	if g.busy < g.places {
-		g.busy++
-		g.mu.Unlock()
-		return []*waiter[T]{w}, nil
-	}
 	g.waiting = append(g.waiting, w)
+	if g.busy == 0 || g.busy < g.places && len(g.waiting) >= g.most {
+		group := g.begin()
+		g.mu.Unlock()
+		return group, nil
+	}
+	g.time()
 	g.mu.Unlock()
 	g.pause(ctx, w)
 	select {
@@ -88,6 +97,39 @@ func (g *Group[T]) join(ctx context.Context, w *waiter[T]) ([]*waiter[T], error)
 		return group, nil
 	case <-w.done:
 		return nil, nil
+	}
+}
+
+// begin takes a place for the first of those who wait. While there is a place those who wait are fewer than a group can be: whoever makes them as
+// many is the last of the group.
+func (g *Group[T]) begin() []*waiter[T] {
+	n := min(len(g.waiting), g.most)
+	group := slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	g.busy++
+	if g.relief != nil {
+		g.relief.Stop()
+		g.relief = nil
+	}
+	g.time()
+	return group
+}
+
+// time has those relieved who wait too long, if there is a place for them.
+func (g *Group[T]) time() {
+	if g.relief == nil && g.Patience > 0 && g.busy < g.places && len(g.waiting) > 0 {
+		g.relief = time.AfterFunc(g.Patience, g.relieve)
+	}
+}
+
+// relieve lets those begin who have waited too long.
+func (g *Group[T]) relieve() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.relief = nil
+	if g.busy < g.places && len(g.waiting) > 0 {
+		group := g.begin()
+		group[0].lead <- group
 	}
 }
 
@@ -118,16 +160,15 @@ func (g *Group[T]) forget(w *waiter[T]) bool {
 	return i >= 0
 }
 
-// leave gives a place to those who wait.
+// leave gives a place to those who wait, unless others are under way whose end they can wait for.
 func (g *Group[T]) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := min(len(g.waiting), g.most)
-	if n == 0 {
-		g.busy--
+	g.busy--
+	if len(g.waiting) > 0 && (g.busy == 0 || len(g.waiting) >= g.most) {
+		group := g.begin()
+		group[0].lead <- group
 		return
 	}
-	group := slices.Clone(g.waiting[:n])
-	g.waiting = slices.Delete(g.waiting, 0, n)
-	group[0].lead <- group
+	g.time()
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -21,8 +22,13 @@ type item struct {
 
 // gated is a Group of one place whose work waits for a token.
 func gated(most int) (g *gather.Group[*item], begun, token chan struct{}) {
+	return gatedPlaces(1, most)
+}
+
+// gatedPlaces is gated with so many places.
+func gatedPlaces(places, most int) (g *gather.Group[*item], begun, token chan struct{}) {
 	begun, token = make(chan struct{}, 100), make(chan struct{})
-	return gather.New(1, most, func(ctx context.Context, items []*item) {
+	return gather.New(places, most, func(ctx context.Context, items []*item) {
 		begun <- struct{}{}
 		<-token
 		for _, i := range items {
@@ -68,6 +74,82 @@ func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
 	go func() { token <- struct{}{} }()
 	if err := g.Do(t.Context(), &again); err != nil || again.group != 1 {
 		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// While a group is under way those who wait for it begin in another place once they are as many as a group can be, and not before.
+func TestAFullGroupDoesNotWait(t *testing.T) {
+	t.Parallel()
+	g, begun, token := gatedPlaces(2, 3)
+	items := make([]item, 6)
+	var all sync.WaitGroup
+	ended := make(chan int, len(items))
+	do := func(i int) {
+		all.Go(func() {
+			if err := g.Do(t.Context(), &items[i]); err != nil {
+				t.Error(err)
+			}
+			ended <- i
+		})
+	}
+	do(0)
+	<-begun
+	do(1)
+	waitFor(g, 1)
+	do(2)
+	waitFor(g, 2)
+	if len(begun) != 0 {
+		t.Error("a group began that was not full")
+	}
+	do(3)
+	<-begun
+	do(4)
+	waitFor(g, 1)
+	do(5)
+	waitFor(g, 2)
+	token <- struct{}{}                               // the end of one of the two is not for those who wait: the other is still under way
+	for i := <-ended; i != 0 && i != 3; i = <-ended { // who does the group is the last to return
+	}
+	if len(begun) != 0 || g.Waiting() != 2 {
+		t.Errorf("%d wait beside a group that is under way", g.Waiting())
+	}
+	token <- struct{}{}
+	<-begun
+	token <- struct{}{}
+	all.Wait()
+	for i, want := range []int{1, 3, 3, 3, 2, 2} {
+		if items[i].group != want {
+			t.Errorf("item %d was done in a group of %d, want %d", i, items[i].group, want)
+		}
+	}
+}
+
+// A group that is stuck holds others up for no longer than they have patience.
+func TestAStuckGroupHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	g, begun, token := gatedPlaces(2, 10)
+	g.Patience = time.Millisecond
+	var stuck, first, second item
+	var all sync.WaitGroup
+	do := func(i *item) {
+		all.Go(func() {
+			if err := g.Do(t.Context(), i); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	do(&stuck)
+	<-begun
+	do(&first)
+	<-begun
+	do(&second) // there is no place any more
+	waitFor(g, 1)
+	for range 3 {
+		token <- struct{}{}
+	}
+	all.Wait()
+	if stuck.group != 1 || first.group != 1 || second.group != 1 {
+		t.Errorf("stuck %+v, first %+v, second %+v", stuck, first, second)
 	}
 }
 
