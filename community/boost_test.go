@@ -119,7 +119,7 @@ func TestNewPostIsBoosted(t *testing.T) {
 	w.WantBalance(ledger.UserCredits(founder), 310*sat*7/10)
 
 	pa := create(w, poor, community.ItemCreateArgs{Title: "by invoice", Boost: 7})
-	seen := func() int64 { return w.Count(`SELECT boost_msat FROM item WHERE id = $1`, w.Item(pa)) }
+	seen := func() int64 { return w.Count(`SELECT boost_msat FROM item_count WHERE item_id = $1`, w.Item(pa)) }
 	if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(poor), pa.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ func FoldItems(ctx context.Context, q *db.Queries, page int32) (items int, err e
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	if _, err := q.LockItems(ctx, ids); err != nil {
-		return 0, fmt.Errorf("lock items: %w", err)
+	if _, err := q.LockItemCounts(ctx, ids); err != nil {
+		return 0, fmt.Errorf("lock what items count: %w", err)
 	}
 	if _, err := q.FoldItems(ctx, ids); err != nil {
 		return 0, fmt.Errorf("fold items: %w", err)

@@ -140,7 +140,7 @@ var present = []struct {
 		`SELECT conname::text FROM pg_constraint WHERE conname = ANY($1) AND convalidated`},
 	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},
 		{hashUnguarded, "relay_attempt_open"}, {hashUnguarded, "foreign_hash_pkey"},
-		{keysUnguarded, "paid_action_key"}, {keysUnguarded, "paid_action_anonymous_key"}, {keysUnguarded, "paid_action_successor_id_key"}},
+		{keysUnguarded, "paid_action_key"}, {keysUnguarded, "paid_action_anonymous_key"}, {keysUnguarded, "paid_action_successor"}},
 		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid`},
 }
 

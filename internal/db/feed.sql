@@ -15,26 +15,26 @@ WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS N
 ORDER BY territory DESC, id DESC LIMIT @page;
 
 -- name: HotPosts :many
-SELECT id, hot AS score FROM item
-WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND (hot, id) < (@score::bigint, @before::bigint)
-ORDER BY hot DESC, id DESC LIMIT @page;
+SELECT item_id AS id, hot AS score FROM item_count
+WHERE listed AND (hot, item_id) < (@score::bigint, @before::bigint)
+ORDER BY hot DESC, item_id DESC LIMIT @page;
 
 -- name: HotPostsIn :many
-SELECT id, hot AS score FROM item
-WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND territory >= @territory::text
-    AND (territory, hot, id) < (@territory, @score::bigint, @before::bigint)
-ORDER BY territory DESC, hot DESC, id DESC LIMIT @page;
+SELECT item_id AS id, hot AS score FROM item_count
+WHERE listed AND territory >= @territory::text
+    AND (territory, hot, item_id) < (@territory, @score::bigint, @before::bigint)
+ORDER BY territory DESC, hot DESC, item_id DESC LIMIT @page;
 
 -- name: TopPosts :many
-SELECT id, vote_micros AS score FROM item
-WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND (vote_micros, id) < (@score::bigint, @before::bigint)
-ORDER BY vote_micros DESC, id DESC LIMIT @page;
+SELECT item_id AS id, vote_micros AS score FROM item_count
+WHERE listed AND (vote_micros, item_id) < (@score::bigint, @before::bigint)
+ORDER BY vote_micros DESC, item_id DESC LIMIT @page;
 
 -- name: TopPostsIn :many
-SELECT id, vote_micros AS score FROM item
-WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND territory >= @territory::text
-    AND (territory, vote_micros, id) < (@territory, @score::bigint, @before::bigint)
-ORDER BY territory DESC, vote_micros DESC, id DESC LIMIT @page;
+SELECT item_id AS id, vote_micros AS score FROM item_count
+WHERE listed AND territory >= @territory::text
+    AND (territory, vote_micros, item_id) < (@territory, @score::bigint, @before::bigint)
+ORDER BY territory DESC, vote_micros DESC, item_id DESC LIMIT @page;
 
 -- name: TopPostsSince :many
 -- The best of the days with the best posts: on a page of ten there is nothing from an eleventh day. What is read grows with the days
@@ -42,31 +42,31 @@ ORDER BY territory DESC, vote_micros DESC, id DESC LIMIT @page;
 -- hardly any post of a day is young enough.
 SELECT best.id, best.score FROM (
     SELECT any_day AS number FROM generate_series(@first_day::int, @last_day::int) AS any_day CROSS JOIN LATERAL (
-        SELECT id, vote_micros FROM item
-        WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = any_day
-            AND (any_day > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
-        ORDER BY vote_micros DESC, id DESC LIMIT 1
+        SELECT item_id AS id, vote_micros FROM item_count
+        WHERE listed AND day = any_day
+            AND (any_day > @first_day OR created_at > @since::timestamptz) AND (vote_micros, item_id) < (@score::bigint, @before::bigint)
+        ORDER BY vote_micros DESC, item_id DESC LIMIT 1
     ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT @page
 ) AS best_day CROSS JOIN LATERAL (
-    SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = best_day.number
-        AND (best_day.number > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
-    ORDER BY vote_micros DESC, id DESC LIMIT @page
+    SELECT item_id AS id, vote_micros AS score FROM item_count
+    WHERE listed AND day = best_day.number
+        AND (best_day.number > @first_day OR created_at > @since::timestamptz) AND (vote_micros, item_id) < (@score::bigint, @before::bigint)
+    ORDER BY vote_micros DESC, item_id DESC LIMIT @page
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT @page;
 
 -- name: TopPostsSinceIn :many
 SELECT best.id, best.score FROM (
     SELECT any_day AS number FROM generate_series(@first_day::int, @last_day::int) AS any_day CROSS JOIN LATERAL (
-        SELECT id, vote_micros FROM item
-        WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL
+        SELECT item_id AS id, vote_micros FROM item_count
+        WHERE listed
             AND territory = @territory::text AND day = any_day
-            AND (any_day > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
-        ORDER BY vote_micros DESC, id DESC LIMIT 1
+            AND (any_day > @first_day OR created_at > @since::timestamptz) AND (vote_micros, item_id) < (@score::bigint, @before::bigint)
+        ORDER BY vote_micros DESC, item_id DESC LIMIT 1
     ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT @page
 ) AS best_day CROSS JOIN LATERAL (
-    SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL
+    SELECT item_id AS id, vote_micros AS score FROM item_count
+    WHERE listed
         AND territory = @territory::text AND day = best_day.number
-        AND (best_day.number > @first_day OR created_at > @since::timestamptz) AND (vote_micros, id) < (@score::bigint, @before::bigint)
-    ORDER BY vote_micros DESC, id DESC LIMIT @page
+        AND (best_day.number > @first_day OR created_at > @since::timestamptz) AND (vote_micros, item_id) < (@score::bigint, @before::bigint)
+    ORDER BY vote_micros DESC, item_id DESC LIMIT @page
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT @page;

@@ -11,9 +11,9 @@ import (
 )
 
 const hotPosts = `-- name: HotPosts :many
-SELECT id, hot AS score FROM item
-WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND (hot, id) < ($1::bigint, $2::bigint)
-ORDER BY hot DESC, id DESC LIMIT $3
+SELECT item_id AS id, hot AS score FROM item_count
+WHERE listed AND (hot, item_id) < ($1::bigint, $2::bigint)
+ORDER BY hot DESC, item_id DESC LIMIT $3
 `
 
 type HotPostsParams struct {
@@ -48,10 +48,10 @@ func (q *Queries) HotPosts(ctx context.Context, arg HotPostsParams) ([]HotPostsR
 }
 
 const hotPostsIn = `-- name: HotPostsIn :many
-SELECT id, hot AS score FROM item
-WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND territory >= $1::text
-    AND (territory, hot, id) < ($1, $2::bigint, $3::bigint)
-ORDER BY territory DESC, hot DESC, id DESC LIMIT $4
+SELECT item_id AS id, hot AS score FROM item_count
+WHERE listed AND territory >= $1::text
+    AND (territory, hot, item_id) < ($1, $2::bigint, $3::bigint)
+ORDER BY territory DESC, hot DESC, item_id DESC LIMIT $4
 `
 
 type HotPostsInParams struct {
@@ -171,9 +171,9 @@ func (q *Queries) NewPostsIn(ctx context.Context, arg NewPostsInParams) ([]NewPo
 }
 
 const topPosts = `-- name: TopPosts :many
-SELECT id, vote_micros AS score FROM item
-WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND (vote_micros, id) < ($1::bigint, $2::bigint)
-ORDER BY vote_micros DESC, id DESC LIMIT $3
+SELECT item_id AS id, vote_micros AS score FROM item_count
+WHERE listed AND (vote_micros, item_id) < ($1::bigint, $2::bigint)
+ORDER BY vote_micros DESC, item_id DESC LIMIT $3
 `
 
 type TopPostsParams struct {
@@ -208,10 +208,10 @@ func (q *Queries) TopPosts(ctx context.Context, arg TopPostsParams) ([]TopPostsR
 }
 
 const topPostsIn = `-- name: TopPostsIn :many
-SELECT id, vote_micros AS score FROM item
-WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND territory >= $1::text
-    AND (territory, vote_micros, id) < ($1, $2::bigint, $3::bigint)
-ORDER BY territory DESC, vote_micros DESC, id DESC LIMIT $4
+SELECT item_id AS id, vote_micros AS score FROM item_count
+WHERE listed AND territory >= $1::text
+    AND (territory, vote_micros, item_id) < ($1, $2::bigint, $3::bigint)
+ORDER BY territory DESC, vote_micros DESC, item_id DESC LIMIT $4
 `
 
 type TopPostsInParams struct {
@@ -254,16 +254,16 @@ func (q *Queries) TopPostsIn(ctx context.Context, arg TopPostsInParams) ([]TopPo
 const topPostsSince = `-- name: TopPostsSince :many
 SELECT best.id, best.score FROM (
     SELECT any_day AS number FROM generate_series($1::int, $2::int) AS any_day CROSS JOIN LATERAL (
-        SELECT id, vote_micros FROM item
-        WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = any_day
-            AND (any_day > $1 OR created_at > $3::timestamptz) AND (vote_micros, id) < ($4::bigint, $5::bigint)
-        ORDER BY vote_micros DESC, id DESC LIMIT 1
+        SELECT item_id AS id, vote_micros FROM item_count
+        WHERE listed AND day = any_day
+            AND (any_day > $1 OR created_at > $3::timestamptz) AND (vote_micros, item_id) < ($4::bigint, $5::bigint)
+        ORDER BY vote_micros DESC, item_id DESC LIMIT 1
     ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT $6
 ) AS best_day CROSS JOIN LATERAL (
-    SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL AND day = best_day.number
-        AND (best_day.number > $1 OR created_at > $3::timestamptz) AND (vote_micros, id) < ($4::bigint, $5::bigint)
-    ORDER BY vote_micros DESC, id DESC LIMIT $6
+    SELECT item_id AS id, vote_micros AS score FROM item_count
+    WHERE listed AND day = best_day.number
+        AND (best_day.number > $1 OR created_at > $3::timestamptz) AND (vote_micros, item_id) < ($4::bigint, $5::bigint)
+    ORDER BY vote_micros DESC, item_id DESC LIMIT $6
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT $6
 `
 
@@ -314,18 +314,18 @@ func (q *Queries) TopPostsSince(ctx context.Context, arg TopPostsSinceParams) ([
 const topPostsSinceIn = `-- name: TopPostsSinceIn :many
 SELECT best.id, best.score FROM (
     SELECT any_day AS number FROM generate_series($1::int, $2::int) AS any_day CROSS JOIN LATERAL (
-        SELECT id, vote_micros FROM item
-        WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL
+        SELECT item_id AS id, vote_micros FROM item_count
+        WHERE listed
             AND territory = $3::text AND day = any_day
-            AND (any_day > $1 OR created_at > $4::timestamptz) AND (vote_micros, id) < ($5::bigint, $6::bigint)
-        ORDER BY vote_micros DESC, id DESC LIMIT 1
+            AND (any_day > $1 OR created_at > $4::timestamptz) AND (vote_micros, item_id) < ($5::bigint, $6::bigint)
+        ORDER BY vote_micros DESC, item_id DESC LIMIT 1
     ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT $7
 ) AS best_day CROSS JOIN LATERAL (
-    SELECT id, vote_micros AS score FROM item
-    WHERE parent_id IS NULL AND kind <> 'BIO' AND state = 'PAID' AND deleted_at IS NULL
+    SELECT item_id AS id, vote_micros AS score FROM item_count
+    WHERE listed
         AND territory = $3::text AND day = best_day.number
-        AND (best_day.number > $1 OR created_at > $4::timestamptz) AND (vote_micros, id) < ($5::bigint, $6::bigint)
-    ORDER BY vote_micros DESC, id DESC LIMIT $7
+        AND (best_day.number > $1 OR created_at > $4::timestamptz) AND (vote_micros, item_id) < ($5::bigint, $6::bigint)
+    ORDER BY vote_micros DESC, item_id DESC LIMIT $7
 ) AS best ORDER BY best.score DESC, best.id DESC LIMIT $7
 `
 

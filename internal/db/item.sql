@@ -81,11 +81,11 @@ INSERT INTO item_delta (item_id, comment_msat) SELECT unnest(@item_ids::bigint[]
 -- name: ItemsToFold :many
 SELECT DISTINCT item_id FROM (SELECT item_id FROM item_delta ORDER BY id LIMIT @page) AS oldest ORDER BY item_id;
 
--- name: LockItems :many
-SELECT id FROM item WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
+-- name: LockItemCounts :many
+SELECT item_id FROM item_count WHERE item_id = ANY(@ids::bigint[]) ORDER BY item_id FOR NO KEY UPDATE;
 
 -- name: FoldItems :execrows
--- The items are locked by the caller; what is summed is what this very statement deletes.
+-- The counters are locked by the caller; what is summed is what this very statement deletes.
 WITH gone AS (
     DELETE FROM item_delta WHERE item_id IN (SELECT unnest(@ids::bigint[])) RETURNING *
 ), sums AS (
@@ -95,13 +95,13 @@ WITH gone AS (
         max(last_zap_at) AS last_zap_at, max(last_comment_at) AS last_comment_at
     FROM gone GROUP BY item_id
 )
-UPDATE item SET
-    msat = item.msat + sums.msat, credit_msat = item.credit_msat + sums.credit_msat,
-    comment_msat = item.comment_msat + sums.comment_msat, upvotes = item.upvotes + sums.upvotes,
-    vote_micros = item.vote_micros + sums.vote_micros, comments = item.comments + sums.comments,
-    down_msat = item.down_msat + sums.down_msat, downvotes = item.downvotes + sums.downvotes, boost_msat = item.boost_msat + sums.boost_msat,
-    last_zap_at = greatest(item.last_zap_at, sums.last_zap_at), last_comment_at = greatest(item.last_comment_at, sums.last_comment_at)
-FROM sums WHERE item.id = sums.item_id;
+UPDATE item_count SET
+    msat = item_count.msat + sums.msat, credit_msat = item_count.credit_msat + sums.credit_msat,
+    comment_msat = item_count.comment_msat + sums.comment_msat, upvotes = item_count.upvotes + sums.upvotes,
+    vote_micros = item_count.vote_micros + sums.vote_micros, comments = item_count.comments + sums.comments,
+    down_msat = item_count.down_msat + sums.down_msat, downvotes = item_count.downvotes + sums.downvotes, boost_msat = item_count.boost_msat + sums.boost_msat,
+    last_zap_at = greatest(item_count.last_zap_at, sums.last_zap_at), last_comment_at = greatest(item_count.last_comment_at, sums.last_comment_at)
+FROM sums WHERE item_count.item_id = sums.item_id;
 
 -- name: ItemsByID :many
 -- Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
@@ -109,16 +109,16 @@ FROM sums WHERE item.id = sums.item_id;
 SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
     item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
-    (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
-    (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
-    (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
-    (item.comments + coalesce(d.comments, 0))::bigint AS comments,
-    (item.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (item.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
-    (item.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
-    coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
-    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
+    (c.msat + coalesce(d.msat, 0))::bigint AS msat, (c.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
+    (c.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
+    (c.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (c.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
+    (c.comments + coalesce(d.comments, 0))::bigint AS comments,
+    (c.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (c.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
+    (c.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
+    coalesce(greatest(c.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
+    coalesce(greatest(c.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
     item.id AS top_id, 0::bigint AS depth, false AS more, false AS deleted
-FROM item LEFT JOIN LATERAL (
+FROM item JOIN item_count c ON c.item_id = item.id LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
         sum(x.boost_msat) AS boost_msat, max(x.last_zap_at) AS last_zap_at,

@@ -195,16 +195,16 @@ WITH gone AS (
         max(last_zap_at) AS last_zap_at, max(last_comment_at) AS last_comment_at
     FROM gone GROUP BY item_id
 )
-UPDATE item SET
-    msat = item.msat + sums.msat, credit_msat = item.credit_msat + sums.credit_msat,
-    comment_msat = item.comment_msat + sums.comment_msat, upvotes = item.upvotes + sums.upvotes,
-    vote_micros = item.vote_micros + sums.vote_micros, comments = item.comments + sums.comments,
-    down_msat = item.down_msat + sums.down_msat, downvotes = item.downvotes + sums.downvotes, boost_msat = item.boost_msat + sums.boost_msat,
-    last_zap_at = greatest(item.last_zap_at, sums.last_zap_at), last_comment_at = greatest(item.last_comment_at, sums.last_comment_at)
-FROM sums WHERE item.id = sums.item_id
+UPDATE item_count SET
+    msat = item_count.msat + sums.msat, credit_msat = item_count.credit_msat + sums.credit_msat,
+    comment_msat = item_count.comment_msat + sums.comment_msat, upvotes = item_count.upvotes + sums.upvotes,
+    vote_micros = item_count.vote_micros + sums.vote_micros, comments = item_count.comments + sums.comments,
+    down_msat = item_count.down_msat + sums.down_msat, downvotes = item_count.downvotes + sums.downvotes, boost_msat = item_count.boost_msat + sums.boost_msat,
+    last_zap_at = greatest(item_count.last_zap_at, sums.last_zap_at), last_comment_at = greatest(item_count.last_comment_at, sums.last_comment_at)
+FROM sums WHERE item_count.item_id = sums.item_id
 `
 
-// The items are locked by the caller; what is summed is what this very statement deletes.
+// The counters are locked by the caller; what is summed is what this very statement deletes.
 func (q *Queries) FoldItems(ctx context.Context, ids []int64) (int64, error) {
 	result, err := q.db.Exec(ctx, foldItems, ids)
 	if err != nil {
@@ -223,7 +223,7 @@ func (q *Queries) FreeFingerprint(ctx context.Context, itemID int64) error {
 }
 
 const getItem = `-- name: GetItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, edited_at, down_msat, downvotes, boost_msat, hot, day FROM item WHERE id = $1
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, edited_at FROM item WHERE id = $1
 `
 
 func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
@@ -241,14 +241,6 @@ func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
 		&i.Body,
 		&i.CreatedAt,
 		&i.DeletedAt,
-		&i.Msat,
-		&i.CreditMsat,
-		&i.CommentMsat,
-		&i.Upvotes,
-		&i.VoteMicros,
-		&i.Comments,
-		&i.LastZapAt,
-		&i.LastCommentAt,
 		&i.Kind,
 		&i.Url,
 		&i.BountyMsat,
@@ -257,11 +249,6 @@ func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
 		&i.JobCompany,
 		&i.JobLocation,
 		&i.EditedAt,
-		&i.DownMsat,
-		&i.Downvotes,
-		&i.BoostMsat,
-		&i.Hot,
-		&i.Day,
 	)
 	return i, err
 }
@@ -486,16 +473,16 @@ const itemsByID = `-- name: ItemsByID :many
 SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
     item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
-    (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
-    (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
-    (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
-    (item.comments + coalesce(d.comments, 0))::bigint AS comments,
-    (item.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (item.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
-    (item.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
-    coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
-    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
+    (c.msat + coalesce(d.msat, 0))::bigint AS msat, (c.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
+    (c.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
+    (c.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (c.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
+    (c.comments + coalesce(d.comments, 0))::bigint AS comments,
+    (c.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (c.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
+    (c.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
+    coalesce(greatest(c.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
+    coalesce(greatest(c.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
     item.id AS top_id, 0::bigint AS depth, false AS more, false AS deleted
-FROM item LEFT JOIN LATERAL (
+FROM item JOIN item_count c ON c.item_id = item.id LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
         sum(x.boost_msat) AS boost_msat, max(x.last_zap_at) AS last_zap_at,
@@ -630,7 +617,7 @@ func (q *Queries) ItemsToFold(ctx context.Context, page int32) ([]int64, error) 
 }
 
 const lockItem = `-- name: LockItem :one
-SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, edited_at, down_msat, downvotes, boost_msat, hot, day FROM item WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, edited_at FROM item WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
@@ -648,14 +635,6 @@ func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
 		&i.Body,
 		&i.CreatedAt,
 		&i.DeletedAt,
-		&i.Msat,
-		&i.CreditMsat,
-		&i.CommentMsat,
-		&i.Upvotes,
-		&i.VoteMicros,
-		&i.Comments,
-		&i.LastZapAt,
-		&i.LastCommentAt,
 		&i.Kind,
 		&i.Url,
 		&i.BountyMsat,
@@ -664,32 +643,27 @@ func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
 		&i.JobCompany,
 		&i.JobLocation,
 		&i.EditedAt,
-		&i.DownMsat,
-		&i.Downvotes,
-		&i.BoostMsat,
-		&i.Hot,
-		&i.Day,
 	)
 	return i, err
 }
 
-const lockItems = `-- name: LockItems :many
-SELECT id FROM item WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
+const lockItemCounts = `-- name: LockItemCounts :many
+SELECT item_id FROM item_count WHERE item_id = ANY($1::bigint[]) ORDER BY item_id FOR NO KEY UPDATE
 `
 
-func (q *Queries) LockItems(ctx context.Context, ids []int64) ([]int64, error) {
-	rows, err := q.db.Query(ctx, lockItems, ids)
+func (q *Queries) LockItemCounts(ctx context.Context, ids []int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, lockItemCounts, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var items []int64
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var item_id int64
+		if err := rows.Scan(&item_id); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, item_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -532,36 +532,43 @@ type Invoice struct {
 }
 
 type Item struct {
-	ID            int64
-	AuthorID      *int64
-	ActionID      int64
-	State         string
+	ID           int64
+	AuthorID     *int64
+	ActionID     int64
+	State        string
+	Territory    *string
+	ParentID     *int64
+	Ancestors    []int64
+	Title        *string
+	Body         string
+	CreatedAt    time.Time
+	DeletedAt    *time.Time
+	Kind         string
+	Url          *string
+	BountyMsat   *int64
+	PollMsat     *int64
+	PollClosesAt *time.Time
+	JobCompany   *string
+	JobLocation  *string
+	EditedAt     *time.Time
+}
+
+type ItemCount struct {
+	ItemID        int64
+	Listed        bool
 	Territory     *string
-	ParentID      *int64
-	Ancestors     []int64
-	Title         *string
-	Body          string
 	CreatedAt     time.Time
-	DeletedAt     *time.Time
 	Msat          int64
 	CreditMsat    int64
 	CommentMsat   int64
+	BoostMsat     int64
+	DownMsat      int64
 	Upvotes       int64
+	Downvotes     int64
 	VoteMicros    int64
 	Comments      int64
 	LastZapAt     *time.Time
 	LastCommentAt *time.Time
-	Kind          string
-	Url           *string
-	BountyMsat    *int64
-	PollMsat      *int64
-	PollClosesAt  *time.Time
-	JobCompany    *string
-	JobLocation   *string
-	EditedAt      *time.Time
-	DownMsat      int64
-	Downvotes     int64
-	BoostMsat     int64
 	Hot           int64
 	Day           int32
 }

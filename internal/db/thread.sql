@@ -34,14 +34,14 @@ WITH RECURSIVE walk AS (
 SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
     item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
-    (item.msat + coalesce(d.msat, 0))::bigint AS msat, (item.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
-    (item.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
-    (item.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (item.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
-    (item.comments + coalesce(d.comments, 0))::bigint AS comments,
-    (item.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (item.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
-    (item.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
-    coalesce(greatest(item.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
-    coalesce(greatest(item.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
+    (c.msat + coalesce(d.msat, 0))::bigint AS msat, (c.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
+    (c.comment_msat + coalesce(d.comment_msat, 0))::bigint AS comment_msat,
+    (c.upvotes + coalesce(d.upvotes, 0))::bigint AS upvotes, (c.vote_micros + coalesce(d.vote_micros, 0))::bigint AS vote_micros,
+    (c.comments + coalesce(d.comments, 0))::bigint AS comments,
+    (c.down_msat + coalesce(d.down_msat, 0))::bigint AS down_msat, (c.downvotes + coalesce(d.downvotes, 0))::bigint AS downvotes,
+    (c.boost_msat + coalesce(d.boost_msat, 0))::bigint AS boost_msat,
+    coalesce(greatest(c.last_zap_at, d.last_zap_at), 'epoch')::timestamptz AS last_zap_at,
+    coalesce(greatest(c.last_comment_at, d.last_comment_at), 'epoch')::timestamptz AS last_comment_at,
     walk.top_id, (cardinality(item.ancestors) + 1 - walk.height)::bigint AS depth,
     (cardinality(item.ancestors) + 1 = walk.height + @depth::integer AND (
         EXISTS (SELECT FROM item AS paid WHERE paid.parent_id IS NOT NULL AND paid.state = 'PAID'
@@ -51,7 +51,7 @@ SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.terr
             AND own.ancestors || own.id > item.ancestors || item.id
             AND own.ancestors || own.id < item.ancestors || item.id || 9223372036854775807)))::boolean AS more,
     (item.deleted_at IS NOT NULL)::boolean AS deleted
-FROM walk JOIN item ON item.id = walk.id LEFT JOIN LATERAL (
+FROM walk JOIN item ON item.id = walk.id JOIN item_count c ON c.item_id = item.id LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
         sum(x.boost_msat) AS boost_msat, max(x.last_zap_at) AS last_zap_at,

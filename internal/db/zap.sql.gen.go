@@ -236,10 +236,12 @@ func (q *Queries) RepointZap(ctx context.Context, arg RepointZapParams) (int64, 
 
 const zapTargets = `-- name: ZapTargets :many
 SELECT item.id, item.author_id, item.state, item.deleted_at, item.ancestors, territory.founder_id, root.author_id AS root_author_id,
-    ARRAY(SELECT f.user_id FROM item_forward f WHERE f.item_id = item.id ORDER BY f.user_id)::bigint[] AS forwardees,
-    ARRAY(SELECT f.pct FROM item_forward f WHERE f.item_id = item.id ORDER BY f.user_id)::smallint[] AS pcts
+    coalesce(forwards.users, '{}')::bigint[] AS forwardees, coalesce(forwards.pcts, '{}')::smallint[] AS pcts
 FROM item LEFT JOIN territory ON territory.name = item.territory
 LEFT JOIN item root ON root.id = item.ancestors[1]
+LEFT JOIN LATERAL (
+    SELECT array_agg(f.user_id ORDER BY f.user_id) AS users, array_agg(f.pct ORDER BY f.user_id) AS pcts FROM item_forward f WHERE f.item_id = item.id
+) AS forwards ON true
 WHERE item.id = ANY($1::bigint[])
 `
 

@@ -28,8 +28,8 @@ UPDATE account SET balance = balance + moved.msat FROM (
         SELECT payer * 16 + 1 AS account, -10000 AS msat FROM past UNION ALL SELECT author * 16 + 1, 7000 FROM past UNION ALL SELECT 3, 3000 FROM past
     ) AS parts GROUP BY account
 ) AS moved WHERE account.id = moved.account;
-UPDATE item SET msat = msat + 10000 * zaps, credit_msat = credit_msat + 10000 * zaps, upvotes = upvotes + zaps, vote_micros = vote_micros + 1000000 * zaps,
+UPDATE item_count SET msat = msat + 10000 * zaps, credit_msat = credit_msat + 10000 * zaps, upvotes = upvotes + zaps, vote_micros = vote_micros + 1000000 * zaps,
     last_zap_at = :'at'
-FROM (SELECT item, count(*) AS zaps FROM past GROUP BY item) AS counted WHERE item.id = counted.item;
+FROM (SELECT item, count(*) AS zaps FROM past GROUP BY item) AS counted WHERE item_id = counted.item;
 COMMIT;
 VACUUM ANALYZE;

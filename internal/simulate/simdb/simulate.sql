@@ -33,7 +33,7 @@ WHERE a.id > $1 ORDER BY a.id;
 
 -- name: Items :many
 SELECT id, action_id, state::text AS state, body, edited_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, down_msat, downvotes,
-    boost_msat FROM item ORDER BY id;
+    boost_msat FROM item JOIN item_count ON item_id = id ORDER BY id;
 
 -- name: PaidPosts :many
 SELECT item.author_id, item.created_at, item.action_id, paid_action.cost_msat FROM item JOIN paid_action ON paid_action.id = item.action_id

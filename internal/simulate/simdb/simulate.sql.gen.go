@@ -336,7 +336,7 @@ func (q *Queries) InviteUsed(ctx context.Context) (int64, error) {
 
 const items = `-- name: Items :many
 SELECT id, action_id, state::text AS state, body, edited_at, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, down_msat, downvotes,
-    boost_msat FROM item ORDER BY id
+    boost_msat FROM item JOIN item_count ON item_id = id ORDER BY id
 `
 
 type ItemsRow struct {
