@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +36,10 @@ import (
 
 type serveCommand struct{}
 
+// gcPercent is by how much the heap grows before it is collected, unless GOGC says. It holds a few tens of megabytes, and to collect it each time it has
+// doubled, as Go does, took a tenth of the processor time under load.
+const gcPercent = 400
+
 func (serveCommand) Run(ctx context.Context, e *environment) error {
 	if err := checked(e); err != nil {
 		return err
@@ -58,6 +64,9 @@ func (serveCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer s.close()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	return s.run(ctx)
 }
 
