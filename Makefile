@@ -64,8 +64,8 @@ test-all:
 test-fast:
 	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./web ./internal/outside ./internal/architecture ./internal/diagram ./internal/capability
 
-## bench: a zap beside what PostgreSQL itself needs, into BENCHMARKS.md, what it costs with a million behind it, and the lock beside others
-## (ONLY=credit, ONLY=growth, ONLY=lock); last a line of JSON
+## bench: a zap beside what PostgreSQL itself needs, and by several processes, into BENCHMARKS.md, what it costs with a million behind it, and the
+## lock beside others (ONLY=credit, ONLY=scale, ONLY=growth, ONLY=lock); last a line of JSON
 ONLY ?=
 BENCH ?=
 bench:

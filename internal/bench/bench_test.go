@@ -65,7 +65,7 @@ func TestTheCheckFindsWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.close(t.Context())
-	r, err := load.Run(t.Context(), load.Plan{Address: s.address, Keys: d.keys, Items: int64(d.items), Sats: sats, Prefix: "some",
+	r, err := load.Run(t.Context(), load.Plan{Addresses: []string{s.address}, Keys: d.keys, Items: int64(d.items), Sats: sats, Prefix: "some",
 		Clients: 2, Measure: 300 * time.Millisecond})
 	if err != nil || !r.OK() {
 		t.Fatal(r, err)
@@ -156,12 +156,12 @@ func TestPgbenchIsRead(t *testing.T) {
 
 func TestFiguresGoBetweenTheMarkers(t *testing.T) {
 	t.Parallel()
-	page := "before\n" + beginMark + "\nold\n" + endMark + "\nafter\n"
-	got, err := between(page, "new\n")
-	if want := "before\n" + beginMark + "\n\nnew\n\n" + endMark + "\nafter\n"; err != nil || got != want {
+	page := "before\n" + scaleMark + "\nother\n" + endMark + "\n" + creditMark + "\nold\n" + endMark + "\nafter\n"
+	got, err := between(page, creditMark, "new\n")
+	if want := "before\n" + scaleMark + "\nother\n" + endMark + "\n" + creditMark + "\n\nnew\n\n" + endMark + "\nafter\n"; err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := between("no place", "new"); !errors.Is(err, errMarks) {
+	if _, err := between("no place", creditMark, "new"); !errors.Is(err, errMarks) {
 		t.Errorf("a page without markers: %v", err)
 	}
 }

@@ -8,21 +8,24 @@ import (
 	"time"
 )
 
-// What is between these lines of a page is written by the benchmark, the rest by people.
+// What is between the line of a part and that of the end is written by the benchmark, the rest of the page by people.
 const (
-	beginMark = "<!-- measured: make bench writes what follows -->"
-	endMark   = "<!-- measured: end -->"
+	creditMark = "<!-- measured: make bench writes what follows -->"
+	scaleMark  = "<!-- measured: make bench ONLY=scale writes what follows -->"
+	endMark    = "<!-- measured: end -->"
 )
 
-var errMarks = errors.New("the page has no place for the figures: it needs the lines\n" + beginMark + "\n" + endMark)
+var errMarks = errors.New("the page has no place for the figures")
 
-// Write puts the figures into a page, between its markers.
-func (r *Report) Write(page string) error {
+// Write puts the figures into a page, between their markers.
+func (r *Report) Write(page string) error { return write(page, creditMark, r.markdown(time.Now())) }
+
+func write(page, mark, figures string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	written, err := between(string(text), r.markdown(time.Now()))
+	written, err := between(string(text), mark, figures)
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
@@ -30,25 +33,32 @@ func (r *Report) Write(page string) error {
 }
 
 // between replaces what is between the markers.
-func between(page, figures string) (string, error) {
-	before, rest, begins := strings.Cut(page, beginMark+"\n")
+func between(page, mark, figures string) (string, error) {
+	before, rest, begins := strings.Cut(page, mark+"\n")
 	_, after, ends := strings.Cut(rest, endMark)
 	if !begins || !ends {
-		return "", errMarks
+		return "", fmt.Errorf("%w: it needs the lines\n%s\n%s", errMarks, mark, endMark)
 	}
-	return before + beginMark + "\n\n" + figures + "\n" + endMark + after, nil
+	return before + mark + "\n\n" + figures + "\n" + endMark + after, nil
+}
+
+// markdown says it before the figures.
+func (c conditions) markdown(now time.Time) string {
+	var b strings.Builder
+	if c.Noisy {
+		fmt.Fprintf(&b, "**The machine was noisy (the same work took up to %.2f times as long): these figures are not to be relied on.**\n\n", c.Noise)
+	}
+	m := c.Machine
+	fmt.Fprintf(&b, "%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Medians of %d rounds of %g s, with the lowest and the highest. ",
+		now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, c.Rounds, c.Seconds)
+	fmt.Fprintf(&b, "The same work took at most %.2f times as long beside one measurement as beside another.\n\n", c.Noise)
+	return b.String()
 }
 
 // markdown are the figures with what they depend on.
 func (r *Report) markdown(now time.Time) string {
 	var b strings.Builder
-	if r.Noisy {
-		fmt.Fprintf(&b, "**The machine was noisy (the same work took up to %.2f times as long): these figures are not to be relied on.**\n\n", r.Noise)
-	}
-	m := r.Machine
-	fmt.Fprintf(&b, "%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Medians of %d rounds of %g s, with the lowest and the highest. ",
-		now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, r.Rounds, r.Seconds)
-	fmt.Fprintf(&b, "The same work took at most %.2f times as long beside one measurement as beside another.\n\n", r.Noise)
+	b.WriteString(r.conditions.markdown(now))
 	b.WriteString("| zaps | clients | zaps/s | reference/s | ratio | CPU per zap, µs (service + PostgreSQL) | reference, µs | CPU ratio | p50, ms | p99, ms | of own uniform |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range r.Rows {

@@ -91,7 +91,7 @@ func TestTheScriptWritesTheRowsOfAZap(t *testing.T) {
 	defer s.stop()
 	ours, theirs := connect(t, d, holdfastDB), connect(t, d, rowsDB)
 	before := contents(t, ours)
-	r, err := load.Run(t.Context(), load.Plan{Address: s.address, Keys: d.keys, Items: int64(d.items), Item: hotItem, Sats: sats,
+	r, err := load.Run(t.Context(), load.Plan{Addresses: []string{s.address}, Keys: d.keys, Items: int64(d.items), Item: hotItem, Sats: sats,
 		Prefix: "one", Clients: 1, Rate: 1, Measure: time.Second})
 	if err != nil {
 		t.Fatal(err)
