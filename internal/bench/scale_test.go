@@ -35,12 +35,15 @@ func TestTwoProcessesShareTheZaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, half := range map[string]map[string]figures{"uniform": read.Uniform, "hot": read.Hot} {
-		one, two := half["p1"], half["p2"]
+		one, two := half["p1_c32"], half["p2_c32"]
 		if one.OfOne != 1 || one.Least != one.TPS || one.Most != one.TPS {
 			t.Errorf("%s, one process is all there is: %+v", name, one)
 		}
 		if two.OfOne <= 0 || two.Least <= 0 || two.Least+two.Most < two.TPS-1 || two.Least+two.Most > two.TPS+1 {
 			t.Errorf("%s, two processes share what comes: %+v", name, two)
+		}
+		if len(half) != 3 {
+			t.Errorf("%s: %s", name, line)
 		}
 		for _, f := range half {
 			if f.Twice == 0 || f.ServiceUs <= 0 || f.PostgresUs <= 0 || f.P99ms <= 0 {
@@ -48,7 +51,7 @@ func TestTwoProcessesShareTheZaps(t *testing.T) {
 			}
 		}
 	}
-	if page, err := between("a\n"+scaleMark+"\n"+endMark+"\n", scaleMark, scaled.markdown(time.Now())); err != nil || strings.Count(page, "\n| ") != 5 {
+	if page, err := between("a\n"+scaleMark+"\n"+endMark+"\n", scaleMark, scaled.markdown(time.Now())); err != nil || strings.Count(page, "\n| ") != 7 {
 		t.Errorf("%v\n%s", err, page)
 	}
 }
