@@ -18,14 +18,14 @@ import (
 
 type benchCommand struct {
 	Bin       string  `help:"Directory of the programs (default: where this one is)."`
-	Only      string  `enum:"credit,lock,growth,scale," default:"" help:"credit: only the zap from credits; scale: only the same by several processes; growth: only what a zap costs with ever more behind it; lock: only the lock."`
+	Only      string  `enum:"credit,scale,flows,lock,growth," default:"" help:"credit: only the zap from credits; scale: only the same by several processes; flows: only Lightning; growth: only what a zap costs with ever more behind it; lock: only the lock."`
 	Rounds    int     `default:"3" help:"How often everything is measured; the medians count."`
 	Seconds   float64 `default:"4" help:"Of one measurement."`
 	Clients   []int   `default:"1,8,32,128" help:"With how many clients the zap is measured."`
 	Processes []int   `default:"1,2,4" help:"By how many processes of the service on one database."`
 	Sizes     []int64 `default:"10000,1000000" help:"After how many actions the cost of a zap is counted."`
 	Noisy     bool    `help:"Tell the figures although the machine was noisy; they are marked."`
-	Write     string  `help:"File whose parts between the markers get the figures of the zap." placeholder:"FILE"`
+	Write     string  `help:"File whose parts between the markers get the figures of the zap and of Lightning." placeholder:"FILE"`
 }
 
 // Run measures, prints tables as it goes, and last a line of JSON. What is only a part of all has only that part in it.
@@ -50,6 +50,13 @@ func (c *benchCommand) Run(ctx context.Context) error {
 		if line["scale"], err = c.scale(ctx, bin); err != nil {
 			return err
 		}
+	}
+	if c.Only == "" || c.Only == "flows" {
+		report, err := c.flows(ctx, bin)
+		if err != nil {
+			return err
+		}
+		line["flows"] = report
 	}
 	if c.Only == "" || c.Only == "growth" {
 		options, err := c.options(bin)
@@ -104,9 +111,27 @@ func (c *benchCommand) scale(ctx context.Context, bin string) (*bench.Scaled, er
 	return scaled, scaled.Write(c.Write)
 }
 
+// flows measures Lightning.
+func (c *benchCommand) flows(ctx context.Context, bin string) (*bench.FlowReport, error) {
+	options, err := c.options(bin)
+	if err != nil {
+		return nil, err
+	}
+	report, err := bench.Flows(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("\n%s\n", report.Table())
+	if c.Write == "" {
+		return report, nil
+	}
+	return report, report.Write(c.Write)
+}
+
 func (c *benchCommand) options(bin string) (bench.Options, error) {
 	self, err := os.Executable()
-	return bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"}, Rounds: c.Rounds,
+	return bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"},
+		FakeNode: []string{self, "--follow-parent", "fake-node"}, Rounds: c.Rounds,
 		Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Processes: c.Processes, Noisy: c.Noisy, Out: os.Stdout}, err
 }
 

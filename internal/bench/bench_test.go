@@ -14,7 +14,7 @@ import (
 func TestARunFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	o := small(t)
-	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Clients, o.Noisy = program(t), loadCommand(t), 1, time.Second, []int{2}, true
+	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Clients, o.Noisy = program(t), command(t, "load"), 1, time.Second, []int{2}, true
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -156,12 +156,14 @@ func TestPgbenchIsRead(t *testing.T) {
 
 func TestFiguresGoBetweenTheMarkers(t *testing.T) {
 	t.Parallel()
-	page := "before\n" + scaleMark + "\nother\n" + endMark + "\n" + creditMark + "\nold\n" + endMark + "\nafter\n"
-	got, err := between(page, creditMark, "new\n")
-	if want := "before\n" + scaleMark + "\nother\n" + endMark + "\n" + creditMark + "\n\nnew\n\n" + endMark + "\nafter\n"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := between("no place", creditMark, "new"); !errors.Is(err, errMarks) {
-		t.Errorf("a page without markers: %v", err)
+	for _, m := range []marks{creditMarks, scaleMarks, lightningMarks} {
+		page := "before\n" + m.begin + "\nold\n" + m.end + "\nafter\n"
+		got, err := m.between(page, "new\n")
+		if want := "before\n" + m.begin + "\n\nnew\n\n" + m.end + "\nafter\n"; err != nil || got != want {
+			t.Errorf("%q, %v", got, err)
+		}
+		if _, err := m.between("no place", "new"); !errors.Is(err, errMarks) {
+			t.Errorf("a page without markers: %v", err)
+		}
 	}
 }

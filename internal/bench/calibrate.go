@@ -2,6 +2,7 @@ package bench
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -46,4 +47,10 @@ func noise(calibrations []float64) float64 {
 		return 1
 	}
 	return slices.Max(calibrations) / slices.Min(calibrations)
+}
+
+// noisy is the error for figures that are not to be believed.
+func noisy(n float64) error {
+	return fmt.Errorf("%w: the same work took up to %.2f times as long beside one measurement as beside another, and %.2f is the bound; "+
+		"try again when nothing else runs, or have the figures all the same with --noisy", ErrNoisy, n, quiet)
 }

@@ -8,24 +8,27 @@ import (
 	"time"
 )
 
-// What is between the line of a part and that of the end is written by the benchmark, the rest of the page by people.
-const (
-	creditMark = "<!-- measured: make bench writes what follows -->"
-	scaleMark  = "<!-- measured: make bench ONLY=scale writes what follows -->"
-	endMark    = "<!-- measured: end -->"
+// marks are the two lines of a page between which the benchmark writes; the rest is written by people.
+type marks struct{ begin, end string }
+
+var (
+	creditMarks    = marks{"<!-- measured: make bench writes what follows -->", "<!-- measured: end -->"}
+	scaleMarks     = marks{"<!-- measured scale: make bench ONLY=scale writes what follows -->", "<!-- measured scale: end -->"}
+	lightningMarks = marks{"<!-- measured Lightning: make bench ONLY=flows writes what follows -->", "<!-- measured Lightning: end -->"}
 )
 
 var errMarks = errors.New("the page has no place for the figures")
 
-// Write puts the figures into a page, between their markers.
-func (r *Report) Write(page string) error { return write(page, creditMark, r.markdown(time.Now())) }
+// Write puts the figures into a page, between its markers.
+func (r *Report) Write(page string) error { return creditMarks.write(page, r.markdown(time.Now())) }
 
-func write(page, mark, figures string) error {
+// write puts figures into a page.
+func (m marks) write(page, figures string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	written, err := between(string(text), mark, figures)
+	written, err := m.between(string(text), figures)
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
@@ -33,26 +36,18 @@ func write(page, mark, figures string) error {
 }
 
 // between replaces what is between the markers.
-func between(page, mark, figures string) (string, error) {
-	before, rest, begins := strings.Cut(page, mark+"\n")
-	_, after, ends := strings.Cut(rest, endMark)
+func (m marks) between(page, figures string) (string, error) {
+	before, rest, begins := strings.Cut(page, m.begin+"\n")
+	_, after, ends := strings.Cut(rest, m.end)
 	if !begins || !ends {
-		return "", fmt.Errorf("%w: it needs the lines\n%s\n%s", errMarks, mark, endMark)
+		return "", fmt.Errorf("%w: it needs the lines\n%s\n%s", errMarks, m.begin, m.end)
 	}
-	return before + mark + "\n\n" + figures + "\n" + endMark + after, nil
+	return before + m.begin + "\n\n" + figures + "\n" + m.end + after, nil
 }
 
 // markdown says it before the figures.
 func (c conditions) markdown(now time.Time) string {
-	var b strings.Builder
-	if c.Noisy {
-		fmt.Fprintf(&b, "**The machine was noisy (the same work took up to %.2f times as long): these figures are not to be relied on.**\n\n", c.Noise)
-	}
-	m := c.Machine
-	fmt.Fprintf(&b, "%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Medians of %d rounds of %g s, with the lowest and the highest. ",
-		now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, c.Rounds, c.Seconds)
-	fmt.Fprintf(&b, "The same work took at most %.2f times as long beside one measurement as beside another.\n\n", c.Noise)
-	return b.String()
+	return c.Machine.markdown(now, c.Noise) + fmt.Sprintf("Medians of %d rounds of %g s, with the lowest and the highest.\n\n", c.Rounds, c.Seconds)
 }
 
 // markdown are the figures with what they depend on.
@@ -78,4 +73,14 @@ func (r *Report) markdown(now time.Time) string {
 			h.mode, h.PerSecond.median(), h.P50.text("%.1f"), h.P99.text("%.1f"))
 	}
 	return b.String()
+}
+
+// markdown says when figures were taken and on what, after a warning where they are not to be believed.
+func (m machine) markdown(now time.Time, noise float64) string {
+	warning := ""
+	if noise > quiet {
+		warning = fmt.Sprintf("**The machine was noisy (the same work took up to %.2f times as long): these figures are not to be relied on.**\n\n", noise)
+	}
+	return warning + fmt.Sprintf("%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. The same work took at most %.2f times as long beside one "+
+		"measurement as beside another. ", now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, noise)
 }

@@ -112,7 +112,7 @@ func (s *Scaled) Table() string {
 }
 
 // Write puts the figures into a page, between their markers.
-func (s *Scaled) Write(page string) error { return write(page, scaleMark, s.markdown(time.Now())) }
+func (s *Scaled) Write(page string) error { return scaleMarks.write(page, s.markdown(time.Now())) }
 
 func (s *Scaled) markdown(now time.Time) string {
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 func TestTwoProcessesShareTheZaps(t *testing.T) {
 	t.Parallel()
 	o := small(t)
-	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Processes, o.Noisy = program(t), loadCommand(t), 1, time.Second, []int{1, 2}, true
+	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Processes, o.Noisy = program(t), command(t, "load"), 1, time.Second, []int{1, 2}, true
 	scaled, err := Scale(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestTwoProcessesShareTheZaps(t *testing.T) {
 			}
 		}
 	}
-	if page, err := between("a\n"+scaleMark+"\n"+endMark+"\n", scaleMark, scaled.markdown(time.Now())); err != nil || strings.Count(page, "\n| ") != 7 {
+	if page, err := scaleMarks.between("a\n"+scaleMarks.begin+"\n"+scaleMarks.end+"\n", scaled.markdown(time.Now())); err != nil || strings.Count(page, "\n| ") != 7 {
 		t.Errorf("%v\n%s", err, page)
 	}
 }

@@ -76,6 +76,9 @@ func (s *routerServer) EstimateRouteFee(_ context.Context, in *routerrpc.RouteFe
 	if answer, ok := s.routes[*decoded.PaymentHash]; ok {
 		return answer, nil
 	}
+	if inv, ok := s.atPeer(*decoded.PaymentHash); ok {
+		return &routerrpc.RouteFeeResponse{RoutingFeeMsat: hopFee, TimeLockDelay: int64(s.hopExpiry(inv))}, nil
+	}
 	return &routerrpc.RouteFeeResponse{FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE}, nil
 }
 
@@ -132,7 +135,10 @@ func (s *Server) send(h paidaction.Hash, in *routerrpc.SendPaymentRequest) ([]*l
 	defer s.mu.Unlock()
 	p, ok := s.payments[h]
 	if !ok {
-		return nil, fmt.Errorf("no script for payment %s", h)
+		if p, ok = s.toPeer(h, in); !ok {
+			return nil, fmt.Errorf("no script for payment %s", h)
+		}
+		s.payments[h] = p
 	}
 	if p.sent != nil {
 		return nil, status.Error(codes.AlreadyExists, paymentsdb.ErrPaymentExists.Error())

@@ -31,11 +31,15 @@ func (q *Queries) Books(ctx context.Context) (BooksRow, error) {
 }
 
 const unsettled = `-- name: Unsettled :one
-SELECT (EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
+SELECT (EXISTS (SELECT FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
+    OR EXISTS (SELECT FROM relay_payment WHERE stage NOT IN ('completed', 'failed'))
+    OR EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running')
+        OR (state = 'scheduled' AND scheduled_at < now() + interval '1 minute'))
     OR EXISTS (SELECT FROM balance_delta) OR EXISTS (SELECT FROM item_delta))::boolean
 `
 
-// Whether something is left to be done: side effects, and what is appended and not yet folded in.
+// Whether something is left to be done: actions that are open, payments that leave, side effects, and what is appended and not yet folded in.
+// Looks at deadlines that lie minutes ahead are nothing to wait for.
 func (q *Queries) Unsettled(ctx context.Context) (bool, error) {
 	row := q.db.QueryRow(ctx, unsettled)
 	var column_1 bool

@@ -162,12 +162,12 @@ func sum(clients []*client, t *timetable) Result {
 	}
 	r.Measured = int64(len(took))
 	slices.Sort(took)
-	r.P50ms, r.P99ms, r.MaxMs = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)
+	r.P50ms, r.P99ms, r.MaxMs = Quantile(took, 0.5), Quantile(took, 0.99), Quantile(took, 1)
 	return r
 }
 
-// quantile is the smallest time that at least this part of all did not exceed, in milliseconds; 0 of none. They must be sorted.
-func quantile(sorted []time.Duration, part float64) float64 {
+// Quantile is the smallest time that at least this part of all did not exceed, in milliseconds; 0 of none. They must be sorted.
+func Quantile(sorted []time.Duration, part float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}

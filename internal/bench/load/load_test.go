@@ -199,7 +199,7 @@ func TestQuantile(t *testing.T) {
 		for _, m := range ms {
 			took = append(took, time.Duration(m)*time.Millisecond)
 		}
-		q := quantile(took, float64(percent)/100)
+		q := Quantile(took, float64(percent)/100)
 		below, atOrBelow := 0, 0
 		for _, m := range ms {
 			if float64(m) < q {
