@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench"
@@ -24,6 +25,8 @@ type benchCommand struct {
 	Clients   []int   `default:"1,8,32,128" help:"With how many clients the zap is measured."`
 	Processes []int   `default:"1,2,4" help:"By how many processes of the service on one database."`
 	Sizes     []int64 `default:"10000,1000000" help:"After how many actions the cost of a zap is counted."`
+	Open      []int   `default:"1000,10000" help:"How many open hold invoices the service is started before, without actions behind and with the most of the sizes."`
+	MostOpen  int     `default:"100000" help:"The same once more, without actions behind and without a bound."`
 	Noisy     bool    `help:"Tell the figures although the machine was noisy; they are marked."`
 	Write     string  `help:"File whose parts between the markers get the figures of the zap and of Lightning." placeholder:"FILE"`
 }
@@ -68,6 +71,11 @@ func (c *benchCommand) Run(ctx context.Context) error {
 			return err
 		}
 		line["growth"], failed = growth, err
+		recovery, err := c.recovery(ctx, options)
+		if recovery == nil {
+			return err
+		}
+		line["recovery"], failed = recovery, errors.Join(failed, err)
 	}
 	if c.Only == "" || c.Only == "lock" {
 		if line["lock"], err = c.lock(ctx, bin); err != nil {
@@ -133,6 +141,19 @@ func (c *benchCommand) options(bin string) (bench.Options, error) {
 	return bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"},
 		FakeNode: []string{self, "--follow-parent", "fake-node"}, Rounds: c.Rounds,
 		Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Processes: c.Processes, Noisy: c.Noisy, Out: os.Stdout}, err
+}
+
+// recovery measures a start of the service. A report comes also with the error that a bound is broken.
+func (c *benchCommand) recovery(ctx context.Context, options bench.Options) (*bench.Recovery, error) {
+	recovery, err := bench.Recover(ctx, options, slices.Max(c.Sizes), c.Open, c.MostOpen)
+	if recovery == nil {
+		return nil, err
+	}
+	fmt.Printf("\n%s\n", recovery.Table())
+	if c.Write != "" && !errors.Is(err, bench.ErrNoisy) {
+		err = errors.Join(err, recovery.Write(c.Write))
+	}
+	return recovery, err
 }
 
 // lock runs the lock's own benchmark, which may import what nobody else may, and returns what its last line says under "lock".

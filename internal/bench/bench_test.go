@@ -156,7 +156,7 @@ func TestPgbenchIsRead(t *testing.T) {
 
 func TestFiguresGoBetweenTheMarkers(t *testing.T) {
 	t.Parallel()
-	for _, m := range []marks{creditMarks, scaleMarks, lightningMarks} {
+	for _, m := range []marks{creditMarks, scaleMarks, recoveryMarks, lightningMarks} {
 		page := "before\n" + m.begin + "\nold\n" + m.end + "\nafter\n"
 		got, err := m.between(page, "new\n")
 		if want := "before\n" + m.begin + "\n\nnew\n\n" + m.end + "\nafter\n"; err != nil || got != want {

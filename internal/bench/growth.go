@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -88,10 +87,7 @@ func (o Options) grown(ctx context.Context, actions int64) (g Grown, err error) 
 	if err != nil {
 		return g, err
 	}
-	at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
-	err = d.psql(ctx, holdfastDB, "growth/history.sql", "users="+strconv.Itoa(d.users), "items="+strconv.Itoa(d.items),
-		"actions="+strconv.FormatInt(actions, 10), "at="+at)
-	if err != nil {
+	if err := d.history(ctx, actions); err != nil {
 		return g, err
 	}
 	after, err := sizes(ctx, connection)
@@ -116,6 +112,13 @@ func (o Options) grown(ctx context.Context, actions int64) (g Grown, err error) 
 		g.Bytes[name] = float64(bytes-before[name]) / float64(actions)
 	}
 	return g, nil
+}
+
+// history fills the database with zaps that are long paid.
+func (d *database) history(ctx context.Context, actions int64) error {
+	at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
+	return d.psql(ctx, holdfastDB, "growth/history.sql", "users="+strconv.Itoa(d.users), "items="+strconv.Itoa(d.items),
+		"actions="+strconv.FormatInt(actions, 10), "at="+at)
 }
 
 // counted zaps, and counts what that costs.
@@ -155,8 +158,7 @@ func (o Options) counted(ctx context.Context, d *database, s *service, connectio
 	}
 	zaps := float64(told.Paid)
 	g = Grown{Zaps: told.Paid, Pages: float64(pages) / zaps, Dirtied: float64(dirtied) / zaps, WALBytes: float64(bytes) / zaps}
-	kb, err := strconv.ParseFloat(strings.TrimSuffix(firstLine(fmt.Sprintf("/proc/%d/status", s.server.PID()), "VmHWM"), " kB"), 64)
-	g.ServiceMB = kb / 1024
+	g.ServiceMB, err = s.mostMB()
 	told.Paid += warmed.Paid
 	return g, errors.Join(err, b.check(ctx, told, sats))
 }

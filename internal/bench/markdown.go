@@ -14,6 +14,7 @@ type marks struct{ begin, end string }
 var (
 	creditMarks    = marks{"<!-- measured: make bench writes what follows -->", "<!-- measured: end -->"}
 	scaleMarks     = marks{"<!-- measured scale: make bench ONLY=scale writes what follows -->", "<!-- measured scale: end -->"}
+	recoveryMarks  = marks{"<!-- measured recovery: make bench ONLY=growth writes what follows -->", "<!-- measured recovery: end -->"}
 	lightningMarks = marks{"<!-- measured Lightning: make bench ONLY=flows writes what follows -->", "<!-- measured Lightning: end -->"}
 )
 

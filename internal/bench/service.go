@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -89,6 +90,12 @@ func (s *service) start(ctx context.Context) error {
 }
 
 func (s *service) stop() { s.server.Stop(stopGrace) }
+
+// mostMB is the most memory that it ever had resident.
+func (s *service) mostMB() (float64, error) {
+	kb, err := strconv.ParseFloat(strings.TrimSuffix(firstLine(fmt.Sprintf("/proc/%d/status", s.server.PID()), "VmHWM"), " kB"), 64)
+	return kb / 1024, err
+}
 
 // reconcile has the operator's command look at everything. That something is broken is an error.
 func (s *service) reconcile(ctx context.Context) error {

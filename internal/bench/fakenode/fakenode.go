@@ -27,16 +27,20 @@ type Place struct {
 // second.
 type Places struct{ Node, Receiver Place }
 
-// Order is which invoices of the service's node are to be paid.
+// Order is which invoices of the service's node are to be paid, made, or watched; one of these.
 type Order struct {
-	Hashes []paidaction.Hash
-	Rate   float64 // a second, each at its moment; 0: as fast as the node takes them
+	Hashes  []paidaction.Hash
+	Rate    float64 // payments a second, each at its moment; 0: as fast as the node takes them
+	Open    []paidaction.InvoiceRequest
+	Watched int // tell when so many invoices are subscribed to, each by itself; there is an empty answer before, as soon as none is
 }
 
 // Done is what came of an order.
 type Done struct {
-	Paid   []time.Time // when each was, which is when the node tells of it; in the order of the hashes
-	Failed string      // why the first one that could not be paid was not; no more were paid then
+	Paid    []time.Time // when each was, which is when the node tells of it; in the order of the hashes
+	Bolt11s []string    // of those that were made, in the order of the requests
+	Watched time.Time   // when the last one was subscribed to
+	Failed  string      // why the first one that could not be done was not; no more were done then
 }
 
 // plenty is what the node can send, in msat.
@@ -69,7 +73,21 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		} else if err != nil {
 			return fmt.Errorf("read an order: %w", err)
 		}
-		done := pay(ctx, node, o)
+		var done Done
+		switch {
+		case o.Watched > 0:
+			if done = forgotten(ctx, node); done.Failed != "" {
+				break
+			}
+			if err := say.Encode(done); err != nil {
+				return err
+			}
+			done = watched(ctx, node, o.Watched)
+		case len(o.Open) > 0:
+			done = open(ctx, node, o)
+		default:
+			done = pay(ctx, node, o)
+		}
 		node.ForgetCalls() // of which it would keep every one
 		if err := say.Encode(done); err != nil {
 			return err
@@ -80,6 +98,19 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 func place(s *lndtest.Server) Place {
 	c := s.Config()
 	return Place{Address: c.Address, Certificate: string(c.TLSCertPEM), Macaroon: c.MacaroonHex}
+}
+
+// open makes invoices that nobody has asked the service for.
+func open(ctx context.Context, node *simnode.Node, o Order) (done Done) {
+	for _, r := range o.Open {
+		bolt11, err := node.OpenInvoice(ctx, r)
+		if err != nil {
+			done.Failed = err.Error()
+			return done
+		}
+		done.Bolt11s = append(done.Bolt11s, bolt11)
+	}
+	return done
 }
 
 // pay pays: none waits for what became of those before.

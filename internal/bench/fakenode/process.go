@@ -44,17 +44,49 @@ func Start(command *exec.Cmd) (_ *Process, err error) {
 
 // Pay has invoices of the service's node paid, and returns when each was. One that cannot be paid is an error.
 func (p *Process) Pay(rate float64, hashes ...paidaction.Hash) ([]time.Time, error) {
-	if err := json.NewEncoder(p.orders).Encode(Order{Hashes: hashes, Rate: rate}); err != nil {
-		return nil, fmt.Errorf("the fake node takes no orders: %w", err)
+	done, err := p.order(Order{Hashes: hashes, Rate: rate})
+	if err == nil && len(done.Paid) != len(hashes) {
+		err = fmt.Errorf("%d of %d invoices were paid", len(done.Paid), len(hashes))
 	}
-	var done Done
+	return done.Paid, err
+}
+
+// Open has the service's node make invoices, and returns their bolt11s.
+func (p *Process) Open(requests []paidaction.InvoiceRequest) ([]string, error) {
+	done, err := p.order(Order{Open: requests})
+	if err == nil && len(done.Bolt11s) != len(requests) {
+		err = fmt.Errorf("%d of %d invoices were made", len(done.Bolt11s), len(requests))
+	}
+	return done.Bolt11s, err
+}
+
+// Watch returns when no invoice of the service's node is subscribed to by itself any more. What it returns waits until so many are, and says
+// when the last one was; until then the node takes no other order.
+func (p *Process) Watch(invoices int) (reached func() (time.Time, error), err error) {
+	if _, err := p.order(Order{Watched: invoices}); err != nil {
+		return nil, err
+	}
+	return func() (time.Time, error) {
+		done, err := p.answer()
+		return done.Watched, err
+	}, nil
+}
+
+func (p *Process) order(o Order) (Done, error) {
+	if err := json.NewEncoder(p.orders).Encode(o); err != nil {
+		return Done{}, fmt.Errorf("the fake node takes no orders: %w", err)
+	}
+	return p.answer()
+}
+
+func (p *Process) answer() (done Done, err error) {
 	if err := p.answers.Decode(&done); err != nil {
-		return nil, fmt.Errorf("the fake node does not answer: %w", err)
+		return done, fmt.Errorf("the fake node does not answer: %w", err)
 	}
-	if done.Failed != "" || len(done.Paid) != len(hashes) {
-		return nil, fmt.Errorf("%d of %d invoices could be paid: %s", len(done.Paid), len(hashes), done.Failed)
+	if done.Failed != "" {
+		return done, fmt.Errorf("the fake node could not do it: %s", done.Failed)
 	}
-	return done.Paid, nil
+	return done, nil
 }
 
 // Stop ends the process.
