@@ -125,7 +125,7 @@ func (c *benchCommand) flows(ctx context.Context, bin string) (*bench.FlowReport
 	if err != nil {
 		return nil, err
 	}
-	report, err := bench.Flows(ctx, options)
+	report, err := bench.Lightning(ctx, options)
 	if err != nil {
 		return nil, err
 	}

@@ -44,3 +44,12 @@ func (f figure) text(format string) string {
 	s := f.spread()
 	return fmt.Sprintf(format+" ("+format+" to "+format+")", f.median(), s[0], s[1])
 }
+
+// minus subtracts round by round.
+func (f figure) minus(by figure) figure {
+	rest := make(figure, min(len(f), len(by)))
+	for i := range rest {
+		rest[i] = f[i] - by[i]
+	}
+	return rest
+}

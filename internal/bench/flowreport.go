@@ -13,8 +13,10 @@ type FlowReport struct {
 	Machine machine
 	Rounds  int
 	Seconds float64
-	Noise   float64 // of the calibrations, the slowest over the fastest
 	Flows   []FlowFigures
+	LND     *RealReport
+
+	calibrations []float64
 }
 
 // FlowFigures are those of one flow.
@@ -64,12 +66,16 @@ func (r *FlowReport) Table() string {
 			f.CPUus.median(), f.P50.text("%.1f"), f.P99.text("%.1f"), goalP50, goalP99, reached(f.latencyReached()), f.Wait50.text("%.1f"), f.Wait99.text("%.1f"))
 	}
 	_ = w.Flush() // a builder takes everything
+	if r.LND != nil {
+		b.WriteString("\n" + r.LND.Table())
+	}
 	return b.String()
 }
 
 // MarshalJSON is what the last line says under "flows".
 func (r *FlowReport) MarshalJSON() ([]byte, error) {
-	line := map[string]any{"rounds": r.Rounds, "seconds": r.Seconds, "noise": r.Noise, "noisy": r.Noise > quiet}
+	n := noise(r.calibrations)
+	line := map[string]any{"rounds": r.Rounds, "seconds": r.Seconds, "noise": n, "noisy": n > quiet, "lnd": r.LND}
 	for _, f := range r.Flows {
 		line[f.name] = map[string]any{"per_s": f.PerSecond.median(), "per_s_spread": f.PerSecond.spread(), "per_s_goal": f.goal, "payments": f.AtOnce,
 			"cpu_us": f.CPUus.median(), "p50_ms": f.P50.median(), "p99_ms": f.P99.median(), "p99_ms_spread": f.P99.spread(), "p50_ms_goal": goalP50,
@@ -85,13 +91,16 @@ func (r *FlowReport) Write(page string) error {
 
 func (r *FlowReport) markdown(now time.Time) string {
 	var b strings.Builder
-	b.WriteString(r.Machine.markdown(now, r.Noise))
+	b.WriteString(r.Machine.markdown(now, noise(r.calibrations)))
 	fmt.Fprintf(&b, "Medians of %d rounds, with the lowest and the highest.\n\n", r.Rounds)
 	b.WriteString("| flow | paid at once | PAID/s | goal | CPU each, µs | p50, ms | p99, ms | goals | jobs waiting, p50, ms | p99, ms |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range r.Flows {
 		fmt.Fprintf(&b, "| %s | %d | %s | %.0f, %s | %.0f | %s | %s | %d and %d, %s | %s | %s |\n", f.name, f.AtOnce, f.PerSecond.text("%.0f"), f.goal,
 			reached(f.rateReached()), f.CPUus.median(), f.P50.text("%.1f"), f.P99.text("%.1f"), goalP50, goalP99, reached(f.latencyReached()),
 			f.Wait50.text("%.1f"), f.Wait99.text("%.1f"))
+	}
+	if r.LND != nil {
+		b.WriteString(r.LND.markdown())
 	}
 	return b.String()
 }

@@ -51,14 +51,29 @@ type flowRun struct {
 	node      *fakenode.Process
 	api       api
 	receivers int // the users 1, 2, 3, … have wallets
-
-	calibrations []float64
 }
 
-// Flows measures how fast invoices of a fake node become paid actions, and what the service adds to each. It leaves nothing running and
-// nothing behind.
-func Flows(ctx context.Context, o Options) (_ *FlowReport, err error) {
+// Lightning measures how invoices are made and become paid actions: with a fake node, which is as fast as it is asked to be, and with a
+// real one. It leaves nothing running and nothing behind.
+func Lightning(ctx context.Context, o Options) (*FlowReport, error) {
 	o = o.defaults()
+	report, err := fakeFlows(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	o.say("\nWith a real LND:")
+	if report.LND, err = realNode(ctx, o); err != nil {
+		return nil, fmt.Errorf("with a real LND: %w", err)
+	}
+	report.calibrations = append(report.calibrations, report.LND.calibrations...)
+	if n := noise(report.calibrations); n > quiet && !o.Noisy {
+		return nil, noisy(n)
+	}
+	return report, nil
+}
+
+// fakeFlows measures how fast invoices of a fake node become paid actions, and what the service adds to each.
+func fakeFlows(ctx context.Context, o Options) (_ *FlowReport, err error) {
 	scratch, err := child.NewScratch("holdfast-flows")
 	if err != nil {
 		return nil, err
@@ -97,10 +112,11 @@ func Flows(ctx context.Context, o Options) (_ *FlowReport, err error) {
 			return nil, err
 		}
 	}
-	return report, f.finish(ctx, report)
+	report.Machine, err = f.database.machine(ctx)
+	return report, err
 }
 
-// nodeSettings are those of a service with this node. Receivers' wallets are on this machine, which development mode allows.
+// nodeSettings are those of a service with the fake node. Receivers' wallets are on this machine, which development mode allows.
 func nodeSettings(dir string, at fakenode.Place) ([]string, error) {
 	macaroon, err := hex.DecodeString(at.Macaroon)
 	if err != nil {
@@ -108,17 +124,12 @@ func nodeSettings(dir string, at fakenode.Place) ([]string, error) {
 	}
 	certificateFile, macaroonFile := filepath.Join(dir, "tls.cert"), filepath.Join(dir, "admin.macaroon")
 	err = errors.Join(os.WriteFile(certificateFile, []byte(at.Certificate), 0o600), os.WriteFile(macaroonFile, macaroon, 0o600))
-	return []string{fmt.Sprintf("HOLDFAST_NODES=holdfast=%s;tls=%s;macaroon=%s", at.Address, certificateFile, macaroonFile),
-		"HOLDFAST_NETWORK=regtest", "HOLDFAST_DEVELOPMENT=1"}, err
+	return []string{nodeSetting(at.Address, certificateFile, macaroonFile), "HOLDFAST_NETWORK=regtest", "HOLDFAST_DEVELOPMENT=1"}, err
 }
 
-// finish adds what is known at the end, unless the figures are not to be told.
-func (f *flowRun) finish(ctx context.Context, report *FlowReport) (err error) {
-	if report.Noise = noise(f.calibrations); report.Noise > quiet && !f.Noisy {
-		return noisy(report.Noise)
-	}
-	report.Machine, err = f.database.machine(ctx)
-	return err
+// nodeSetting says where the service's one node is.
+func nodeSetting(address, certificateFile, macaroonFile string) string {
+	return fmt.Sprintf("HOLDFAST_NODES=holdfast=%s;tls=%s;macaroon=%s", address, certificateFile, macaroonFile)
 }
 
 // round measures each flow once.
@@ -128,13 +139,13 @@ func (f *flowRun) round(ctx context.Context, report *FlowReport) error {
 		if _, err := f.measure(ctx, way, f.atMost(steady), 0); err != nil {
 			return fmt.Errorf("%s, warming up: %w", way.name, err)
 		}
-		f.calibrations = append(f.calibrations, calibrate())
+		report.calibrations = append(report.calibrations, calibrate())
 		burst, err := f.measure(ctx, way, f.atMost(way.goal*f.Takes.Seconds()), 0)
 		if err != nil {
 			return fmt.Errorf("%s, all at once: %w", way.name, err)
 		}
 		f.say("  %-12s all at once: %s", way.name, burst)
-		f.calibrations = append(f.calibrations, calibrate())
+		report.calibrations = append(report.calibrations, calibrate())
 		open, err := f.measure(ctx, way, f.atMost(steady*f.Takes.Seconds()), steady)
 		if err != nil {
 			return fmt.Errorf("%s, %d a second: %w", way.name, steady, err)
@@ -182,9 +193,10 @@ func (f *flowRun) open(ctx context.Context, way flow, n int) ([]paidaction.Hash,
 	if way.name == wrapped {
 		authors = f.receivers
 	}
-	return hashes, f.side(ctx, n, func(ctx context.Context, i int) (err error) {
+	return hashes, f.side(ctx, n, func(ctx context.Context, i int) error {
 		payer := (i + f.Users/2) % f.Users
-		hashes[i], err = openZap(ctx, f.api, f.database.keys[payer], f.database.itemBy(i%authors), way.method)
+		opened, err := openZap(ctx, f.api, f.database.keys[payer], f.database.itemBy(i%authors), way.method)
+		hashes[i] = opened.hash
 		return err
 	})
 }
@@ -192,21 +204,28 @@ func (f *flowRun) open(ctx context.Context, way flow, n int) ([]paidaction.Hash,
 // itemBy is an item of one of the users, who count from 0 here: item i is by the user 1 + i modulo their number.
 func (d *database) itemBy(author int) int { return author + d.users }
 
-// openZap asks for the invoice of a zap, and returns its hash.
-func openZap(ctx context.Context, a api, key string, item int, method string) (h paidaction.Hash, err error) {
-	var opened struct {
+// opened is an invoice that can be paid.
+type opened struct {
+	hash   paidaction.Hash
+	bolt11 string
+}
+
+// openZap asks for the invoice of a zap.
+func openZap(ctx context.Context, a api, key string, item int, method string) (o opened, err error) {
+	var answer struct {
 		Invoice struct{ Bolt11, PaymentHash string }
 	}
 	err = a.do(ctx, key, `mutation($item:ID!,$sats:Sats!,$method:PaymentMethod!){zap(item:$item,sats:$sats,paymentMethod:$method)`+
-		`{id state invoice{bolt11 paymentHash}}}`, map[string]any{"item": fmt.Sprint(item), "sats": sats, "method": method}, &opened)
+		`{id state invoice{bolt11 paymentHash}}}`, map[string]any{"item": fmt.Sprint(item), "sats": sats, "method": method}, &answer)
 	if err != nil {
-		return h, err
+		return o, err
 	}
-	raw, err := hex.DecodeString(opened.Invoice.PaymentHash)
-	if err != nil || copy(h[:], raw) != len(h) || opened.Invoice.Bolt11 == "" {
-		return h, fmt.Errorf("the service gives no invoice that can be paid: %+v", opened)
+	o.bolt11 = answer.Invoice.Bolt11
+	raw, err := hex.DecodeString(answer.Invoice.PaymentHash)
+	if err != nil || copy(o.hash[:], raw) != len(o.hash) || o.bolt11 == "" {
+		return o, fmt.Errorf("the service gives no invoice that can be paid: %+v", answer)
 	}
-	return h, nil
+	return o, nil
 }
 
 // measure opens invoices, has them paid, waits until all that follows is done, and holds what there is against what was paid.

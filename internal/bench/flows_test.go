@@ -15,8 +15,8 @@ import (
 func TestFlowsFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	o := small(t)
-	o.Holdfast, o.FakeNode, o.Rounds, o.Takes, o.Noisy = program(t), command(t, "fake-node"), 1, 250*time.Millisecond, true
-	report, err := Flows(t.Context(), o)
+	o.Holdfast, o.FakeNode, o.Rounds, o.Takes = program(t), command(t, "fake-node"), 1, 250*time.Millisecond
+	report, err := fakeFlows(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 
 // payment is what the server does with a payment.
 type payment struct {
+	begun   *lnrpc.Payment // reported by SendPaymentV2 before the updates; tracking begins with how it stands then. May be nil
 	updates []*lnrpc.Payment
 	sent    *routerrpc.SendPaymentRequest // nil until SendPaymentV2
 }
@@ -144,6 +145,9 @@ func (s *Server) send(h paidaction.Hash, in *routerrpc.SendPaymentRequest) ([]*l
 		return nil, status.Error(codes.AlreadyExists, paymentsdb.ErrPaymentExists.Error())
 	}
 	p.sent = in
+	if p.begun != nil {
+		return append([]*lnrpc.Payment{p.begun}, p.updates...), nil
+	}
 	return p.updates, nil
 }
 

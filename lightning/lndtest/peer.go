@@ -52,5 +52,5 @@ func (s *Server) toPeer(h paidaction.Hash, in *routerrpc.SendPaymentRequest) (*p
 	if s.peer.PayHash(h, simnode.Payment{}) != nil {
 		last = told(lnrpc.Payment_FAILED, lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS, "")
 	}
-	return &payment{updates: []*lnrpc.Payment{told(lnrpc.Payment_IN_FLIGHT, lnrpc.PaymentFailureReason_FAILURE_REASON_NONE, ""), last}}, true
+	return &payment{begun: told(lnrpc.Payment_IN_FLIGHT, lnrpc.PaymentFailureReason_FAILURE_REASON_NONE, ""), updates: []*lnrpc.Payment{last}}, true
 }

@@ -67,6 +67,11 @@ func TestServersReachEachOther(t *testing.T) {
 	if err := pay(bolt11, 1000); err != nil || last.State != paidaction.PaymentSucceeded || *last.Preimage != request.Preimage || last.Fee != 1000 {
 		t.Errorf("%+v, %v", last, err)
 	}
+	told := 0
+	err = client.TrackPayment(t.Context(), request.Hash, func(u paidaction.PaymentUpdate) error { told, last = told+1, u; return nil })
+	if err != nil || told != 1 || last.State != paidaction.PaymentSucceeded {
+		t.Errorf("tracking tells %d times, last %+v, %v", told, last, err)
+	}
 	if err := pay(bolt11, 1000); !errors.Is(err, paidaction.ErrPaymentExists) {
 		t.Errorf("it is paid again: %v", err)
 	}

@@ -15,9 +15,9 @@ FROM paid_action WHERE paid_action.id > @after::bigint AND paid_action.kind = 'Z
 
 -- name: Unsettled :one
 -- Whether something is left to be done: actions that are open, payments that leave, side effects, and what is appended and not yet folded in.
--- Looks at deadlines that lie minutes ahead are nothing to wait for.
+-- A job that is put off comes again within 5 seconds; looks at deadlines lie further ahead, and are nothing to wait for.
 SELECT (EXISTS (SELECT FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
     OR EXISTS (SELECT FROM relay_payment WHERE stage NOT IN ('completed', 'failed'))
     OR EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running')
-        OR (state = 'scheduled' AND scheduled_at < now() + interval '1 minute'))
+        OR (state = 'scheduled' AND scheduled_at < now() + interval '6 seconds'))
     OR EXISTS (SELECT FROM balance_delta) OR EXISTS (SELECT FROM item_delta))::boolean;
