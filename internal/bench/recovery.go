@@ -201,6 +201,9 @@ func (r *recovering) measure(ctx context.Context, n int) (row Recovered, err err
 		if err := r.connection.QueryRow(ctx, script("growth/holds.sql")).Scan(&row.Pages); err != nil {
 			return row, err
 		}
+		if row.Pages == 0 {
+			return row, errors.New("PostgreSQL does not know of their being read")
+		}
 		if len(row.Seconds) < r.Rounds {
 			r.service.stop()
 		}
