@@ -163,7 +163,7 @@ func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 		if err != nil {
 			return fmt.Errorf("%d open invoices: %w", n, err)
 		}
-		r.say("  %10d actions, %7d open invoices: heard of after %s s; %.1f pages for each; the service had %.0f MB", row.Actions, n, row.Seconds.text("%.2f"), row.Pages, row.MB)
+		r.say("  %10d actions, %7d open invoices: heard of after %s s; %.2f pages for each; the service had %.0f MB", row.Actions, n, row.Seconds.text("%.2f"), row.Pages, row.MB)
 		recovery.Rows = append(recovery.Rows, row)
 	}
 	return nil
@@ -311,7 +311,7 @@ func (r *Recovery) Table() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "finished actions\topen hold invoices\theard of after, s\tpages for each\tmemory, MB\t")
-	r.each(w, "%d\t%d\t%s\t%.1f\t%.0f\t\n")
+	r.each(w, "%d\t%d\t%s\t%.2f\t%.0f\t\n")
 	_ = w.Flush() // a builder takes everything
 	return b.String()
 }
@@ -330,6 +330,6 @@ func (r *Recovery) markdown(now time.Time) string {
 	b.WriteString(r.Machine.markdown(now, r.Noise))
 	fmt.Fprintf(&b, "Medians of %d rounds, with the lowest and the highest.\n\n", r.Rounds)
 	b.WriteString("| finished actions | open hold invoices | all are heard of after, s | pages read for each | memory of the service, MB |\n|---|---|---|---|---|\n")
-	r.each(&b, "| %d | %d | %s | %.1f | %.0f |\n")
+	r.each(&b, "| %d | %d | %s | %.2f | %.0f |\n")
 	return b.String()
 }
