@@ -16,11 +16,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// Options says what is measured. Holdfast and Out are needed; Load for zaps from credits; FakeNode for Lightning.
+// Options says what is measured. Holdfast and Out are needed; Load for zaps from credits; FakeNode and Programs for Lightning.
 type Options struct {
 	Holdfast string        // the service's program
 	Load     []string      // the load generator's command: it calls load.Serve
 	FakeNode []string      // the fake node's command: it calls fakenode.Serve
+	Programs string        // the directory of lnd and btcd
 	Rounds   int           // default 3; the medians count
 	Takes    time.Duration // of one measurement; default 4 s
 	Clients  []int         // default 1, 8, 32, 128

@@ -31,7 +31,7 @@ func realNode(ctx context.Context, o Options) (_ *RealReport, err error) {
 	}
 	defer func() { err = errors.Join(err, scratch.Remove()) }()
 	r := &realRun{Options: o}
-	if r.network, err = devnet.Start(ctx, devnet.Options{Dir: filepath.Join(scratch.Dir, "network"), Bin: filepath.Dir(o.Holdfast), Log: o.say}); err != nil {
+	if r.network, err = devnet.Start(ctx, devnet.Options{Dir: filepath.Join(scratch.Dir, "network"), Bin: o.Programs, Log: o.say}); err != nil {
 		return nil, err
 	}
 	defer r.network.Stop()
