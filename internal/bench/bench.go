@@ -208,7 +208,7 @@ func (r *run) zaps(ctx context.Context, m mode, clients int, rate float64) (o ou
 	if err := b.settle(ctx); err != nil {
 		return o, err
 	}
-	cpu, err := r.cpu()
+	cpu, err := used(r.service, r.database)
 	if err != nil {
 		return o, err
 	}
@@ -224,7 +224,7 @@ func (r *run) zaps(ctx context.Context, m mode, clients int, rate float64) (o ou
 		return o, err
 	}
 	settled := time.Since(answered)
-	after, err := r.cpu()
+	after, err := used(r.service, r.database)
 	if err != nil {
 		return o, err
 	}
@@ -241,14 +241,14 @@ func (r *run) zaps(ctx context.Context, m mode, clients int, rate float64) (o ou
 		ServiceUs: perAction(after[0]-cpu[0], told.Paid), PostgresUs: perAction(after[1]-cpu[1], told.Paid)}, nil
 }
 
-// cpu is what the service and what PostgreSQL have used.
-func (r *run) cpu() (used [2]time.Duration, err error) {
-	for i, pid := range []int{r.service.server.PID(), r.database.PID()} {
-		if used[i], err = cpuTime(pid); err != nil {
-			return used, err
+// used is what the service and what PostgreSQL have used until now.
+func used(s *service, d *database) (u [2]time.Duration, err error) {
+	for i, pid := range []int{s.server.PID(), d.PID()} {
+		if u[i], err = cpuTime(pid); err != nil {
+			return u, err
 		}
 	}
-	return used, nil
+	return u, nil
 }
 
 // perAction is the processor time of one action, in microseconds.

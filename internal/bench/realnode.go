@@ -66,7 +66,7 @@ func realNode(ctx context.Context, o Options) (_ *RealReport, err error) {
 	return report, r.service.reconcile(ctx)
 }
 
-// zap asks for the invoice of a zap by the next payer.
+// zap asks for the invoice of a zap by one of the users, who count from 0 here.
 func (r *realRun) zap(ctx context.Context, payer int, method string) (opened, error) {
 	author := (payer + r.Users/2) % r.Users
 	return openZap(ctx, r.api, r.database.keys[payer%r.Users], r.database.itemBy(author), method)
