@@ -16,11 +16,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// Options says what is measured. Holdfast and Out are needed; Load for zaps from credits; FakeNode for Lightning.
+// Options says what is measured. Holdfast and Out are needed; Load for zaps from credits; FakeNode and Programs for Lightning.
 type Options struct {
 	Holdfast string        // the service's program
 	Load     []string      // the load generator's command: it calls load.Serve
 	FakeNode []string      // the fake node's command: it calls fakenode.Serve
+	Programs string        // the directory of lnd and btcd
 	Rounds   int           // default 3; the medians count
 	Takes    time.Duration // of one measurement; default 4 s
 	Clients  []int         // default 1, 8, 32, 128
@@ -260,7 +261,7 @@ func (r *run) zaps(ctx context.Context, services []*service, plan load.Plan) (o 
 	if err := b.settle(ctx); err != nil {
 		return o, err
 	}
-	cpu, err := r.cpu(services)
+	cpu, err := used(r.database, services...)
 	if err != nil {
 		return o, err
 	}
@@ -273,7 +274,7 @@ func (r *run) zaps(ctx context.Context, services []*service, plan load.Plan) (o 
 		return o, err
 	}
 	settled := time.Since(answered)
-	after, err := r.cpu(services)
+	after, err := used(r.database, services...)
 	if err != nil {
 		return o, err
 	}
@@ -305,17 +306,17 @@ func (o Options) load(ctx context.Context, plan load.Plan) (load.Result, error) 
 	return told, err
 }
 
-// cpu is what the service's processes and what PostgreSQL have used.
-func (r *run) cpu(services []*service) (used [2]time.Duration, err error) {
+// used is what PostgreSQL and processes of the service have used until now: the service's first.
+func used(d *database, services ...*service) (u [2]time.Duration, err error) {
 	pids := make([]int, len(services))
 	for i, s := range services {
 		pids[i] = s.server.PID()
 	}
-	if used[0], err = cpuTime(pids...); err != nil {
-		return used, err
+	if u[0], err = cpuTime(pids...); err != nil {
+		return u, err
 	}
-	used[1], err = cpuTime(r.database.PID())
-	return used, err
+	u[1], err = cpuTime(d.PID())
+	return u, err
 }
 
 // perAction is the processor time of one action, in microseconds.

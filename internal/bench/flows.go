@@ -243,7 +243,7 @@ func (f *flowRun) measure(ctx context.Context, way flow, n int, rate float64) (o
 	if err != nil {
 		return o, err
 	}
-	cpu, err := cpuTime(f.service.server.PID(), f.database.PID())
+	cpu, err := used(f.database, f.service)
 	if err != nil {
 		return o, err
 	}
@@ -254,7 +254,7 @@ func (f *flowRun) measure(ctx context.Context, way flow, n int, rate float64) (o
 	if err := b.settle(ctx); err != nil {
 		return o, err
 	}
-	used, err := cpuTime(f.service.server.PID(), f.database.PID())
+	spent, err := used(f.database, f.service)
 	if err != nil {
 		return o, err
 	}
@@ -277,6 +277,6 @@ func (f *flowRun) measure(ctx context.Context, way flow, n int, rate float64) (o
 		return o, err
 	}
 	o = moments.outcome(after.since(before))
-	o.CPUus = perAction(used-cpu, int64(n))
+	o.ServiceUs, o.PostgresUs = perAction(spent[0]-cpu[0], int64(n)), perAction(spent[1]-cpu[1], int64(n))
 	return o, nil
 }

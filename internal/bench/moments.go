@@ -88,13 +88,14 @@ func (b *books) moments(ctx context.Context, hashes []paidaction.Hash, paid []ti
 
 // flowOutcome is what one measurement of a flow brought. Times are in milliseconds.
 type flowOutcome struct {
-	PerSecond float64 // from the first payment to the last commit
-	P50, P99  float64 // from the event to the commit of PAID
-	Wait50    float64 // of that, how long jobs waited
-	Wait99    float64
-	FlushMs   float64 // of one flush of PostgreSQL's log, on average; part of P50 and P99
-	CPUus     float64 // of the service and of PostgreSQL, for each, all that follows included
-	Payments  int
+	PerSecond  float64 // from the first payment to the last commit
+	P50, P99   float64 // from the event to the commit of PAID
+	Wait50     float64 // of that, how long jobs waited
+	Wait99     float64
+	FlushMs    float64 // of one flush of PostgreSQL's log, on average; part of P50 and P99
+	ServiceUs  float64 // processor time for each, in microseconds, all that follows included
+	PostgresUs float64
+	Payments   int
 }
 
 // outcome puts them together. A commit is dated before its flush, which is added as it took on average.
@@ -117,8 +118,8 @@ func (ms moments) outcome(flush time.Duration) flowOutcome {
 }
 
 func (o flowOutcome) String() string {
-	return fmt.Sprintf("%5d payments  %5.0f/s  p50 %.1f ms  p99 %.1f ms  of it jobs waiting %.1f, %.1f ms  a flush %.2f ms  CPU %.0f µs",
-		o.Payments, o.PerSecond, o.P50, o.P99, o.Wait50, o.Wait99, o.FlushMs, o.CPUus)
+	return fmt.Sprintf("%5d payments  %5.0f/s  p50 %.1f ms  p99 %.1f ms  of it jobs waiting %.1f, %.1f ms  a flush %.2f ms  CPU %.0f µs (service %.0f, PostgreSQL %.0f)",
+		o.Payments, o.PerSecond, o.P50, o.P99, o.Wait50, o.Wait99, o.FlushMs, o.ServiceUs+o.PostgresUs, o.ServiceUs, o.PostgresUs)
 }
 
 // flushes are those of PostgreSQL's log until a moment.

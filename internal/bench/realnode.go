@@ -31,7 +31,7 @@ func realNode(ctx context.Context, o Options) (_ *RealReport, err error) {
 	}
 	defer func() { err = errors.Join(err, scratch.Remove()) }()
 	r := &realRun{Options: o}
-	if r.network, err = devnet.Start(ctx, devnet.Options{Dir: filepath.Join(scratch.Dir, "network"), Bin: filepath.Dir(o.Holdfast), Log: o.say}); err != nil {
+	if r.network, err = devnet.Start(ctx, devnet.Options{Dir: filepath.Join(scratch.Dir, "network"), Bin: o.Programs, Log: o.say}); err != nil {
 		return nil, err
 	}
 	defer r.network.Stop()
@@ -66,7 +66,7 @@ func realNode(ctx context.Context, o Options) (_ *RealReport, err error) {
 	return report, r.service.reconcile(ctx)
 }
 
-// zap asks for the invoice of a zap by the next payer.
+// zap asks for the invoice of a zap by one of the users, who count from 0 here.
 func (r *realRun) zap(ctx context.Context, payer int, method string) (opened, error) {
 	author := (payer + r.Users/2) % r.Users
 	return openZap(ctx, r.api, r.database.keys[payer%r.Users], r.database.itemBy(author), method)
