@@ -89,6 +89,12 @@ func TestTheCheckFindsWhatIsMissing(t *testing.T) {
 	if b.check(t.Context(), r, sats+1) == nil {
 		t.Error("the check does not look at what they cost")
 	}
+	if _, err := connect(t, d, holdfastDB).Exec(t.Context(), "DELETE FROM notification WHERE id = (SELECT max(id) FROM notification)"); err != nil {
+		t.Fatal(err)
+	}
+	if b.check(t.Context(), r, sats) == nil {
+		t.Error("an author was not told, and the check does not see it")
+	}
 	// Somebody's money is gone: the sum of balances says so, and so does reconcile.
 	if _, err := connect(t, d, holdfastDB).Exec(t.Context(), "UPDATE account SET balance = balance - 1 WHERE id = 17"); err != nil {
 		t.Fatal(err)
