@@ -64,13 +64,13 @@ test-all:
 test-fast:
 	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./web ./internal/outside ./internal/architecture ./internal/diagram ./internal/capability
 
-## bench: a zap beside what PostgreSQL itself needs, into BENCHMARKS.md, what it costs with a million behind it, and the lock beside others
-## (ONLY=credit, ONLY=growth, ONLY=lock); last a line of JSON
+## bench: a zap beside what PostgreSQL itself needs, and by several processes, and payments over Lightning, into BENCHMARKS.md; what a zap costs with a
+## million behind it, a start before open invoices, and the lock beside others (ONLY=credit, scale, flows, growth or lock); last a line of JSON
 ONLY ?=
 BENCH ?=
 bench:
 	@mkdir -p $(BIN)
-	go build -o $(BIN)/ ./cmd/holdfast ./cmd/holdfast-dev
+	$(if $(filter flows,$(or $(ONLY),flows)),@$(MAKE) --no-print-directory build,go build -o $(BIN)/ ./cmd/holdfast ./cmd/holdfast-dev)
 	go build -o $(BIN)/lock-bench ./lock/bench
 	@exec $(BIN)/holdfast-dev --follow-parent bench --write BENCHMARKS.md $(if $(ONLY),--only $(ONLY)) $(BENCH)
 

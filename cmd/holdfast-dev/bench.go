@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench"
@@ -17,14 +18,17 @@ import (
 )
 
 type benchCommand struct {
-	Bin     string  `help:"Directory of the programs (default: where this one is)."`
-	Only    string  `enum:"credit,lock,growth," default:"" help:"credit: only the zap from credits; lock: only the lock; growth: only what a zap costs with ever more behind it."`
-	Rounds  int     `default:"3" help:"How often everything is measured; the medians count."`
-	Seconds float64 `default:"4" help:"Of one measurement."`
-	Clients []int   `default:"1,8,32,128" help:"With how many clients the zap is measured."`
-	Sizes   []int64 `default:"10000,1000000" help:"After how many actions the cost of a zap is counted."`
-	Noisy   bool    `help:"Tell the figures although the machine was noisy; they are marked."`
-	Write   string  `help:"File whose part between the markers gets the figures of the zap." placeholder:"FILE"`
+	Bin       string  `help:"Directory of the programs (default: where this one is)."`
+	Only      string  `enum:"credit,scale,flows,lock,growth," default:"" help:"credit: only the zap from credits; scale: only the same by several processes; flows: only Lightning; growth: only what a zap costs with ever more behind it; lock: only the lock."`
+	Rounds    int     `default:"3" help:"How often everything is measured; the medians count."`
+	Seconds   float64 `default:"4" help:"Of one measurement."`
+	Clients   []int   `default:"1,8,32,128" help:"With how many clients the zap is measured."`
+	Processes []int   `default:"1,2,4" help:"By how many processes of the service on one database."`
+	Sizes     []int64 `default:"10000,1000000" help:"After how many actions the cost of a zap is counted."`
+	Open      []int   `default:"1000,10000" help:"How many open hold invoices the service is started before, without actions behind and with the most of the sizes."`
+	MostOpen  int     `default:"100000" help:"The same once more, without actions behind and without a bound."`
+	Noisy     bool    `help:"Tell the figures although the machine was noisy; they are marked."`
+	Write     string  `help:"File whose parts between the markers get the figures of the zap and of Lightning." placeholder:"FILE"`
 }
 
 // Run measures, prints tables as it goes, and last a line of JSON. What is only a part of all has only that part in it.
@@ -45,6 +49,18 @@ func (c *benchCommand) Run(ctx context.Context) error {
 		}
 		line["credit_zap"] = report
 	}
+	if c.Only == "" || c.Only == "scale" {
+		if line["scale"], err = c.scale(ctx, bin); err != nil {
+			return err
+		}
+	}
+	if c.Only == "" || c.Only == "flows" {
+		report, err := c.flows(ctx, bin)
+		if err != nil {
+			return err
+		}
+		line["flows"] = report
+	}
 	if c.Only == "" || c.Only == "growth" {
 		options, err := c.options(bin)
 		if err != nil {
@@ -55,6 +71,11 @@ func (c *benchCommand) Run(ctx context.Context) error {
 			return err
 		}
 		line["growth"], failed = growth, err
+		recovery, err := c.recovery(ctx, options)
+		if recovery == nil {
+			return err
+		}
+		line["recovery"], failed = recovery, errors.Join(failed, err)
 	}
 	if c.Only == "" || c.Only == "lock" {
 		if line["lock"], err = c.lock(ctx, bin); err != nil {
@@ -81,10 +102,58 @@ func (c *benchCommand) credit(ctx context.Context, bin string) (*bench.Report, e
 	return report, report.Write(c.Write)
 }
 
+// scale measures the same zap by several processes of the service.
+func (c *benchCommand) scale(ctx context.Context, bin string) (*bench.Scaled, error) {
+	options, err := c.options(bin)
+	if err != nil {
+		return nil, err
+	}
+	scaled, err := bench.Scale(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("\n%s\n", scaled.Table())
+	if c.Write == "" {
+		return scaled, nil
+	}
+	return scaled, scaled.Write(c.Write)
+}
+
+// flows measures Lightning.
+func (c *benchCommand) flows(ctx context.Context, bin string) (*bench.FlowReport, error) {
+	options, err := c.options(bin)
+	if err != nil {
+		return nil, err
+	}
+	report, err := bench.Lightning(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("\n%s\n", report.Table())
+	if c.Write == "" {
+		return report, nil
+	}
+	return report, report.Write(c.Write)
+}
+
 func (c *benchCommand) options(bin string) (bench.Options, error) {
 	self, err := os.Executable()
-	return bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"}, Rounds: c.Rounds,
-		Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Noisy: c.Noisy, Out: os.Stdout}, err
+	return bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"},
+		FakeNode: []string{self, "--follow-parent", "fake-node"}, Programs: bin, Rounds: c.Rounds,
+		Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Processes: c.Processes, Noisy: c.Noisy, Out: os.Stdout}, err
+}
+
+// recovery measures a start of the service. A report comes also with the error that a bound is broken.
+func (c *benchCommand) recovery(ctx context.Context, options bench.Options) (*bench.Recovery, error) {
+	recovery, err := bench.Recover(ctx, options, slices.Max(c.Sizes), c.Open, c.MostOpen)
+	if recovery == nil {
+		return nil, err
+	}
+	fmt.Printf("\n%s\n", recovery.Table())
+	if c.Write != "" && !errors.Is(err, bench.ErrNoisy) {
+		err = errors.Join(err, recovery.Write(c.Write))
+	}
+	return recovery, err
 }
 
 // lock runs the lock's own benchmark, which may import what nobody else may, and returns what its last line says under "lock".

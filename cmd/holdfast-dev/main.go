@@ -23,6 +23,7 @@ type commands struct {
 	Demo         demoCommand         `cmd:"" help:"Drive every payment flow on a stack of its own, with real payments."`
 	Bench        benchCommand        `cmd:"" help:"Measure a paid action beside what PostgreSQL itself needs."`
 	Chaos        chaosCommand        `cmd:"" help:"Kill the parts of a real stack under load, and judge what is left."`
+	FakeNode     fakeNodeCommand     `cmd:"" hidden:"" help:"The Lightning node of bench."`
 	Load         loadCommand         `cmd:"" hidden:"" help:"The load generator of bench."`
 	Pay          payCommand          `cmd:"" help:"Pay an invoice from the payer's node of the running network."`
 	Simulate     simulateCommand     `cmd:"" help:"Live the service through random schedules of faults."`

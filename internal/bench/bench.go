@@ -1,10 +1,9 @@
 // Package bench measures the zap from credits beside PostgreSQL itself: the same payment as one pipelined transaction of pgbench (the
 // reference), and as a script of pgbench that writes exactly the rows that Holdfast writes. Everything runs in one run on one machine, in
-// turns, so that only the ratios matter.
+// turns, so that only the ratios matter. And it measures what becomes of payments over Lightning.
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +16,18 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// Options says what is measured. Holdfast, Load and Out are needed.
+// Options says what is measured. Holdfast and Out are needed; Load for zaps from credits; FakeNode and Programs for Lightning.
 type Options struct {
 	Holdfast string        // the service's program
 	Load     []string      // the load generator's command: it calls load.Serve
+	FakeNode []string      // the fake node's command: it calls fakenode.Serve
+	Programs string        // the directory of lnd and btcd
 	Rounds   int           // default 3; the medians count
 	Takes    time.Duration // of one measurement; default 4 s
 	Clients  []int         // default 1, 8, 32, 128
 	Noisy    bool          // tell the figures although the machine was noisy
+
+	Processes []int // of the service, for Scale; each number is held against the first; default 1, 2, 4
 
 	Users, Items int // default 10,000 and 100,000, which the reference has too
 
@@ -40,6 +43,9 @@ func (o Options) defaults() Options {
 	}
 	if len(o.Clients) == 0 {
 		o.Clients = []int{1, 8, 32, 128}
+	}
+	if len(o.Processes) == 0 {
+		o.Processes = []int{1, 2, 4}
 	}
 	if o.Users == 0 {
 		o.Users, o.Items = 10_000, 100_000
@@ -66,49 +72,92 @@ const (
 	hot     mode = "hot"
 )
 
+// item is what everybody zaps; 0 is any.
+func (m mode) item() int64 {
+	if m == hot {
+		return hotItem
+	}
+	return 0
+}
+
 // ErrNoisy is within the error when the machine was too busy with other things for figures that can be believed.
 var ErrNoisy = errors.New("the machine was too noisy")
 
 // run is one benchmark under way.
 type run struct {
 	Options
+	scratch      *child.Scratch
 	database     *database
-	service      *service
+	services     []*service // those that are measured are started for it
 	measured     measured
 	measurements int
-	fastest      float64 // calibration, in milliseconds
-	repeated     int     // measurements, because of noise
 }
 
 // Run measures and returns what came of it. It leaves nothing running and nothing behind.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
-	o = o.defaults()
-	scratch, err := child.NewScratch("holdfast-bench")
+	r, err := prepare(ctx, o.defaults(), 1)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, scratch.Remove()) }()
-	o.say("Filling the databases: %d users, %d items.", o.Users, o.Items)
+	defer func() { err = errors.Join(err, r.end()) }()
+	c, err := r.rounds(ctx, r.round)
+	if err != nil {
+		return nil, err
+	}
+	return r.report(c), nil
+}
+
+// prepare fills the databases, and prepares so many processes of the service.
+func prepare(ctx context.Context, o Options, processes int) (_ *run, err error) {
 	r := &run{Options: o, measured: measured{outcomes: map[what][]outcome{}}}
-	if r.database, err = startDatabase(ctx, scratch.Dir, o, nil); err != nil {
+	if r.scratch, err = child.NewScratch("holdfast-bench"); err != nil {
 		return nil, err
 	}
-	defer r.database.Stop()
-	if r.service, err = newService(scratch.Dir, o.Holdfast, r.database.DSN(holdfastDB)); err != nil {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.end())
+		}
+	}()
+	o.say("Filling the databases: %d users, %d items.", o.Users, o.Items)
+	if r.database, err = startDatabase(ctx, r.scratch.Dir, o, nil); err != nil {
 		return nil, err
 	}
-	defer r.service.stop()
-	for round := range o.Rounds {
-		o.say("\nRound %d of %d", round+1, o.Rounds)
-		if err := r.round(ctx); err != nil {
+	first, err := newService(r.scratch.Dir, o.Holdfast, r.database.DSN(holdfastDB))
+	if err != nil {
+		return nil, err
+	}
+	for r.services = []*service{first}; len(r.services) < processes; {
+		next, err := first.beside()
+		if err != nil {
 			return nil, err
 		}
+		r.services = append(r.services, next)
 	}
-	if n := noise(r.measured.calibrations); n > quiet && !o.Noisy {
-		return nil, fmt.Errorf("%w: the same work took up to %.2f times as long beside one measurement as beside another, and %.2f is the bound; "+
-			"try again when nothing else runs, or have the figures all the same with --noisy", ErrNoisy, n, quiet)
+	return r, nil
+}
+
+// end leaves nothing running and nothing behind.
+func (r *run) end() error {
+	if r.database != nil {
+		r.database.Stop()
 	}
-	return r.report(ctx)
+	return r.scratch.Remove()
+}
+
+// rounds has each round done, and says under which conditions. Those that nobody can believe figures of are an error.
+func (r *run) rounds(ctx context.Context, round func(context.Context) error) (c conditions, err error) {
+	for i := range r.Rounds {
+		r.say("\nRound %d of %d", i+1, r.Rounds)
+		if err := round(ctx); err != nil {
+			return c, err
+		}
+	}
+	c = conditions{Rounds: r.Rounds, Seconds: r.Takes.Seconds(), Noise: noise(r.measured.calibrations)}
+	if c.Noisy = c.Noise > quiet; c.Noisy && !r.Noisy {
+		return c, noisy(c.Noise)
+	}
+	c.Machine, err = r.database.machine(ctx)
+	return c, err
 }
 
 // round measures everything once, the contenders in turns.
@@ -140,41 +189,29 @@ func (r *run) round(ctx context.Context) error {
 // openClients is how many connections the open loop has.
 const openClients = 128
 
-// again is how often in a run something is measured again because the machine was noisy meanwhile.
-const again = 20
-
-// measure has one contender at work once, between two calibrations. Where one of them says that the machine was noisy it does so again.
+// measure has one contender at work once.
 func (r *run) measure(ctx context.Context, w what, rate float64) error {
-	for {
-		before := calibrate()
-		o, err := r.work(ctx, w, rate)
-		if err != nil {
-			return fmt.Errorf("%s: %w", w, err)
+	return r.take(w, func() (outcome, error) {
+		switch {
+		case w.contender == holdfast && rate > 0:
+			return r.zaps(ctx, r.services, load.Plan{Item: w.mode.item(), Clients: openClients, Rate: rate})
+		case w.contender == holdfast:
+			return r.zaps(ctx, r.services, load.Plan{Item: w.mode.item(), Clients: w.clients})
+		default:
+			return r.script(ctx, w)
 		}
-		beside := max(before, calibrate())
-		r.fastest = min(cmp.Or(r.fastest, beside), before, beside)
-		r.say("  %-34s %s", w, o)
-		if beside > quiet*r.fastest && r.repeated < again && !r.Noisy {
-			r.repeated++
-			r.say("  the machine was noisy beside that: the same work took %.2f times as long as it can; once more", beside/r.fastest)
-			continue
-		}
-		r.measured.calibrations = append(r.measured.calibrations, beside)
-		r.measured.outcomes[w] = append(r.measured.outcomes[w], o)
-		return nil
-	}
+	})
 }
 
-// work has one contender at work once.
-func (r *run) work(ctx context.Context, w what, rate float64) (outcome, error) {
-	switch {
-	case w.contender == holdfast && rate > 0:
-		return r.zaps(ctx, w.mode, openClients, rate)
-	case w.contender == holdfast:
-		return r.zaps(ctx, w.mode, w.clients, 0)
-	default:
-		return r.script(ctx, w)
+// take notes what one measurement brought.
+func (r *run) take(w what, measure func() (outcome, error)) error {
+	o, err := quietly(&r.measured.watch, r.Options, measure)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w, err)
 	}
+	r.measured.outcomes[w] = append(r.measured.outcomes[w], o)
+	r.say("  %-34s %s", w, o)
+	return nil
 }
 
 // script has pgbench work through a script.
@@ -195,78 +232,90 @@ func (r *run) script(ctx context.Context, w what) (o outcome, err error) {
 	return outcome{TPS: tps, PostgresUs: perAction(after-before, done)}, nil
 }
 
-// zaps has the load generator zap, waits until everything that follows is done, and holds the ledger against what it was told. What the
-// side effects cost is part of what a zap costs.
-func (r *run) zaps(ctx context.Context, m mode, clients int, rate float64) (o outcome, err error) {
-	if err := r.service.start(ctx); err != nil {
-		return o, err
+// zaps has the load generator zap at some processes of the service, waits until everything that follows is done, and holds the ledger against
+// what it was told. What the side effects cost is part of what a zap costs. The plan says how many clients zap what, and at which rate.
+func (r *run) zaps(ctx context.Context, services []*service, plan load.Plan) (o outcome, err error) {
+	for _, s := range services {
+		defer s.stop()
+		if err := s.start(ctx); err != nil {
+			return o, err
+		}
+		plan.Addresses = append(plan.Addresses, s.address)
 	}
-	defer r.service.stop()
 	b, err := openBooks(ctx, r.database.DSN(holdfastDB))
 	if err != nil {
 		return o, err
 	}
 	defer b.close(context.WithoutCancel(ctx))
 	r.measurements++
-	plan := load.Plan{Address: r.service.address, Keys: r.database.keys, Items: int64(r.Items), Sats: sats, Clients: clients, Rate: rate,
-		Prefix: fmt.Sprintf("bench-%d", r.measurements), Measure: r.Takes}
-	if m == hot {
-		plan.Item = hotItem
-	}
+	plan.Keys, plan.Items, plan.Sats = r.database.keys, int64(r.Items), sats
+	plan.Prefix, plan.Measure = fmt.Sprintf("bench-%d", r.measurements), r.Takes
 	// A service that has just started plans every statement anew on each connection: that is over before anything is counted.
 	first := plan
-	first.Prefix, first.Warm, first.Measure = plan.Prefix+"-warm", 0, warm
-	warmed, err := load.Start(exec.CommandContext(ctx, r.Load[0], r.Load[1:]...), first)
+	first.Prefix, first.Measure = plan.Prefix+"-warm", warm*time.Duration(len(services))
+	warmed, err := r.load(ctx, first)
 	if err != nil {
 		return o, err
-	}
-	if !warmed.OK() {
-		return o, fmt.Errorf("the load was not borne: %s", warmed)
 	}
 	if err := b.settle(ctx); err != nil {
 		return o, err
 	}
-	cpu, err := r.cpu()
+	cpu, err := used(r.database, services...)
 	if err != nil {
 		return o, err
 	}
-	told, err := load.Start(exec.CommandContext(ctx, r.Load[0], r.Load[1:]...), plan)
+	told, err := r.load(ctx, plan)
 	if err != nil {
 		return o, err
 	}
 	answered := time.Now()
-	if !told.OK() {
-		return o, fmt.Errorf("the load was not borne: %s", told)
-	}
 	if err := b.settle(ctx); err != nil {
 		return o, err
 	}
 	settled := time.Since(answered)
-	after, err := r.cpu()
+	after, err := used(r.database, services...)
 	if err != nil {
 		return o, err
 	}
-	r.service.stop()
+	for _, s := range services {
+		s.stop()
+	}
 	all := told
 	all.Paid += warmed.Paid
 	if err := b.check(ctx, all, sats); err != nil {
 		return o, err
 	}
-	if err := r.service.reconcile(ctx); err != nil {
+	if err := services[0].reconcile(ctx); err != nil {
 		return o, err
 	}
-	return outcome{TPS: float64(told.Measured) / told.Seconds, P50: told.P50ms, P99: told.P99ms, SettleSeconds: settled.Seconds(),
-		ServiceUs: perAction(after[0]-cpu[0], told.Paid), PostgresUs: perAction(after[1]-cpu[1], told.Paid)}, nil
+	o = outcome{TPS: float64(told.Measured) / told.Seconds, P50: told.P50ms, P99: told.P99ms, SettleSeconds: settled.Seconds(), Twice: told.Twice + warmed.Twice,
+		ServiceUs: perAction(after[0]-cpu[0], told.Paid), PostgresUs: perAction(after[1]-cpu[1], told.Paid)}
+	for _, measured := range told.Each {
+		o.Each = append(o.Each, float64(measured)/told.Seconds)
+	}
+	return o, nil
 }
 
-// cpu is what the service and what PostgreSQL have used.
-func (r *run) cpu() (used [2]time.Duration, err error) {
-	for i, pid := range []int{r.service.server.PID(), r.database.PID()} {
-		if used[i], err = cpuTime(pid); err != nil {
-			return used, err
-		}
+// load does a plan. That something was not done is an error.
+func (o Options) load(ctx context.Context, plan load.Plan) (load.Result, error) {
+	told, err := load.Start(exec.CommandContext(ctx, o.Load[0], o.Load[1:]...), plan)
+	if err == nil && !told.OK() {
+		err = fmt.Errorf("the load was not borne: %s", told)
 	}
-	return used, nil
+	return told, err
+}
+
+// used is what PostgreSQL and processes of the service have used until now: the service's first.
+func used(d *database, services ...*service) (u [2]time.Duration, err error) {
+	pids := make([]int, len(services))
+	for i, s := range services {
+		pids[i] = s.server.PID()
+	}
+	if u[0], err = cpuTime(pids...); err != nil {
+		return u, err
+	}
+	u[1], err = cpuTime(d.PID())
+	return u, err
 }
 
 // perAction is the processor time of one action, in microseconds.

@@ -14,7 +14,7 @@ import (
 func TestARunFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	o := small(t)
-	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Clients, o.Noisy = program(t), loadCommand(t), 1, time.Second, []int{2}, true
+	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Clients, o.Noisy = program(t), command(t, "load"), 1, time.Second, []int{2}, true
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestTheCheckFindsWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.close(t.Context())
-	r, err := load.Run(t.Context(), load.Plan{Address: s.address, Keys: d.keys, Items: int64(d.items), Sats: sats, Prefix: "some",
+	r, err := load.Run(t.Context(), load.Plan{Addresses: []string{s.address}, Keys: d.keys, Items: int64(d.items), Sats: sats, Prefix: "some",
 		Clients: 2, Measure: 300 * time.Millisecond})
 	if err != nil || !r.OK() {
 		t.Fatal(r, err)
@@ -95,6 +95,12 @@ func TestTheCheckFindsWhatIsMissing(t *testing.T) {
 	}
 	if b.check(t.Context(), r, sats) == nil || s.reconcile(t.Context()) == nil {
 		t.Error("a msat is missing, and nobody finds it")
+	}
+	if _, err := connect(t, d, holdfastDB).Exec(t.Context(), "DELETE FROM notification WHERE id = (SELECT max(id) FROM notification)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.check(t.Context(), r, sats); err == nil || !strings.Contains(err.Error(), "told of") {
+		t.Errorf("an author was not told, and the check does not see it: %v", err)
 	}
 }
 
@@ -156,12 +162,14 @@ func TestPgbenchIsRead(t *testing.T) {
 
 func TestFiguresGoBetweenTheMarkers(t *testing.T) {
 	t.Parallel()
-	page := "before\n" + beginMark + "\nold\n" + endMark + "\nafter\n"
-	got, err := between(page, "new\n")
-	if want := "before\n" + beginMark + "\n\nnew\n\n" + endMark + "\nafter\n"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := between("no place", "new"); !errors.Is(err, errMarks) {
-		t.Errorf("a page without markers: %v", err)
+	for _, m := range []marks{creditMarks, scaleMarks, recoveryMarks, lightningMarks} {
+		page := "before\n" + m.begin + "\nold\n" + m.end + "\nafter\n"
+		got, err := m.between(page, "new\n")
+		if want := "before\n" + m.begin + "\n\nnew\n\n" + m.end + "\nafter\n"; err != nil || got != want {
+			t.Errorf("%q, %v", got, err)
+		}
+		if _, err := m.between("no place", "new"); !errors.Is(err, errMarks) {
+			t.Errorf("a page without markers: %v", err)
+		}
 	}
 }

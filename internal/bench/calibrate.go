@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -15,6 +17,8 @@ const (
 	calibrationWork = 100
 	// quiet is by how much the calibrations of one run may differ, the slowest over the fastest, if its figures are to be believed.
 	quiet = 1.25
+	// again is how often in a run something is measured again because the machine was noisy meanwhile.
+	again = 20
 )
 
 // calibrate does the same work on every core at once and returns how long it took, in milliseconds: longer than before where the
@@ -46,4 +50,36 @@ func noise(calibrations []float64) float64 {
 		return 1
 	}
 	return slices.Max(calibrations) / slices.Min(calibrations)
+}
+
+// noisy is the error for figures that are not to be believed.
+func noisy(n float64) error {
+	return fmt.Errorf("%w: the same work took up to %.2f times as long beside one measurement as beside another, and %.2f is the bound; "+
+		"try again when nothing else runs, or have the figures all the same with --noisy", ErrNoisy, n, quiet)
+}
+
+// watch is what the calibrations of a run say of the machine.
+type watch struct {
+	calibrations []float64 // in milliseconds, the slower of the two around each measurement that counts
+	fastest      float64   // of all
+	repeated     int       // measurements, because of noise
+}
+
+// quietly measures between two calibrations, and again where the machine was noisy meanwhile. What measure returned before is then of no account.
+func quietly[T any](w *watch, o Options, measure func() (T, error)) (T, error) {
+	for {
+		before := calibrate()
+		measured, err := measure()
+		if err != nil {
+			return measured, err
+		}
+		slower := max(before, calibrate())
+		w.fastest = min(cmp.Or(w.fastest, slower), before, slower)
+		if o.Noisy || slower <= quiet*w.fastest || w.repeated == again {
+			w.calibrations = append(w.calibrations, slower)
+			return measured, nil
+		}
+		w.repeated++
+		o.say("  The machine was noisy beside this: the same work took %.2f times as long as it can. Once more.", slower/w.fastest)
+	}
 }

@@ -61,8 +61,8 @@ func (b *books) settle(ctx context.Context) error {
 // rewardsPart is the part of a zap that nobody gets: what remains, the author does. Neither territories nor forwards are in play.
 const rewardsPart = 0.3
 
-// check holds the ledger against what the clients were told: as many zaps are paid as they counted, none is anything else, and the money
-// is where it belongs.
+// check holds the ledger against what the clients were told: as many zaps are paid as they counted, none is anything else, each author was
+// told of each once, and the money is where it belongs. Everything must be settled.
 func (b *books) check(ctx context.Context, r load.Result, sats int64) error {
 	q := benchdb.New(b.connection)
 	zaps, err := q.ZapsSince(ctx, b.LastAction)
@@ -82,6 +82,8 @@ func (b *books) check(ctx context.Context, r load.Result, sats int64) error {
 	fee := int64(float64(r.Paid*sats*1000) * rewardsPart)
 	differ("zaps that are paid", zaps.Paid, r.Paid)
 	differ("zaps in another state", zaps.Others, 0)
+	differ("zaps that their authors were told of", zaps.Told, r.Paid)
+	differ("notifications of zaps", zaps.Notifications, r.Paid)
 	differ("msat that they cost", zaps.CostMsat, r.Paid*sats*1000)
 	differ("msat that people have less", b.PeopleMsat-now.PeopleMsat, fee)
 	differ("msat that the rewards pool has more", now.RewardsMsat-b.RewardsMsat, fee)

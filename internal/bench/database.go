@@ -29,7 +29,7 @@ const (
 	rowsDB      = "rows"
 )
 
-//go:embed reference/*.sql rows/*.sql growth/*.sql
+//go:embed reference/*.sql rows/*.sql growth/*.sql flows/*.sql
 var scripts embed.FS
 
 // settings are what the server has beside its defaults. It is durable. No checkpoint falls into the measured time of one contender

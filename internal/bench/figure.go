@@ -23,6 +23,13 @@ func (f figure) spread() [2]float64 {
 	return [2]float64{slices.Min(f), slices.Max(f)}
 }
 
+func (f figure) sum() (sum float64) {
+	for _, n := range f {
+		sum += n
+	}
+	return sum
+}
+
 // over divides round by round: what disturbed one disturbed the other.
 func (f figure) over(by figure) figure {
 	ratios := make(figure, min(len(f), len(by)))
@@ -36,4 +43,13 @@ func (f figure) over(by figure) figure {
 func (f figure) text(format string) string {
 	s := f.spread()
 	return fmt.Sprintf(format+" ("+format+" to "+format+")", f.median(), s[0], s[1])
+}
+
+// minus subtracts round by round.
+func (f figure) minus(by figure) figure {
+	rest := make(figure, min(len(f), len(by)))
+	for i := range rest {
+		rest[i] = f[i] - by[i]
+	}
+	return rest
 }

@@ -10,7 +10,7 @@ import (
 func TestGrowthIsCounted(t *testing.T) {
 	t.Parallel()
 	o := small(t)
-	o.Holdfast, o.Load, o.Takes = program(t), loadCommand(t), 500*time.Millisecond
+	o.Holdfast, o.Load, o.Takes = program(t), command(t, "load"), 500*time.Millisecond
 	growth, err := Grow(t.Context(), o, []int64{300})
 	if err != nil {
 		t.Fatal(err)

@@ -8,21 +8,28 @@ import (
 	"time"
 )
 
-// What is between these lines of a page is written by the benchmark, the rest by people.
-const (
-	beginMark = "<!-- measured: make bench writes what follows -->"
-	endMark   = "<!-- measured: end -->"
+// marks are the two lines of a page between which the benchmark writes; the rest is written by people.
+type marks struct{ begin, end string }
+
+var (
+	creditMarks    = marks{"<!-- measured: make bench writes what follows -->", "<!-- measured: end -->"}
+	scaleMarks     = marks{"<!-- measured scale: make bench ONLY=scale writes what follows -->", "<!-- measured scale: end -->"}
+	recoveryMarks  = marks{"<!-- measured recovery: make bench ONLY=growth writes what follows -->", "<!-- measured recovery: end -->"}
+	lightningMarks = marks{"<!-- measured Lightning: make bench ONLY=flows writes what follows -->", "<!-- measured Lightning: end -->"}
 )
 
-var errMarks = errors.New("the page has no place for the figures: it needs the lines\n" + beginMark + "\n" + endMark)
+var errMarks = errors.New("the page has no place for the figures")
 
 // Write puts the figures into a page, between its markers.
-func (r *Report) Write(page string) error {
+func (r *Report) Write(page string) error { return creditMarks.write(page, r.markdown(time.Now())) }
+
+// write puts figures into a page.
+func (m marks) write(page, figures string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	written, err := between(string(text), r.markdown(time.Now()))
+	written, err := m.between(string(text), figures)
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
@@ -30,25 +37,24 @@ func (r *Report) Write(page string) error {
 }
 
 // between replaces what is between the markers.
-func between(page, figures string) (string, error) {
-	before, rest, begins := strings.Cut(page, beginMark+"\n")
-	_, after, ends := strings.Cut(rest, endMark)
+func (m marks) between(page, figures string) (string, error) {
+	before, rest, begins := strings.Cut(page, m.begin+"\n")
+	_, after, ends := strings.Cut(rest, m.end)
 	if !begins || !ends {
-		return "", errMarks
+		return "", fmt.Errorf("%w: it needs the lines\n%s\n%s", errMarks, m.begin, m.end)
 	}
-	return before + beginMark + "\n\n" + figures + "\n" + endMark + after, nil
+	return before + m.begin + "\n\n" + figures + "\n" + m.end + after, nil
+}
+
+// markdown says it before the figures.
+func (c conditions) markdown(now time.Time) string {
+	return c.Machine.markdown(now, c.Noise) + fmt.Sprintf("Medians of %d rounds of %g s, with the lowest and the highest.\n\n", c.Rounds, c.Seconds)
 }
 
 // markdown are the figures with what they depend on.
 func (r *Report) markdown(now time.Time) string {
 	var b strings.Builder
-	if r.Noisy {
-		fmt.Fprintf(&b, "**The machine was noisy (the same work took up to %.2f times as long): these figures are not to be relied on.**\n\n", r.Noise)
-	}
-	m := r.Machine
-	fmt.Fprintf(&b, "%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Medians of %d rounds of %g s, with the lowest and the highest. ",
-		now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, r.Rounds, r.Seconds)
-	fmt.Fprintf(&b, "The same work took at most %.2f times as long beside one measurement as beside another.\n\n", r.Noise)
+	b.WriteString(r.conditions.markdown(now))
 	b.WriteString("| zaps | clients | zaps/s | reference/s | ratio | CPU per zap, µs (service + PostgreSQL) | reference, µs | CPU ratio | p50, ms | p99, ms | of own uniform |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range r.Rows {
@@ -68,4 +74,14 @@ func (r *Report) markdown(now time.Time) string {
 			h.mode, h.PerSecond.median(), h.P50.text("%.1f"), h.P99.text("%.1f"))
 	}
 	return b.String()
+}
+
+// markdown says when figures were taken and on what, after a warning where they are not to be believed.
+func (m machine) markdown(now time.Time, noise float64) string {
+	warning := ""
+	if noise > quiet {
+		warning = fmt.Sprintf("**The machine was noisy (the same work took up to %.2f times as long): these figures are not to be relied on.**\n\n", noise)
+	}
+	return warning + fmt.Sprintf("%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. The same work took at most %.2f times as long beside one "+
+		"measurement as beside another. ", now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, noise)
 }

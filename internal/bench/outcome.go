@@ -1,6 +1,9 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // contender is one of those who are measured.
 type contender string
@@ -17,6 +20,9 @@ type what struct {
 	mode      mode
 	clients   int
 }
+
+// processes is Holdfast by so many of them.
+func processes(n int) contender { return contender(fmt.Sprintf("%s × %d", holdfast, n)) }
 
 // halfRate stands in the place of the clients where zaps come at half of the rate that could be borne at most.
 const halfRate = 0
@@ -35,6 +41,9 @@ type outcome struct {
 	PostgresUs    float64
 	P50, P99      float64 // from when a request was due to its answer, in milliseconds; of pgbench not known
 	SettleSeconds float64 // from the last answer until every side effect was done
+
+	Each  []float64 // actions a second at each process
+	Twice int64     // actions that two processes were asked for at once
 }
 
 func (o outcome) cpuUs() float64 { return o.ServiceUs + o.PostgresUs }
@@ -50,8 +59,8 @@ func (o outcome) String() string {
 
 // measured is what all rounds brought.
 type measured struct {
-	outcomes     map[what][]outcome // one of each round
-	calibrations []float64          // in milliseconds, one beside each measurement
+	outcomes map[what][]outcome // one of each round
+	watch
 }
 
 func (m measured) last(w what) outcome {
@@ -74,3 +83,6 @@ func p99(o outcome) float64        { return o.P99 }
 func serviceUs(o outcome) float64  { return o.ServiceUs }
 func postgresUs(o outcome) float64 { return o.PostgresUs }
 func settle(o outcome) float64     { return o.SettleSeconds }
+func least(o outcome) float64      { return slices.Min(o.Each) }
+func most(o outcome) float64       { return slices.Max(o.Each) }
+func twice(o outcome) float64      { return float64(o.Twice) }

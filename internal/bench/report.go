@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,13 +9,18 @@ import (
 
 // Report is what the rounds brought: medians, and how far the rounds lie apart.
 type Report struct {
+	conditions
+	Rows []Row
+	Half []HalfRate
+}
+
+// conditions are what figures were taken under.
+type conditions struct {
 	Machine machine
 	Rounds  int
 	Seconds float64 // of one measurement
 	Noise   float64 // of the calibrations, the slowest over the fastest
 	Noisy   bool    // more than figures that can be believed allow
-	Rows    []Row
-	Half    []HalfRate
 }
 
 // Row is one number of clients.
@@ -39,14 +43,9 @@ type HalfRate struct {
 }
 
 // report puts it together.
-func (r *run) report(ctx context.Context) (*Report, error) {
-	facts, err := r.database.machine(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (r *run) report(c conditions) *Report {
 	m := r.measured
-	n := noise(m.calibrations)
-	report := &Report{Machine: facts, Rounds: r.Rounds, Seconds: r.Takes.Seconds(), Noise: n, Noisy: n > quiet}
+	report := &Report{conditions: c}
 	for _, half := range []mode{uniform, hot} {
 		for _, clients := range r.Clients {
 			report.Rows = append(report.Rows, m.row(half, clients))
@@ -54,7 +53,7 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 		w := what{holdfast, half, halfRate}
 		report.Half = append(report.Half, HalfRate{half, m.of(w, tps), m.of(w, p50), m.of(w, p99), m.of(w, serviceUs), m.of(w, postgresUs)})
 	}
-	return report, nil
+	return report
 }
 
 func (m measured) row(half mode, clients int) Row {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,12 +24,12 @@ const (
 	stopGrace     = 20 * time.Second
 )
 
-// service is the program that is measured, as an operator runs it: all roles in one process, every setting at its default but the
+// service is a process of the program that is measured, as an operator runs it: with all roles, every setting at its default but the
 // database, the address, and the secret that there must be. It has no Lightning node, which it can do without: balances can pay.
 type service struct {
-	program, address string
-	env              []string
-	server           *child.Server
+	program, dir, address string
+	env                   []string // without the address
+	server                *child.Server
 }
 
 // newService prepares it. Settings that this process happens to be surrounded by are none of its own.
@@ -36,19 +37,26 @@ func newService(dir, program, dsn string, more ...string) (*service, error) {
 	if _, err := os.Stat(program); err != nil {
 		return nil, fmt.Errorf("not built yet (make build): %w", err)
 	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // it never fails
+	s := &service{program: program, dir: dir}
+	s.env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
+	s.env = append(s.env, "HOLDFAST_DATABASE_URL="+dsn, "HOLDFAST_SECRET="+hex.EncodeToString(secret))
+	s.env = append(s.env, more...)
+	return s.beside()
+}
+
+// beside prepares another process of the same service: it differs in its address alone.
+func (s *service) beside() (*service, error) {
 	ports, err := freeport.Pick(1)
 	if err != nil {
 		return nil, err
 	}
-	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // it never fails
-	s := &service{program: program, address: fmt.Sprintf("127.0.0.1:%d", ports[0])}
-	s.env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
-	s.env = append(s.env, "HOLDFAST_DATABASE_URL="+dsn, "HOLDFAST_LISTEN="+s.address, "HOLDFAST_SECRET="+hex.EncodeToString(secret))
-	s.env = append(s.env, more...)
-	s.server = child.NewServer(child.Command{Name: "holdfast serve", Path: program, Args: []string{"serve"}, Env: s.env, Dir: dir,
-		Log: filepath.Join(dir, "service.log")})
-	return s, nil
+	other := *s
+	other.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	other.server = child.NewServer(child.Command{Name: "holdfast serve", Path: s.program, Args: []string{"serve"}, Dir: s.dir,
+		Env: append(slices.Clip(s.env), "HOLDFAST_LISTEN="+other.address), Log: filepath.Join(s.dir, fmt.Sprintf("service-%d.log", ports[0]))})
+	return &other, nil
 }
 
 // start returns when it is ready for requests.
@@ -82,6 +90,12 @@ func (s *service) start(ctx context.Context) error {
 }
 
 func (s *service) stop() { s.server.Stop(stopGrace) }
+
+// mostMB is the most memory that it ever had resident.
+func (s *service) mostMB() (float64, error) {
+	kb, err := strconv.ParseFloat(strings.TrimSuffix(firstLine(fmt.Sprintf("/proc/%d/status", s.server.PID()), "VmHWM"), " kB"), 64)
+	return kb / 1024, err
+}
 
 // reconcile has the operator's command look at everything. That something is broken is an error.
 func (s *service) reconcile(ctx context.Context) error {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,16 +10,20 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/fakenode"
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// asLoad makes this test's program the load generator.
-const asLoad = "BENCH_TEST_LOAD"
+// part makes this test's program a part of a benchmark that is a process of its own.
+const part = "BENCH_TEST_PART"
+
+// parts are those that there are.
+var parts = map[string]func(context.Context, io.Reader, io.Writer) error{"load": load.Serve, "fake-node": fakenode.Serve}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asLoad) != "" {
-		if err := load.Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+	if serve := parts[os.Getenv(part)]; serve != nil {
+		if err := serve(context.Background(), os.Stdin, os.Stdout); err != nil {
 			os.Stderr.WriteString(err.Error())
 			os.Exit(1)
 		}
@@ -40,14 +45,14 @@ func program(t *testing.T) string {
 	return built
 }
 
-// loadCommand is the load generator: this test's own program.
-func loadCommand(t *testing.T) []string {
+// command is a part of a benchmark: this test's own program.
+func command(t *testing.T, name string) []string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{"env", asLoad + "=1", self}
+	return []string{"env", part + "=" + name, self}
 }
 
 // small are options with little to fill.

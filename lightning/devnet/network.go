@@ -278,7 +278,12 @@ func (n *Network) Stop() {
 	}
 	var nodes sync.WaitGroup
 	for _, node := range n.nodes {
-		nodes.Go(func() { node.server.Stop(stopGrace) })
+		nodes.Go(func() {
+			node.server.Stop(stopGrace)
+			if node.connection != nil {
+				_ = node.connection.Close() // there is nobody to hear of it
+			}
+		})
 	}
 	nodes.Wait()
 	if n.chain != nil {

@@ -20,6 +20,7 @@ import (
 
 // payment is what the server does with a payment.
 type payment struct {
+	begun   *lnrpc.Payment // reported by SendPaymentV2 before the updates; tracking begins with how it stands then. May be nil
 	updates []*lnrpc.Payment
 	sent    *routerrpc.SendPaymentRequest // nil until SendPaymentV2
 }
@@ -75,6 +76,9 @@ func (s *routerServer) EstimateRouteFee(_ context.Context, in *routerrpc.RouteFe
 	defer s.mu.Unlock()
 	if answer, ok := s.routes[*decoded.PaymentHash]; ok {
 		return answer, nil
+	}
+	if inv, ok := s.atPeer(*decoded.PaymentHash); ok {
+		return &routerrpc.RouteFeeResponse{RoutingFeeMsat: hopFee, TimeLockDelay: int64(s.hopExpiry(inv))}, nil
 	}
 	return &routerrpc.RouteFeeResponse{FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE}, nil
 }
@@ -132,12 +136,18 @@ func (s *Server) send(h paidaction.Hash, in *routerrpc.SendPaymentRequest) ([]*l
 	defer s.mu.Unlock()
 	p, ok := s.payments[h]
 	if !ok {
-		return nil, fmt.Errorf("no script for payment %s", h)
+		if p, ok = s.toPeer(h, in); !ok {
+			return nil, fmt.Errorf("no script for payment %s", h)
+		}
+		s.payments[h] = p
 	}
 	if p.sent != nil {
 		return nil, status.Error(codes.AlreadyExists, paymentsdb.ErrPaymentExists.Error())
 	}
 	p.sent = in
+	if p.begun != nil {
+		return append([]*lnrpc.Payment{p.begun}, p.updates...), nil
+	}
 	return p.updates, nil
 }
 

@@ -1,5 +1,5 @@
-// Package lndtest is an LND server for tests: the gRPC services that package lightning uses, over TLS and with macaroons, but
-// in memory, in front of a simulated node. It answers with LND's codes and texts (0.21), so that the client's reading of them
+// Package lndtest is an LND server for tests and benchmarks: the gRPC services that package lightning uses, over TLS and with
+// macaroons, in front of a simulated node, in memory or at a port. It answers with LND's codes and texts (0.21), so that the client's reading of them
 // is tested; the node's faults (calls that fail, streams that drop, repeat, wait and reorder) pass through.
 package lndtest
 
@@ -39,12 +39,13 @@ import (
 type Server struct {
 	Node *simnode.Node
 
-	t        testing.TB
+	t        testing.TB // nil of one that Listen has made
+	address  string     // of its port; empty: in memory
 	rootKey  []byte
 	macaroon []byte
 
 	mu        sync.Mutex
-	listener  *bufconn.Listener // nil while stopped
+	listener  *bufconn.Listener // in memory; nil while stopped
 	grpc      *grpc.Server
 	version   string
 	denied    []string
@@ -52,39 +53,72 @@ type Server struct {
 	graphless bool // not synced to the graph
 	payments  map[paidaction.Hash]*payment
 	routes    map[paidaction.Hash]*routerrpc.RouteFeeResponse
+	peer      *simnode.Node   // whom unscripted payments reach
 	local     paidaction.Msat // in channels
 	clock     func() time.Time
 }
 
-// New starts a server in front of node, which from then on writes real bolt11 for regtest. The server stops with the test.
+// New starts a server in memory in front of node, which from then on writes real bolt11 for regtest. The server stops with the test.
 func New(t testing.TB, node *simnode.Node) *Server {
 	t.Helper()
-	s := &Server{
-		Node: node, t: t, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
-		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*routerrpc.RouteFeeResponse), clock: time.Now,
-	}
-	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
+	s, err := newServer(node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.macaroon, err = mac.MarshalBinary(); err != nil {
-		t.Fatal(err)
-	}
-	node.EncodeWith(encoder(node.Name()))
+	s.t = t
 	s.Restart()
 	t.Cleanup(s.Stop)
 	return s
 }
 
-// Config is how to reach the server.
-func (s *Server) Config() lightning.Config {
-	return lightning.Config{
-		Name: s.Node.Name(), Address: "localhost", Network: "regtest", Sends: true,
-		TLSCertPEM: certificate().pem, MacaroonHex: hex.EncodeToString(s.macaroon), Dialer: s.dial,
+// Listen starts a server as New does, for other programs and until Stop: at a free port of this machine.
+func Listen(node *simnode.Node) (*Server, error) {
+	s, err := newServer(node)
+	if err != nil {
+		return nil, err
 	}
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	s.address = net.JoinHostPort("localhost", port)
+	s.serve(listener)
+	return s, nil
 }
 
-// Client is a client of the server; it closes with the test.
+func newServer(node *simnode.Node) (*Server, error) {
+	s := &Server{
+		Node: node, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
+		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*routerrpc.RouteFeeResponse), clock: time.Now,
+	}
+	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
+	if err != nil {
+		return nil, err
+	}
+	if s.macaroon, err = mac.MarshalBinary(); err != nil {
+		return nil, err
+	}
+	node.EncodeWith(encoder(node.Name()))
+	return s, nil
+}
+
+// Config is how to reach the server.
+func (s *Server) Config() lightning.Config {
+	c := lightning.Config{
+		Name: s.Node.Name(), Address: s.address, Network: "regtest", Sends: true,
+		TLSCertPEM: certificate().pem, MacaroonHex: hex.EncodeToString(s.macaroon),
+	}
+	if c.Address == "" {
+		c.Address, c.Dialer = "localhost", s.dial
+	}
+	return c
+}
+
+// Client is a client of the server of a test; it closes with that.
 func (s *Server) Client() *lightning.Client {
 	s.t.Helper()
 	return s.Dial(s.Config())
@@ -116,8 +150,14 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts the server again after Stop.
+// Restart starts the server of a test again after Stop.
 func (s *Server) Restart() {
+	listener := bufconn.Listen(1 << 20)
+	s.set(func() { s.listener = listener })
+	s.serve(listener)
+}
+
+func (s *Server) serve(listener net.Listener) {
 	server := grpc.NewServer(
 		grpc.Creds(credentials.NewServerTLSFromCert(&certificate().pair)),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -139,10 +179,7 @@ func (s *Server) Restart() {
 	routerrpc.RegisterRouterServer(server, &routerServer{Server: s})
 	chainrpc.RegisterChainNotifierServer(server, &chainServer{Server: s})
 	verrpc.RegisterVersionerServer(server, &versionServer{Server: s})
-	listener := bufconn.Listen(1 << 20)
-	s.mu.Lock()
-	s.listener, s.grpc = listener, server
-	s.mu.Unlock()
+	s.set(func() { s.grpc = server })
 	// Serve ends with Stop, which waits for it to have closed everything.
 	go func() { _ = server.Serve(listener) }()
 }

@@ -12,6 +12,7 @@ type stream[T any] struct {
 	wants func(T) bool
 	queue []T
 	ended error
+	one   bool          // of one invoice
 	wake  chan struct{} // holds a token when there may be something new
 }
 
@@ -131,6 +132,7 @@ func (n *Node) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64, 
 // one.
 func (n *Node) WatchInvoice(ctx context.Context, h paidaction.Hash, on func(paidaction.InvoiceEvent) error) error {
 	s := newStream(func(e paidaction.InvoiceEvent) bool { return e.Hash == h })
+	s.one = true
 	err := n.call(ctx, MethodWatchInvoice, h, func() error {
 		if inv, ok := n.invoices[h]; ok {
 			s.queue = append(s.queue, inv.event())
@@ -164,6 +166,19 @@ func (n *Node) WatchBlocks(ctx context.Context, on func(height uint32) error) er
 		return err
 	}
 	return follow(ctx, n, s, func(height uint32) (bool, error) { return false, on(height) })
+}
+
+// Watched is how many streams of single invoices are open.
+func (n *Node) Watched() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	open := 0
+	for _, s := range n.invoiceStreams {
+		if s.one && s.ended == nil {
+			open++
+		}
+	}
+	return open
 }
 
 // AwaitStreams waits until at least count streams are open.

@@ -6,12 +6,18 @@ FROM (SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT a
 WHERE h.id & 1 = 1;
 
 -- name: ZapsSince :one
--- The zaps after an action: how many are paid, how many are not, and what they cost.
+-- The zaps after an action: how many are paid, how many are not, what they cost, how many their authors were told of, and how often in all.
 SELECT count(*) FILTER (WHERE state = 'PAID') AS paid, count(*) FILTER (WHERE state <> 'PAID') AS others,
-    coalesce(sum(cost_msat), 0)::bigint AS cost_msat
-FROM paid_action WHERE id > @after AND kind = 'ZAP';
+    coalesce(sum(cost_msat), 0)::bigint AS cost_msat,
+    (SELECT count(DISTINCT n.action_id) FROM notification AS n WHERE n.action_id > @after::bigint AND n.kind = 'ZAP') AS told,
+    (SELECT count(*) FROM notification AS n WHERE n.action_id > @after::bigint AND n.kind = 'ZAP') AS notifications
+FROM paid_action WHERE paid_action.id > @after::bigint AND paid_action.kind = 'ZAP';
 
 -- name: Unsettled :one
--- Whether something is left to be done: side effects, and what is appended and not yet folded in.
-SELECT (EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
+-- Whether something is left to be done: actions that are open, payments that leave, side effects, and what is appended and not yet folded in.
+-- A job that is put off comes again within 5 seconds; looks at deadlines lie further ahead, and are nothing to wait for.
+SELECT (EXISTS (SELECT FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
+    OR EXISTS (SELECT FROM relay_payment WHERE stage NOT IN ('completed', 'failed'))
+    OR EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running')
+        OR (state = 'scheduled' AND scheduled_at < now() + interval '6 seconds'))
     OR EXISTS (SELECT FROM balance_delta) OR EXISTS (SELECT FROM item_delta))::boolean;

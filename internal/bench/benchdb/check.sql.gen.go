@@ -31,11 +31,15 @@ func (q *Queries) Books(ctx context.Context) (BooksRow, error) {
 }
 
 const unsettled = `-- name: Unsettled :one
-SELECT (EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
+SELECT (EXISTS (SELECT FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
+    OR EXISTS (SELECT FROM relay_payment WHERE stage NOT IN ('completed', 'failed'))
+    OR EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running')
+        OR (state = 'scheduled' AND scheduled_at < now() + interval '6 seconds'))
     OR EXISTS (SELECT FROM balance_delta) OR EXISTS (SELECT FROM item_delta))::boolean
 `
 
-// Whether something is left to be done: side effects, and what is appended and not yet folded in.
+// Whether something is left to be done: actions that are open, payments that leave, side effects, and what is appended and not yet folded in.
+// A job that is put off comes again within 5 seconds; looks at deadlines lie further ahead, and are nothing to wait for.
 func (q *Queries) Unsettled(ctx context.Context) (bool, error) {
 	row := q.db.QueryRow(ctx, unsettled)
 	var column_1 bool
@@ -45,20 +49,30 @@ func (q *Queries) Unsettled(ctx context.Context) (bool, error) {
 
 const zapsSince = `-- name: ZapsSince :one
 SELECT count(*) FILTER (WHERE state = 'PAID') AS paid, count(*) FILTER (WHERE state <> 'PAID') AS others,
-    coalesce(sum(cost_msat), 0)::bigint AS cost_msat
-FROM paid_action WHERE id > $1 AND kind = 'ZAP'
+    coalesce(sum(cost_msat), 0)::bigint AS cost_msat,
+    (SELECT count(DISTINCT n.action_id) FROM notification AS n WHERE n.action_id > $1::bigint AND n.kind = 'ZAP') AS told,
+    (SELECT count(*) FROM notification AS n WHERE n.action_id > $1::bigint AND n.kind = 'ZAP') AS notifications
+FROM paid_action WHERE paid_action.id > $1::bigint AND paid_action.kind = 'ZAP'
 `
 
 type ZapsSinceRow struct {
-	Paid     int64
-	Others   int64
-	CostMsat int64
+	Paid          int64
+	Others        int64
+	CostMsat      int64
+	Told          int64
+	Notifications int64
 }
 
-// The zaps after an action: how many are paid, how many are not, and what they cost.
+// The zaps after an action: how many are paid, how many are not, what they cost, how many their authors were told of, and how often in all.
 func (q *Queries) ZapsSince(ctx context.Context, after int64) (ZapsSinceRow, error) {
 	row := q.db.QueryRow(ctx, zapsSince, after)
 	var i ZapsSinceRow
-	err := row.Scan(&i.Paid, &i.Others, &i.CostMsat)
+	err := row.Scan(
+		&i.Paid,
+		&i.Others,
+		&i.CostMsat,
+		&i.Told,
+		&i.Notifications,
+	)
 	return i, err
 }

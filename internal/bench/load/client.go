@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -13,23 +14,37 @@ import (
 type client struct {
 	plan       Plan
 	name       string // in its idempotency keys
+	at         int    // the address that it asks
 	connection *connection
+	other      *connection // to the next address, for what is asked for twice
 	chance     *rand.Rand
 	request    []byte // the last one, whose memory the next one gets
 	body       []byte
 
-	asked, paid, failures int64
-	reasons               map[string]int64
-	took                  []time.Duration
+	asked, paid, twice, failures int64
+	reasons                      map[string]int64
+	took                         []time.Duration
 }
 
-func newClient(ctx context.Context, p Plan, number int) (*client, error) {
-	to, err := connect(ctx, p.Address)
-	if err != nil {
-		return nil, err
+func newClient(p Plan, number int) *client {
+	return &client{plan: p, name: fmt.Sprintf("%s-%d-", p.Prefix, number), at: number % len(p.Addresses), reasons: map[string]int64{},
+		chance: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
+}
+
+// connect makes the connections anew.
+func (c *client) connect(ctx context.Context) (err error) {
+	c.close()
+	if c.connection, err = connect(ctx, c.plan.Addresses[c.at]); err != nil || c.plan.Twice == 0 {
+		return err
 	}
-	return &client{plan: p, name: fmt.Sprintf("%s-%d-", p.Prefix, number), connection: to, reasons: map[string]int64{},
-		chance: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}, nil
+	c.other, err = connect(ctx, c.plan.Addresses[(c.at+1)%len(c.plan.Addresses)])
+	return err
+}
+
+// close may be called more than once.
+func (c *client) close() {
+	c.connection.close()
+	c.other.close()
 }
 
 // The request is what a program sends that pays by credits and wants to know what became of it.
@@ -52,8 +67,38 @@ func (c *client) draw() (user, item int64) {
 	return user, item
 }
 
-// zap asks once. Anything but the answer that it is paid is an error.
-func (c *client) zap(ctx context.Context) error {
+// zap asks for one zap, once or twice, and says when the client's own address had answered. Anything but the answer that it is paid is an
+// error, and so is the answer of another action to the same key.
+func (c *client) zap(ctx context.Context) (answered time.Time, err error) {
+	request := c.next()
+	if c.plan.Twice == 0 || c.asked%c.plan.Twice != 0 {
+		_, err = c.connection.zap(ctx, request)
+		return time.Now(), err
+	}
+	type answer struct {
+		action []byte
+		err    error
+	}
+	other := make(chan answer, 1)
+	go func() {
+		action, err := c.other.zap(ctx, request)
+		other <- answer{action, err}
+	}()
+	action, err := c.connection.zap(ctx, request)
+	answered = time.Now()
+	second := <-other
+	if err := errors.Join(err, second.err); err != nil {
+		return answered, err
+	}
+	if !bytes.Equal(action, second.action) {
+		return answered, fmt.Errorf("one key, and two actions: %s, %s", action, second.action)
+	}
+	c.twice++
+	return answered, nil
+}
+
+// next is the request for the next zap.
+func (c *client) next() []byte {
 	user, item := c.draw()
 	c.asked++
 	b := append(c.body[:0], bodyHead...)
@@ -65,7 +110,7 @@ func (c *client) zap(ctx context.Context) error {
 	b = strconv.AppendInt(b, c.asked, 10)
 	b = append(b, `"}}`...)
 	r := append(c.request[:0], "POST /graphql HTTP/1.1\r\nHost: "...)
-	r = append(r, c.plan.Address...)
+	r = append(r, c.plan.Addresses[c.at]...)
 	r = append(r, "\r\nContent-Type: application/json\r\nAuthorization: Bearer "...)
 	r = append(r, c.plan.Keys[user-1]...)
 	r = append(r, "\r\nContent-Length: "...)
@@ -73,12 +118,19 @@ func (c *client) zap(ctx context.Context) error {
 	r = append(r, "\r\n\r\n"...)
 	r = append(r, b...)
 	c.body, c.request = b, r
-	status, answer, err := c.connection.do(ctx, r)
+	return r
+}
+
+// zap sends a request and returns the action that the answer tells of, valid until the next call.
+func (c *connection) zap(ctx context.Context, request []byte) (action []byte, err error) {
+	status, answer, err := c.do(ctx, request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if status != 200 || !bytes.Contains(answer, []byte(paid)) {
-		return fmt.Errorf("status %d: %.300s", status, bytes.TrimSpace(answer))
+	_, action, told := bytes.Cut(answer, []byte(`"id":"`))
+	action, _, _ = bytes.Cut(action, []byte(`"`))
+	if status != 200 || !told || !bytes.Contains(answer, []byte(paid)) {
+		return nil, fmt.Errorf("status %d: %.300s", status, bytes.TrimSpace(answer))
 	}
-	return nil
+	return action, nil
 }

@@ -15,24 +15,27 @@ import (
 	"time"
 )
 
-// Plan says what to ask for. Everything is needed but Item and Rate.
+// Plan says what to ask for. Everything is needed but Item, Rate and Twice.
 type Plan struct {
-	Address string        // of the service, host:port
-	Keys    []string      // API keys: of the users 1, 2, 3, …
-	Items   int64         // there are those from 1 on; item i was written by the user 1 + i modulo the number of keys
-	Item    int64         // the one that everybody zaps, but its author; 0: any
-	Sats    int64         // of each zap
-	Prefix  string        // of the idempotency keys; no two plans may share one
-	Clients int           // connections; each has one request under way at most
-	Rate    float64       // zaps a second, each due at its moment whatever became of those before; 0: each client asks when it was answered
-	Warm    time.Duration // asked before, and not measured
-	Measure time.Duration
+	Addresses []string      // of the service's processes, host:port; the clients are spread over them
+	Keys      []string      // API keys: of the users 1, 2, 3, …
+	Items     int64         // there are those from 1 on; item i was written by the user 1 + i modulo the number of keys
+	Item      int64         // the one that everybody zaps, but its author; 0: any
+	Sats      int64         // of each zap
+	Prefix    string        // of the idempotency keys; no two plans may share one
+	Clients   int           // each has one zap under way at most
+	Twice     int64         // of so many requests of a client one is sent to the next process too, at the same moment, under the same key; 0: none
+	Rate      float64       // zaps a second, each due at its moment whatever became of those before; 0: each client asks when it was answered
+	Warm      time.Duration // asked before, and not measured
+	Measure   time.Duration
 }
 
 // Result is what came of it.
 type Result struct {
 	Paid       int64            // zaps that were answered as paid, those asked for while warming up among them
+	Twice      int64            // of them those that two were asked for, and both told of
 	Measured   int64            // of them those answered within the time that is measured
+	Each       []int64          // the same by the address that was asked
 	Seconds    float64          // of that time
 	Failures   int64            // requests that were not answered so
 	Reasons    map[string]int64 // how many failed how; the first ones are told
@@ -53,19 +56,18 @@ const grace = 30 * time.Second
 
 // Run asks until the time is over, and waits for the last answers. An error means that nothing could be measured.
 func Run(ctx context.Context, p Plan) (Result, error) {
-	if len(p.Keys) < 2 || p.Items < 1 || p.Clients < 1 || p.Sats < 1 || p.Measure <= 0 {
-		return Result{}, errors.New("load: the plan needs two keys, an item, a client, an amount and a time")
+	if len(p.Addresses) < 1 || len(p.Keys) < 2 || p.Items < 1 || p.Clients < 1 || p.Sats < 1 || p.Measure <= 0 {
+		return Result{}, errors.New("load: the plan needs an address, two keys, an item, a client, an amount and a time")
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Warm+p.Measure+grace)
 	defer cancel()
 	clients := make([]*client, p.Clients)
 	for i := range clients {
-		c, err := newClient(ctx, p, i)
-		if err != nil {
+		clients[i] = newClient(p, i)
+		defer clients[i].close()
+		if err := clients[i].connect(ctx); err != nil {
 			return Result{}, err
 		}
-		defer c.connection.close()
-		clients[i] = c
 	}
 	begun := time.Now()
 	from := begun.Add(p.Warm)
@@ -116,11 +118,10 @@ func (c *client) run(ctx context.Context, t *timetable) {
 		if !more {
 			return
 		}
-		err := c.zap(ctx)
-		answered := time.Now()
+		answered, err := c.zap(ctx)
 		if err != nil {
 			c.failed(err)
-			if c.connection, err = connect(ctx, c.plan.Address); err != nil {
+			if err = c.connect(ctx); err != nil {
 				c.failed(err)
 				return
 			}
@@ -142,10 +143,13 @@ func (c *client) failed(err error) {
 
 // sum puts together what the clients saw.
 func sum(clients []*client, t *timetable) Result {
-	r := Result{Reasons: map[string]int64{}, Seconds: t.until.Sub(t.from).Seconds()}
+	r := Result{Reasons: map[string]int64{}, Seconds: t.until.Sub(t.from).Seconds(),
+		Each: make([]int64, len(clients[0].plan.Addresses))}
 	var took []time.Duration
 	for _, c := range clients {
 		r.Paid += c.paid
+		r.Twice += c.twice
+		r.Each[c.at] += int64(len(c.took))
 		r.Failures += c.failures
 		took = append(took, c.took...)
 		for reason, n := range c.reasons {
@@ -158,12 +162,12 @@ func sum(clients []*client, t *timetable) Result {
 	}
 	r.Measured = int64(len(took))
 	slices.Sort(took)
-	r.P50ms, r.P99ms, r.MaxMs = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)
+	r.P50ms, r.P99ms, r.MaxMs = Quantile(took, 0.5), Quantile(took, 0.99), Quantile(took, 1)
 	return r
 }
 
-// quantile is the smallest time that at least this part of all did not exceed, in milliseconds; 0 of none. They must be sorted.
-func quantile(sorted []time.Duration, part float64) float64 {
+// Quantile is the smallest time that at least this part of all did not exceed, in milliseconds; 0 of none. They must be sorted.
+func Quantile(sorted []time.Duration, part float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}

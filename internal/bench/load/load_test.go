@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // plan is one for a server.
 func plan(s *httptest.Server) Plan {
-	return Plan{Address: s.Listener.Addr().String(), Keys: []string{"first", "second", "third"}, Items: 10, Sats: 10, Prefix: "test", Clients: 4}
+	return Plan{Addresses: []string{s.Listener.Addr().String()}, Keys: []string{"first", "second", "third"}, Items: 10, Sats: 10, Prefix: "test", Clients: 4}
 }
 
 const answer = `{"data":{"zap":{"id":"1","state":"PAID","costMsat":"10000"}}}`
@@ -139,6 +139,55 @@ func TestRequestsAreThoseOfThePlan(t *testing.T) {
 	}
 }
 
+// What is asked for twice is asked for at two addresses under one key, and is one zap. That a key has bought two actions is a failure.
+func TestWhatIsAskedForTwiceIsOne(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	asked := [2]map[string]int{{}, {}} // requests by their bodies
+	addresses := make([]string, 2)
+	for i := range addresses {
+		addresses[i] = serve(t, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			asked[i][string(body)]++
+			mu.Unlock()
+			_, _ = io.WriteString(w, answer)
+		}).Listener.Addr().String()
+	}
+	p := Plan{Addresses: addresses, Keys: []string{"first", "second", "third"}, Items: 10, Sats: 10, Prefix: "test", Clients: 4, Twice: 5,
+		Measure: 100 * time.Millisecond}
+	r, err := Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := 0
+	for body, n := range asked[0] {
+		if n != 1 {
+			t.Errorf("%d times at one address: %s", n, body)
+		}
+		twice += asked[1][body]
+	}
+	if !r.OK() || twice == 0 || int(r.Twice) != twice || int(r.Paid) != len(asked[0])+len(asked[1])-twice {
+		t.Errorf("%d and %d were asked for, %d of them twice: %+v", len(asked[0]), len(asked[1]), twice, r)
+	}
+	if r.Twice > r.Paid/5 || r.Twice < r.Paid/5-4 || len(r.Each) != 2 || r.Each[0] == 0 || r.Each[0]+r.Each[1] != r.Measured {
+		t.Errorf("one of five is asked for twice, and both addresses are: %+v", r)
+	}
+
+	p.Addresses[1] = serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Replace(answer, `"1"`, `"2"`, 1))
+	}).Listener.Addr().String()
+	if r, err = Run(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if r.OK() || r.Twice != 0 {
+		t.Errorf("one key bought two actions: %+v", r)
+	}
+}
+
 // At least the asked part of all is at or below the quantile, and it is one of them, and no smaller one would do.
 func TestQuantile(t *testing.T) {
 	t.Parallel()
@@ -150,7 +199,7 @@ func TestQuantile(t *testing.T) {
 		for _, m := range ms {
 			took = append(took, time.Duration(m)*time.Millisecond)
 		}
-		q := quantile(took, float64(percent)/100)
+		q := Quantile(took, float64(percent)/100)
 		below, atOrBelow := 0, 0
 		for _, m := range ms {
 			if float64(m) < q {

@@ -1,0 +1,15 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/fakenode"
+)
+
+type fakeNodeCommand struct{}
+
+// Run is the Lightning node of bench, a process of its own: orders to pay come in, when each payment came goes out.
+func (fakeNodeCommand) Run(ctx context.Context) error {
+	return fakenode.Serve(ctx, os.Stdin, os.Stdout)
+}

@@ -1,0 +1,335 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/benchdb"
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/fakenode"
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Recovery is how long a service that starts takes until it hears of every open hold invoice: each needs a stream of its own at the node.
+type Recovery struct {
+	Machine machine     `json:"-"`
+	Rounds  int         `json:"rounds"`
+	Rows    []Recovered `json:"rows"`
+	Noise   float64     `json:"noise"`
+	// Worst is by how much reading the open invoices looks at more pages for each with a history than without one.
+	Worst float64 `json:"worst"`
+}
+
+// Recovered is one number of open invoices, and of finished actions behind them.
+type Recovered struct {
+	Actions int64   `json:"actions"`
+	Open    int     `json:"open"`
+	Seconds figure  `json:"seconds"` // from the start of the process to the last subscription; of each round
+	Pages   float64 `json:"pages_per_invoice"`
+	MB      float64 `json:"service_mb"` // the most that the service had resident
+}
+
+const (
+	// recoveryBound is how long recoveryOpen invoices may take.
+	recoveryBound = 5 * time.Second
+	recoveryOpen  = 10_000
+	// proven is how many of the invoices are paid afterwards: each must be heard of.
+	proven = 20
+	// opening is how many invoices the fake node is asked for at a time.
+	opening = 1000
+)
+
+// ErrSlow is within the error when open invoices are not all heard of in time.
+var ErrSlow = errors.New("recovery takes too long")
+
+// recovering is the work with one history.
+type recovering struct {
+	Options
+	actions    int64
+	sizes      []int // how many invoices are open, ascending
+	database   *database
+	connection *pgx.Conn
+	service    *service
+	node       *fakenode.Process
+
+	before       int64 // the last of the finished actions
+	open         []paidaction.Hash
+	calibrations []float64
+}
+
+// Recover starts the service before ever more open hold invoices of a fake node, without and with so many finished actions behind; without them
+// also before the most. A report comes with ErrSlow, ErrGrows and ErrNoisy too.
+func Recover(ctx context.Context, o Options, actions int64, open []int, most int) (*Recovery, error) {
+	o = o.defaults()
+	recovery := &Recovery{Rounds: o.Rounds}
+	var calibrations []float64
+	for _, r := range []*recovering{{Options: o, sizes: append(slices.Clone(open), most)}, {Options: o, actions: actions, sizes: open}} {
+		if err := r.run(ctx, recovery); err != nil {
+			return nil, fmt.Errorf("recovery after %d actions: %w", r.actions, err)
+		}
+		calibrations = append(calibrations, r.calibrations...)
+	}
+	recovery.Noise = noise(calibrations)
+	return recovery, recovery.judge(o.Noisy)
+}
+
+// judge holds the figures to their bounds.
+func (r *Recovery) judge(anyNoise bool) (err error) {
+	without := map[int]float64{}
+	for _, row := range r.Rows {
+		if row.Actions == 0 {
+			without[row.Open] = row.Pages
+		}
+		if row.Open <= recoveryOpen && row.Seconds.median() > recoveryBound.Seconds() {
+			err = errors.Join(err, fmt.Errorf("%w: %.1f s for %d open invoices", ErrSlow, row.Seconds.median(), row.Open))
+		}
+	}
+	for _, row := range r.Rows {
+		r.Worst = max(r.Worst, row.Pages/without[row.Open]-1)
+	}
+	if r.Worst > growthBound {
+		err = errors.Join(err, fmt.Errorf("%w: reading an open invoice by %.0f %%", ErrGrows, 100*r.Worst))
+	}
+	if r.Noise > quiet && !anyNoise {
+		err = errors.Join(err, noisy(r.Noise))
+	}
+	return err
+}
+
+// run measures with one history, on a server of its own, and adds the rows.
+func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
+	scratch, err := child.NewScratch("holdfast-recovery")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scratch.Remove()) }()
+	alive, kill := context.WithCancel(ctx)
+	defer kill()
+	if r.node, err = fakenode.Start(exec.CommandContext(alive, r.FakeNode[0], r.FakeNode[1:]...)); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			kill() // it may wait for subscriptions
+		}
+		err = errors.Join(err, r.node.Stop())
+	}()
+	if r.database, err = startDatabase(ctx, scratch.Dir, r.Options, growthSettings); err != nil {
+		return err
+	}
+	defer r.database.Stop()
+	if recovery.Machine, err = r.database.machine(ctx); err != nil {
+		return err
+	}
+	if r.connection, err = pgx.Connect(ctx, r.database.DSN(holdfastDB)); err != nil {
+		return err
+	}
+	defer r.connection.Close(context.WithoutCancel(ctx))
+	if r.actions > 0 {
+		if err := r.database.history(ctx, r.actions); err != nil {
+			return err
+		}
+	}
+	if _, err := r.connection.Exec(ctx, "CREATE EXTENSION pg_stat_statements; CHECKPOINT"); err != nil {
+		return err
+	}
+	b, err := benchdb.New(r.connection).Books(ctx)
+	if err != nil {
+		return err
+	}
+	r.before = b.LastAction
+	settings, err := nodeSettings(scratch.Dir, r.node.Node)
+	if err != nil {
+		return err
+	}
+	// The reconciliation of all that is new to it would be at work meanwhile: a service that restarts has done that before.
+	r.service, err = newService(scratch.Dir, r.Holdfast, r.database.DSN(holdfastDB), append(settings, "HOLDFAST_RECONCILE_EVERY=0s")...)
+	if err != nil {
+		return err
+	}
+	defer r.service.stop()
+	for _, n := range r.sizes {
+		row, err := r.measure(ctx, n)
+		if err != nil {
+			return fmt.Errorf("%d open invoices: %w", n, err)
+		}
+		r.say("  %10d actions, %7d open invoices: heard of after %s s; %.2f pages for each; the service had %.0f MB", row.Actions, n, row.Seconds.text("%.2f"), row.Pages, row.MB)
+		recovery.Rows = append(recovery.Rows, row)
+	}
+	return nil
+}
+
+// measure opens invoices until there are so many, and starts the service before them in each round. Then some are paid, and all is reconciled.
+func (r *recovering) measure(ctx context.Context, n int) (row Recovered, err error) {
+	if err := r.fill(ctx, n-len(r.open)); err != nil {
+		return row, fmt.Errorf("open them: %w", err)
+	}
+	row = Recovered{Actions: r.actions, Open: n}
+	for range r.Rounds {
+		r.calibrations = append(r.calibrations, calibrate())
+		if _, err := r.connection.Exec(ctx, "SELECT pg_stat_statements_reset()"); err != nil {
+			return row, err
+		}
+		reached, err := r.node.Watch(n)
+		if err != nil {
+			return row, err
+		}
+		begun := time.Now()
+		if err := r.service.start(ctx); err != nil {
+			return row, err
+		}
+		last, err := reached()
+		if err != nil {
+			return row, err
+		}
+		row.Seconds = append(row.Seconds, last.Sub(begun).Seconds())
+		mb, err := r.service.mostMB()
+		if err != nil {
+			return row, err
+		}
+		row.MB = max(row.MB, mb)
+		if err := r.connection.QueryRow(ctx, script("growth/holds.sql")).Scan(&row.Pages); err != nil {
+			return row, err
+		}
+		if row.Pages == 0 {
+			return row, errors.New("PostgreSQL does not know of their being read")
+		}
+		if len(row.Seconds) < r.Rounds {
+			r.service.stop()
+		}
+	}
+	if err := r.prove(ctx); err != nil {
+		return row, err
+	}
+	r.service.stop()
+	return row, r.service.reconcile(ctx)
+}
+
+// prove has some of the invoices paid, and waits until the service has taken the money.
+func (r *recovering) prove(ctx context.Context) error {
+	q := benchdb.New(r.connection)
+	before, err := q.ZapsSince(ctx, r.before)
+	if err != nil {
+		return err
+	}
+	paid := r.open[:min(proven, len(r.open)/2)]
+	if _, err := r.node.Pay(0, paid...); err != nil {
+		return err
+	}
+	r.open = r.open[len(paid):]
+	want := before.Paid + int64(len(paid))
+	ctx, cancel := context.WithTimeoutCause(ctx, settlePatience, errors.New("what was paid is not taken"))
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		now, err := q.ZapsSince(ctx, r.before)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		case now.Paid > want || now.Others < int64(len(r.open)):
+			return fmt.Errorf("%d invoices were paid, and %d actions are; %d are open, and not %d", want, now.Paid, now.Others, len(r.open))
+		case now.Paid == want && now.Told == want:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		}
+	}
+}
+
+// openFor is until when the invoices can be paid: longer than all of it takes.
+const openFor = 6 * time.Hour
+
+// fill makes so many invoices at the node, and the actions that they are of.
+func (r *recovering) fill(ctx context.Context, n int) error {
+	until := time.Now().Add(openFor).UTC()
+	var rows [][]any
+	for first := 0; first < n; first += opening {
+		requests := make([]paidaction.InvoiceRequest, min(opening, n-first))
+		for i := range requests {
+			var preimage paidaction.Preimage
+			_, _ = rand.Read(preimage[:]) // it never fails
+			item := 1 + (first+i)%r.database.items
+			requests[i] = paidaction.InvoiceRequest{Hold: true, Hash: preimage.Hash(), Amount: sats * 1000, Memo: fmt.Sprintf("zap %d sats to #%d", sats, item),
+				Expiry: openFor, CLTVDelta: 80}
+			payer := 1 + (item+1)%r.database.users // the next after the author
+			hash := preimage.Hash()
+			rows = append(rows, []any{item, payer, hash[:], preimage[:], until})
+			r.open = append(r.open, hash)
+		}
+		bolt11s, err := r.node.Open(requests)
+		if err != nil {
+			return err
+		}
+		for i, bolt11 := range bolt11s {
+			rows[first+i] = append(rows[first+i], bolt11)
+		}
+	}
+	return r.database.open(ctx, rows)
+}
+
+// open makes open actions: of each the item, who pays, the payment hash, the preimage, until when, and the bolt11.
+func (d *database) open(ctx context.Context, rows [][]any) error {
+	connection, err := pgx.Connect(ctx, d.DSN(holdfastDB))
+	if err != nil {
+		return err
+	}
+	defer connection.Close(context.WithoutCancel(ctx))
+	err = pgx.BeginFunc(ctx, connection, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, script("growth/opened.sql")); err != nil {
+			return err
+		}
+		columns := []string{"item", "payer", "payment_hash", "preimage", "until", "bolt11"}
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"opened"}, columns, pgx.CopyFromRows(rows)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, script("growth/open.sql"))
+		return err
+	})
+	if err == nil {
+		_, err = connection.Exec(ctx, "VACUUM ANALYZE paid_action, action_history, invoice")
+	}
+	return err
+}
+
+// Table is for people.
+func (r *Recovery) Table() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "finished actions\topen hold invoices\theard of after, s\tpages for each\tmemory, MB\t")
+	r.each(w, "%d\t%d\t%s\t%.2f\t%.0f\t\n")
+	_ = w.Flush() // a builder takes everything
+	return b.String()
+}
+
+func (r *Recovery) each(w io.Writer, format string) {
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, format, row.Actions, row.Open, row.Seconds.text("%.2f"), row.Pages, row.MB)
+	}
+}
+
+// Write puts the figures into a page, between their markers.
+func (r *Recovery) Write(page string) error { return recoveryMarks.write(page, r.markdown(time.Now())) }
+
+func (r *Recovery) markdown(now time.Time) string {
+	var b strings.Builder
+	b.WriteString(r.Machine.markdown(now, r.Noise))
+	fmt.Fprintf(&b, "Medians of %d rounds, with the lowest and the highest.\n\n", r.Rounds)
+	b.WriteString("| finished actions | open hold invoices | all are heard of after, s | pages read for each | memory of the service, MB |\n|---|---|---|---|---|\n")
+	r.each(&b, "| %d | %d | %s | %.2f | %.0f |\n")
+	return b.String()
+}
