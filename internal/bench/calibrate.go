@@ -17,8 +17,8 @@ const (
 	calibrationWork = 100
 	// quiet is by how much the calibrations of one run may differ, the slowest over the fastest, if its figures are to be believed.
 	quiet = 1.25
-	// again is how often in a run something is measured again because the machine was noisy meanwhile.
-	again = 20
+	// patience is how long a run waits in all for the machine to become quiet: also what has just been measured leaves PostgreSQL something to do.
+	patience = 10 * time.Minute
 )
 
 // calibrate does the same work on every core at once and returns how long it took, in milliseconds: longer than before where the
@@ -60,26 +60,20 @@ func noisy(n float64) error {
 
 // watch is what the calibrations of a run say of the machine.
 type watch struct {
-	calibrations []float64 // in milliseconds, the slower of the two around each measurement that counts
+	calibrations []float64 // in milliseconds, the one before each measurement
 	fastest      float64   // of all
-	repeated     int       // measurements, because of noise
+	waited       time.Duration
 }
 
-// quietly measures between two calibrations, and again where the machine was noisy meanwhile. What measure returned before is then of no account.
+// quietly measures once the machine is quiet, or the run has waited for that for as long as it may.
 func quietly[T any](w *watch, o Options, measure func() (T, error)) (T, error) {
-	for {
-		before := calibrate()
-		measured, err := measure()
-		if err != nil {
-			return measured, err
+	for begun := time.Now(); ; {
+		took := calibrate()
+		w.fastest = min(cmp.Or(w.fastest, took), took)
+		if o.Noisy || took <= quiet*w.fastest || w.waited+time.Since(begun) > patience {
+			w.calibrations = append(w.calibrations, took)
+			w.waited += time.Since(begun)
+			return measure()
 		}
-		slower := max(before, calibrate())
-		w.fastest = min(cmp.Or(w.fastest, slower), before, slower)
-		if o.Noisy || slower <= quiet*w.fastest || w.repeated == again {
-			w.calibrations = append(w.calibrations, slower)
-			return measured, nil
-		}
-		w.repeated++
-		o.say("  The machine was noisy beside this: the same work took %.2f times as long as it can. Once more.", slower/w.fastest)
 	}
 }
