@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// groupsAtOnce is how many groups of one kind and method are under way in this process at most: one, unless more wait than one can hold.
-	groupsAtOnce = 4
+	// groupsAtOnce is how many groups of one kind and method are under way in this process at most: one, unless many wait.
+	groupsAtOnce = 3
 	// groupPatience is for how long one group waits for the end of another. Groups take a few milliseconds, unless one of the accounts is locked.
 	groupPatience = 25 * time.Millisecond
 )

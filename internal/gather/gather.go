@@ -10,8 +10,8 @@ import (
 
 // Group does things of one kind, several at once. Where nothing is under way nobody waits for more to come: who comes then is a group of one.
 // While a group is under way those who come wait for its end, and are the next one; before that, in another place, they begin only once they
-// are as many as a group can be, or one of them has waited for Patience. What each group costs, however many are in it, is then paid as seldom
-// as it can be. The first of each group, or who makes it full, does it, in its own goroutine, for all of them.
+// are half as many as a group can be, or one of them has waited for Patience. What each group costs, however many are in it, is then paid
+// seldom. The first of each group, or the one who makes it large enough, does it, in its own goroutine, for all of them.
 type Group[T any] struct {
 	// Patience, if it is above zero, is for how long somebody waits for the group before: one that is stuck, at a row that somebody else has
 	// locked say, does not hold up all others. It is set before the first Do.
@@ -21,8 +21,10 @@ type Group[T any] struct {
 	// decides itself who goes on. It is set before the first Do.
 	Wait func(ctx context.Context, still func() bool)
 
-	places, most int
-	do           func(ctx context.Context, items []T)
+	places int
+	most   int // in a group
+	enough int // of those who wait, to begin beside another group
+	do     func(ctx context.Context, items []T)
 
 	mu      sync.Mutex
 	waiting []*waiter[T]
@@ -34,7 +36,7 @@ type Group[T any] struct {
 // notes in the item; where do panics the others find theirs as it was. The context of a group of several does not end with that of one
 // caller, and has no deadline.
 func New[T any](places, most int, do func(ctx context.Context, items []T)) *Group[T] {
-	return &Group[T]{places: places, most: most, do: do}
+	return &Group[T]{places: places, most: most, enough: (most + 1) / 2, do: do}
 }
 
 type waiter[T any] struct {
@@ -73,7 +75,7 @@ func (g *Group[T]) Waiting() int {
 func (g *Group[T]) join(ctx context.Context, w *waiter[T]) ([]*waiter[T], error) {
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
-	if g.busy == 0 || g.busy < g.places && len(g.waiting) >= g.most {
+	if g.busy == 0 || g.busy < g.places && len(g.waiting) >= g.enough {
 		group := g.begin()
 		g.mu.Unlock()
 		return group, nil
@@ -100,8 +102,8 @@ func (g *Group[T]) join(ctx context.Context, w *waiter[T]) ([]*waiter[T], error)
 	}
 }
 
-// begin takes a place for the first of those who wait. While there is a place those who wait are fewer than a group can be: whoever makes them as
-// many is the last of the group.
+// begin takes a place for the first of those who wait. While there is a place those who wait are fewer than enough: whoever makes them enough is
+// the last of the group.
 func (g *Group[T]) begin() []*waiter[T] {
 	n := min(len(g.waiting), g.most)
 	group := slices.Clone(g.waiting[:n])
@@ -165,7 +167,7 @@ func (g *Group[T]) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.busy--
-	if len(g.waiting) > 0 && (g.busy == 0 || len(g.waiting) >= g.most) {
+	if len(g.waiting) > 0 && (g.busy == 0 || len(g.waiting) >= g.enough) {
 		group := g.begin()
 		group[0].lead <- group
 		return
