@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"runtime"
@@ -17,6 +16,10 @@ const (
 	calibrationWork = 100
 	// quiet is by how much the calibrations of one run may differ, the slowest over the fastest, if its figures are to be believed.
 	quiet = 1.25
+	// calm is how much longer than the fastest a calibration may take before a measurement: less, since there may be a faster one yet.
+	calm = 1.15
+	// first is how often a run calibrates at the beginning, to know how fast the machine is.
+	first = 20
 	// patience is how long a run waits in all for the machine to become quiet: also what has just been measured leaves PostgreSQL something to do.
 	patience = 10 * time.Minute
 )
@@ -67,10 +70,17 @@ type watch struct {
 
 // quietly measures once the machine is quiet, or the run has waited for that for as long as it may.
 func quietly[T any](w *watch, o Options, measure func() (T, error)) (T, error) {
-	for begun := time.Now(); ; {
+	begun := time.Now()
+	if w.fastest == 0 {
+		w.fastest = calibrate()
+		for range first - 1 {
+			w.fastest = min(w.fastest, calibrate())
+		}
+	}
+	for {
 		took := calibrate()
-		w.fastest = min(cmp.Or(w.fastest, took), took)
-		if o.Noisy || took <= quiet*w.fastest || w.waited+time.Since(begun) > patience {
+		w.fastest = min(w.fastest, took)
+		if o.Noisy || took <= calm*w.fastest || w.waited+time.Since(begun) > patience {
 			w.calibrations = append(w.calibrations, took)
 			w.waited += time.Since(begun)
 			return measure()
