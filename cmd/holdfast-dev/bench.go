@@ -40,32 +40,33 @@ func (c *benchCommand) Run(ctx context.Context) error {
 	if err := pgserver.EnsureInstalled(ctx, os.Stderr); err != nil {
 		return err
 	}
+	options, err := c.options(bin)
+	if err != nil {
+		return err
+	}
 	line := map[string]any{}
+	for _, part := range []struct {
+		name, said string
+		measure    func() (figures, error)
+	}{
+		{"credit", "credit_zap", func() (figures, error) { return bench.Run(ctx, options) }},
+		{"scale", "scale", func() (figures, error) { return bench.Scale(ctx, options) }},
+		{"flows", "flows", func() (figures, error) { return bench.Lightning(ctx, options) }},
+	} {
+		if c.Only != "" && c.Only != part.name {
+			continue
+		}
+		measured, err := part.measure()
+		if err == nil {
+			err = c.tell(measured)
+		}
+		if err != nil {
+			return err
+		}
+		line[part.said] = measured
+	}
 	var failed error
-	if c.Only == "" || c.Only == "credit" {
-		report, err := c.credit(ctx, bin)
-		if err != nil {
-			return err
-		}
-		line["credit_zap"] = report
-	}
-	if c.Only == "" || c.Only == "scale" {
-		if line["scale"], err = c.scale(ctx, bin); err != nil {
-			return err
-		}
-	}
-	if c.Only == "" || c.Only == "flows" {
-		report, err := c.flows(ctx, bin)
-		if err != nil {
-			return err
-		}
-		line["flows"] = report
-	}
 	if c.Only == "" || c.Only == "growth" {
-		options, err := c.options(bin)
-		if err != nil {
-			return err
-		}
 		growth, err := bench.Grow(ctx, options, c.Sizes)
 		if err != nil && !errors.Is(err, bench.ErrGrows) {
 			return err
@@ -85,55 +86,19 @@ func (c *benchCommand) Run(ctx context.Context) error {
 	return errors.Join(failed, json.NewEncoder(os.Stdout).Encode(line))
 }
 
-// credit measures the zap from credits.
-func (c *benchCommand) credit(ctx context.Context, bin string) (*bench.Report, error) {
-	options, err := c.options(bin)
-	if err != nil {
-		return nil, err
-	}
-	report, err := bench.Run(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Printf("\n%s\n", report.Table())
-	if c.Write == "" {
-		return report, nil
-	}
-	return report, report.Write(c.Write)
+// figures are what a part of the benchmark brought.
+type figures interface {
+	Table() string
+	Write(page string) error
 }
 
-// scale measures the same zap by several processes of the service.
-func (c *benchCommand) scale(ctx context.Context, bin string) (*bench.Scaled, error) {
-	options, err := c.options(bin)
-	if err != nil {
-		return nil, err
-	}
-	scaled, err := bench.Scale(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Printf("\n%s\n", scaled.Table())
+// tell prints figures, and writes them where they are wanted.
+func (c *benchCommand) tell(f figures) error {
+	fmt.Printf("\n%s\n", f.Table())
 	if c.Write == "" {
-		return scaled, nil
+		return nil
 	}
-	return scaled, scaled.Write(c.Write)
-}
-
-// flows measures Lightning.
-func (c *benchCommand) flows(ctx context.Context, bin string) (*bench.FlowReport, error) {
-	options, err := c.options(bin)
-	if err != nil {
-		return nil, err
-	}
-	report, err := bench.Lightning(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Printf("\n%s\n", report.Table())
-	if c.Write == "" {
-		return report, nil
-	}
-	return report, report.Write(c.Write)
+	return f.Write(c.Write)
 }
 
 func (c *benchCommand) options(bin string) (bench.Options, error) {
@@ -149,11 +114,11 @@ func (c *benchCommand) recovery(ctx context.Context, options bench.Options) (*be
 	if recovery == nil {
 		return nil, err
 	}
-	fmt.Printf("\n%s\n", recovery.Table())
-	if c.Write != "" && !errors.Is(err, bench.ErrNoisy) {
-		err = errors.Join(err, recovery.Write(c.Write))
+	if errors.Is(err, bench.ErrNoisy) {
+		fmt.Printf("\n%s\n", recovery.Table())
+		return recovery, err
 	}
-	return recovery, err
+	return recovery, errors.Join(err, c.tell(recovery))
 }
 
 // lock runs the lock's own benchmark, which may import what nobody else may, and returns what its last line says under "lock".
