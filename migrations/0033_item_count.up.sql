@@ -1,5 +1,5 @@
 -- What is counted at an item, in a row of its own. Counters change with every zap, and each change of a row that is ranked writes to all indexes
--- of its table: an item has twelve, this has four, and its rows are short.
+-- of its table: a post was in twelve of item; it is in four of these, or seven in a territory, and the rows are short.
 CREATE TABLE item_count (
     item_id         bigint PRIMARY KEY REFERENCES item (id),
     -- What follows the item (follow_item): by these feeds choose.
