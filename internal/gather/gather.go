@@ -110,7 +110,7 @@ func (g *Group[T]) begin() []*waiter[T] {
 	g.waiting = slices.Delete(g.waiting, 0, n)
 	g.busy++
 	if g.relief != nil {
-		g.relief.Stop()
+		g.relief.Stop() // one that is just running out begins the next group early, which harms nobody
 		g.relief = nil
 	}
 	g.time()
