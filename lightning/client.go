@@ -62,12 +62,14 @@ func call[Request, Response any](
 	if !c.silence.enter() {
 		return nil, fmt.Errorf("lightning node %s: %s: %w: it does not answer, and somebody else is asking", c.cfg.Name, name, ErrUnreachable)
 	}
+	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
-	began := time.Now()
 	response, err := method(limited, request)
 	c.cfg.Log.DebugContext(ctx, "the node was asked", "node", c.cfg.Name, "call", name, "took", time.Since(began), "error", err)
-	c.silence.leave(err == nil || !errors.Is(meaningOf(err), ErrUnreachable), limited.Err() != nil && ctx.Err() == nil)
+	// Late by the clock: gRPC may give up at the deadline a moment before limited has ended.
+	late := time.Since(began) >= c.cfg.CallTimeout && ctx.Err() == nil
+	c.silence.leave(err == nil || !errors.Is(meaningOf(err), ErrUnreachable), late)
 	if err != nil {
 		return nil, c.explain(ctx, name, err)
 	}

@@ -116,7 +116,8 @@ func fakeFlows(ctx context.Context, o Options) (_ *FlowReport, err error) {
 	return report, err
 }
 
-// nodeSettings are those of a service with the fake node. Receivers' wallets are on this machine, which development mode allows.
+// nodeSettings are those of a service with the fake node. Receivers' wallets are on this machine, which development mode allows. All who
+// ask for invoices may try routes to the same receiver at once: on a busy machine they do.
 func nodeSettings(dir string, at fakenode.Place) ([]string, error) {
 	macaroon, err := hex.DecodeString(at.Macaroon)
 	if err != nil {
@@ -124,7 +125,8 @@ func nodeSettings(dir string, at fakenode.Place) ([]string, error) {
 	}
 	certificateFile, macaroonFile := filepath.Join(dir, "tls.cert"), filepath.Join(dir, "admin.macaroon")
 	err = errors.Join(os.WriteFile(certificateFile, []byte(at.Certificate), 0o600), os.WriteFile(macaroonFile, macaroon, 0o600))
-	return []string{nodeSetting(at.Address, certificateFile, macaroonFile), "HOLDFAST_NETWORK=regtest", "HOLDFAST_DEVELOPMENT=1"}, err
+	return []string{nodeSetting(at.Address, certificateFile, macaroonFile), "HOLDFAST_NETWORK=regtest", "HOLDFAST_DEVELOPMENT=1",
+		fmt.Sprint("HOLDFAST_RELAY_MAX_PROBES=", openers)}, err
 }
 
 // nodeSetting says where the service's one node is.
@@ -235,7 +237,7 @@ func (f *flowRun) measure(ctx context.Context, way flow, n int, rate float64) (o
 	defer b.close(context.WithoutCancel(ctx))
 	hashes, err := f.open(ctx, way, n)
 	if err != nil {
-		return o, err
+		return o, errors.Join(err, b.walletFailures(ctx))
 	}
 	before, err := b.flushes(ctx)
 	if err != nil {

@@ -2,12 +2,14 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/benchdb"
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -139,4 +141,13 @@ func (f flushes) since(before flushes) time.Duration {
 		return 0
 	}
 	return time.Duration((f.ms - before.ms) / float64(f.count-before.count) * float64(time.Millisecond))
+}
+
+// walletFailures is an error that says why receivers' wallets gave no invoice, nil where each gave one.
+func (b *books) walletFailures(ctx context.Context) error {
+	rows, err := benchdb.New(b.connection).WalletFailures(ctx)
+	for _, row := range rows {
+		err = errors.Join(err, fmt.Errorf("%d times %s: %s", row.Times, row.Code, row.Message))
+	}
+	return err
 }

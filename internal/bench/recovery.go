@@ -95,7 +95,8 @@ func (r *Recovery) judge(anyNoise bool) (err error) {
 		}
 	}
 	for _, row := range r.Rows {
-		r.Worst = max(r.Worst, row.Pages/without[row.Open]-1)
+		// Less than a page for each is a handful in all: how many depends on the plan, which a few hundred rows may change.
+		r.Worst = max(r.Worst, max(row.Pages, 1)/max(without[row.Open], 1)-1)
 	}
 	if r.Worst > growthBound {
 		err = errors.Join(err, fmt.Errorf("%w: reading an open invoice by %.0f %%", ErrGrows, 100*r.Worst))

@@ -21,3 +21,7 @@ SELECT (EXISTS (SELECT FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'R
     OR EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running')
         OR (state = 'scheduled' AND scheduled_at < now() + interval '6 seconds'))
     OR EXISTS (SELECT FROM balance_delta) OR EXISTS (SELECT FROM item_delta))::boolean;
+
+-- name: WalletFailures :many
+-- What was said of receivers' wallets that gave no invoice.
+SELECT code, message, count(*) AS times FROM wallet_log WHERE NOT ok GROUP BY code, message ORDER BY times DESC;

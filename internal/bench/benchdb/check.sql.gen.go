@@ -47,6 +47,37 @@ func (q *Queries) Unsettled(ctx context.Context) (bool, error) {
 	return column_1, err
 }
 
+const walletFailures = `-- name: WalletFailures :many
+SELECT code, message, count(*) AS times FROM wallet_log WHERE NOT ok GROUP BY code, message ORDER BY times DESC
+`
+
+type WalletFailuresRow struct {
+	Code    string
+	Message string
+	Times   int64
+}
+
+// What was said of receivers' wallets that gave no invoice.
+func (q *Queries) WalletFailures(ctx context.Context) ([]WalletFailuresRow, error) {
+	rows, err := q.db.Query(ctx, walletFailures)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WalletFailuresRow
+	for rows.Next() {
+		var i WalletFailuresRow
+		if err := rows.Scan(&i.Code, &i.Message, &i.Times); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const zapsSince = `-- name: ZapsSince :one
 SELECT count(*) FILTER (WHERE state = 'PAID') AS paid, count(*) FILTER (WHERE state <> 'PAID') AS others,
     coalesce(sum(cost_msat), 0)::bigint AS cost_msat,
