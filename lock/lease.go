@@ -100,6 +100,19 @@ func (s *Lease) Release(ctx context.Context) error {
 	if err := s.finish(ErrNotOwner, ErrReleased); err != nil {
 		return err
 	}
+	return s.giveBack(ctx)
+}
+
+// Drop is Release for whoever has nothing to do with how it ends: the lease is over when it returns, and the lock goes to the next a
+// moment later. What the store cannot be told ends by its TTL.
+func (s *Lease) Drop() {
+	if s.finish(ErrNotOwner, ErrReleased) == nil {
+		s.locker.spawn(func() { _ = s.giveBack(context.Background()) }) // counted
+	}
+}
+
+// giveBack tells the store that a lease is over.
+func (s *Lease) giveBack(ctx context.Context) error {
 	l := s.locker
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.settings.Patience)
 	defer cancel()

@@ -185,7 +185,7 @@ func (l *Locker) obtain(ctx context.Context, p *Place, options Options, wait boo
 		ticket := Ticket{Key: p.key, ID: rand.Text(), Process: l.process.ID}
 		got := l.attempt(waiting, p, Entry{
 			Ticket: ticket, Name: l.process.Name, Live: l.settings.live(), Wait: wait,
-			TTL: options.TTL, MaxHold: bound(options.MaxHold), MaxQueue: options.MaxQueue,
+			TTL: options.TTL, MaxHold: bound(options.MaxHold), MaxQueue: options.MaxQueue, Fleeting: options.Fleeting,
 		})
 		if got.gone {
 			p = l.claim(p.key) // the store has forgotten the place: there is one at the end

@@ -28,6 +28,9 @@ type Options struct {
 	MaxQueue int
 	// Manual leaves touching to the caller.
 	Manual bool
+	// Fleeting spares the store PostgreSQL a write to disk: a crash of its server may forget the lease, and give the next one the same fence.
+	// Only for what is harmless when done twice or out of order, and for keys that nobody takes otherwise.
+	Fleeting bool
 	// FailOpen goes on when the store is not available: the lock is then one of this process alone, whose lease is degraded
 	// and has no fence. Only for what is harmless when done twice or out of order, never for what moves money.
 	FailOpen bool
@@ -93,6 +96,7 @@ func (o Options) or(defaults Options) Options {
 	o.MaxHold = cmp.Or(o.MaxHold, defaults.MaxHold)
 	o.MaxQueue = cmp.Or(o.MaxQueue, defaults.MaxQueue)
 	o.Manual = o.Manual || defaults.Manual
+	o.Fleeting = o.Fleeting || defaults.Fleeting
 	o.FailOpen = o.FailOpen || defaults.FailOpen
 	return o
 }

@@ -57,6 +57,7 @@ type Entry struct {
 	MaxHold  time.Duration
 	MaxQueue int
 	Wait     bool // false: the lock now, or nothing
+	Fleeting bool // a crash of the store may forget the lease
 }
 
 // Grant is a lease. Valid counts from the moment at which the store was asked, so that whoever counts from before the question

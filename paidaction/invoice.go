@@ -93,9 +93,8 @@ func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
 		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 	}
 	e.changed(id)
-	if pa, err = e.get(ctx, id); err != nil {
-		return nil, err
-	}
+	// As it was when the bolt11 was stored: under the action's lock, in the state that was read.
+	pa.Invoice.Bolt11 = bolt11
 	return e.withSecret(pa), nil
 }
 

@@ -408,7 +408,7 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 		}
 	}
 	if a.payer != nil {
-		if _, err := q.LockUser(ctx, *a.payer); err != nil {
+		if err := q.LockPayer(ctx, *a.payer); err != nil {
 			return fmt.Errorf("lock the payer: %w", err)
 		}
 		pending, err = q.CountPendingOfPayer(ctx, a.payer)

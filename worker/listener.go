@@ -196,11 +196,13 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 				watch = append(watch, hash)
 			}
 		}
-		if err := l.insertTraced(ctx, q, tx, jobs); err != nil {
-			return err
+		if len(jobs) > 0 {
+			err = l.insertTraced(ctx, q, tx, jobs)
+		} else {
+			err = q.CommitLater(ctx) // every invoice that is opened comes by here; of a cursor that is forgotten the node tells again
 		}
-		if after == l.stored {
-			return nil
+		if err != nil || after == l.stored {
+			return err
 		}
 		return l.moveCursor(ctx, q, after)
 	})

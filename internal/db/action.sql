@@ -102,9 +102,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: SetBolt11 :execrows
 -- Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed out.
+-- Not as a join: planned while the table is small, that reads all of it.
 UPDATE invoice SET bolt11 = @bolt11
-FROM (SELECT id FROM paid_action WHERE id = @action_id AND state IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE) AS waiting
-WHERE invoice.action_id = waiting.id;
+WHERE invoice.action_id = (SELECT id FROM paid_action WHERE id = @action_id AND state IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE);
 
 -- name: GetInvoice :one
 SELECT * FROM invoice WHERE action_id = $1;
@@ -161,6 +161,10 @@ INSERT INTO node_cursor (node, add_index, settle_index) VALUES (@node, @add_inde
 ON CONFLICT (node) DO UPDATE SET
     add_index = greatest(node_cursor.add_index, excluded.add_index),
     settle_index = greatest(node_cursor.settle_index, excluded.settle_index);
+
+-- name: CommitLater :exec
+-- This transaction is not worth a wait for the disk: a crash of the server may forget it.
+SELECT set_config('synchronous_commit', 'off', true);
 
 -- name: MoveHeight :exec
 INSERT INTO node_cursor (node, height) VALUES (@node, @height)

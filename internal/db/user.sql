@@ -29,6 +29,10 @@ SELECT * FROM usr WHERE name = ANY(@names::text[]) ORDER BY id;
 -- In the author's own row, which is locked before the item is.
 UPDATE usr SET posts = posts + @posts, comments = comments + @comments WHERE id = @id;
 
+-- name: LockPayer :exec
+-- Who is known to be there: one payer's open invoices are counted under it.
+SELECT id FROM usr WHERE id = @payer FOR NO KEY UPDATE;
+
 -- name: LockUser :one
 -- One payer's actions whose price depends on what they did before wait for each other here.
 SELECT id, trust_micros FROM usr WHERE id = $1 FOR NO KEY UPDATE;

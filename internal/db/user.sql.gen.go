@@ -105,6 +105,16 @@ func (q *Queries) KeysOf(ctx context.Context, userID int64) ([]KeysOfRow, error)
 	return items, nil
 }
 
+const lockPayer = `-- name: LockPayer :exec
+SELECT id FROM usr WHERE id = $1 FOR NO KEY UPDATE
+`
+
+// Who is known to be there: one payer's open invoices are counted under it.
+func (q *Queries) LockPayer(ctx context.Context, payer int64) error {
+	_, err := q.db.Exec(ctx, lockPayer, payer)
+	return err
+}
+
 const lockUser = `-- name: LockUser :one
 SELECT id, trust_micros FROM usr WHERE id = $1 FOR NO KEY UPDATE
 `

@@ -29,21 +29,22 @@ type turn struct {
 	lease *lock.Lease // nil while it waits
 }
 
-// Wait implements [paidaction.Turn]. A lease that was lost counts as the turn: taking it again would be out of order.
+// Wait implements [paidaction.Turn]. A lease that was lost counts as the turn: taking it again would be out of order. A turn is order and
+// nothing else, so a crash of the database may forget whose it was.
 func (t *turn) Wait(ctx context.Context, open bool) (err error) {
 	if t.lease == nil {
-		t.lease, err = t.place.Acquire(ctx, lock.Options{FailOpen: open})
+		t.lease, err = t.place.Acquire(ctx, lock.Options{FailOpen: open, Fleeting: true})
 	}
 	return refusal(err)
 }
 
-// Leave implements [paidaction.Turn]. A lease that cannot be given back ends by itself, and the Locker has counted the error.
+// Leave implements [paidaction.Turn]. Whoever has their invoice does not wait until the next one may begin.
 func (t *turn) Leave() {
 	if t.lease == nil {
 		t.place.Leave()
 		return
 	}
-	_ = t.lease.Release(context.Background())
+	t.lease.Drop()
 	t.lease = nil
 }
 

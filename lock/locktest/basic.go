@@ -125,6 +125,24 @@ func wrongReleases(t *testing.T, s *suite) {
 	mustBe(t, "the context of a released lease", context.Cause(second.Context()), lock.ErrReleased)
 }
 
+// drop: a lease is over at once, and the lock goes to whoever waits.
+func drop(t *testing.T, s *suite) {
+	l := s.open(t, lock.Settings{})
+	first := Acquire(t, l, s.key, lock.Options{})
+	next := Go(t.Context(), l, s.key, lock.Options{})
+	Queued(t, s.Strategy, s.key, 1)
+	first.Drop()
+	mustBe(t, "a dropped lease", first.Err(), lock.ErrNotOwner)
+	mustBe(t, "releasing it", first.Release(t.Context()), lock.ErrNotOwner)
+	first.Drop() // again: nothing
+	second := got(t, "the next", next)
+	if second.Fence() <= first.Fence() {
+		t.Errorf("fence %d after %d", second.Fence(), first.Fence())
+	}
+	second.Drop()
+	Release(t, Acquire(t, l, s.key, lock.Options{}))
+}
+
 // touchAndLoss: a lease outlives its TTL by automatic touches. One that was taken away is noticed, and can be neither touched
 // nor released.
 func touchAndLoss(t *testing.T, s *suite) {

@@ -91,7 +91,44 @@ func TestPolling(t *testing.T) {
 	}
 }
 
-// server is a PostgreSQL of the test's own, which keeps over a crash what it has confirmed: a lease is promised to be on disk.
+// TestWhatIsOnDisk: a lease is, when it is got; one that is fleeting, and its end, need not be.
+func TestWhatIsOnDisk(t *testing.T) {
+	t.Parallel()
+	_, pool := server(t)
+	l := locktest.Open(t, strategy(pool, postgres.Options{DSN: pool.Config().ConnString(), NoListen: true}), lock.Settings{Heartbeat: time.Minute, Patience: time.Minute})
+	onDisk := func(what string, want bool) {
+		t.Helper()
+		var got bool
+		if err := pool.QueryRow(t.Context(), "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()").Scan(&got); err != nil || got != want {
+			t.Errorf("%s is on disk: %t, %v", what, got, err)
+		}
+	}
+	lasting, fleeting := lock.Options{TTL: time.Minute}, lock.Options{TTL: time.Minute, Fleeting: true}
+	first := locktest.Acquire(t, l, "k", lasting)
+	onDisk("a lease", true)
+	locktest.Release(t, first)
+	onDisk("its end", false)
+	second := locktest.Acquire(t, l, "k", lasting)
+	onDisk("the next lease, with the end of the one before", true)
+	other := locktest.Acquire(t, l, "other", fleeting)
+	onDisk("a fleeting lease", false)
+	waiting := locktest.Go(t.Context(), l, "other", lasting)
+	locktest.Eventually(t, "somebody waits", func() bool {
+		var n int
+		return pool.QueryRow(t.Context(), "SELECT count(*) FROM lock_ticket").Scan(&n) == nil && n == 1
+	})
+	locktest.Release(t, other)
+	onDisk("a lease that is handed over", true)
+	r := locktest.Wait(t, "the lock", waiting)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	locktest.Release(t, r.Lease)
+	locktest.Release(t, second)
+}
+
+// server is a PostgreSQL of the test's own, which keeps over a crash what it has confirmed: a lease is promised to be on disk. What is not
+// has to wait for the server's own writer, which comes rarely.
 func server(t *testing.T) (*pgserver.Server, *pgxpool.Pool) {
 	t.Helper()
 	scratch, err := child.NewScratch("holdfast-lock-postgres")
@@ -99,7 +136,7 @@ func server(t *testing.T) (*pgserver.Server, *pgxpool.Pool) {
 		t.Fatal(err)
 	}
 	pg, err := pgserver.Start(t.Context(), pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true,
-		Settings: map[string]string{"synchronous_commit": "on"}})
+		Settings: map[string]string{"synchronous_commit": "on", "wal_writer_delay": "10s"}})
 	if err != nil {
 		t.Fatal(errors.Join(err, scratch.Remove()))
 	}

@@ -114,7 +114,7 @@ func handoff(key, ticket, process string, fence, validMs, dead int64) lock.Hando
 func (s *Store) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
 	r, err := s.q.Enter(ctx, lockdb.EnterParams{
 		Key: e.Key, Ticket: e.ID, Process: e.Process, Name: e.Name, LiveMs: ms(e.Live),
-		TtlMs: ms(e.TTL), HoldMs: ms(e.MaxHold), Queue: int64(e.MaxQueue), Wait: e.Wait,
+		TtlMs: ms(e.TTL), HoldMs: ms(e.MaxHold), Queue: int64(e.MaxQueue), Wait: e.Wait, Fleeting: e.Fleeting,
 	})
 	if err != nil {
 		return lock.Entered{}, err

@@ -1,7 +1,9 @@
 -- The lock's operations are functions of the database (migrations/0006_lock.up.sql says why).
 
 -- name: Enter :one
-SELECT * FROM lock_enter(@key, @ticket, @process, @name, @live_ms, @ttl_ms, @hold_ms, @queue, @wait);
+-- A lease that is fleeting is not worth a wait for the disk; one that is handed over on the way is.
+SELECT e.*, (CASE WHEN @fleeting::boolean AND e.next_ticket = '' THEN set_config('synchronous_commit', 'off', true) ELSE '' END)::text AS flush
+FROM lock_enter(@key, @ticket, @process, @name, @live_ms, @ttl_ms, @hold_ms, @queue, @wait) AS e;
 
 -- name: Beat :exec
 SELECT lock_beat(@process, @name, @live_ms);
@@ -34,7 +36,10 @@ RETURNING coalesce(k.ticket, '')::text AS ticket,
     floor(extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS valid_ms;
 
 -- name: Release :one
-SELECT * FROM lock_release(@key, @ticket, @process);
+-- Where nobody is next, a crash of the server may forget it: then the lease ends by its TTL. Who gets the lock before that crash does so
+-- in a later commit, which writes this one to disk as well.
+SELECT r.*, (CASE WHEN r.next_ticket = '' THEN set_config('synchronous_commit', 'off', true) ELSE '' END)::text AS flush
+FROM lock_release(@key, @ticket, @process) AS r;
 
 -- name: Leave :one
 SELECT * FROM lock_leave(@key, @ticket, @process);
