@@ -76,7 +76,9 @@ UPDATE paid_action SET result = @result WHERE id = @id;
 
 -- name: PermitSettle :execrows
 -- From the moment this commits, HELD can no longer be cancelled: a settle call may be on its way.
-UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state = 'HELD' AND settle_permitted_at IS NULL;
+-- The state as text, as wherever one row is meant: an index of the few open ones would fit the state itself, be preferred to the key as long as
+-- the planner knows of few, and be read as a whole.
+UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state::text = 'HELD' AND settle_permitted_at IS NULL;
 
 -- name: LockAction :one
 SELECT * FROM paid_action WHERE id = $1 FOR NO KEY UPDATE;
@@ -102,9 +104,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: SetBolt11 :execrows
 -- Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed out.
--- Not as a join: planned while the table is small, that reads all of it.
+-- Not as a join: planned while the table is small, that reads all of it. And the state as text: see PermitSettle.
 UPDATE invoice SET bolt11 = @bolt11
-WHERE invoice.action_id = (SELECT id FROM paid_action WHERE id = @action_id AND state IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE);
+WHERE invoice.action_id = (SELECT id FROM paid_action WHERE id = @action_id AND state::text IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE);
 
 -- name: GetInvoice :one
 SELECT * FROM invoice WHERE action_id = $1;

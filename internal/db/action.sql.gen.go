@@ -1015,7 +1015,7 @@ func (q *Queries) OwnActions(ctx context.Context, arg OwnActionsParams) ([]OwnAc
 }
 
 const permitSettle = `-- name: PermitSettle :execrows
-UPDATE paid_action SET settle_permitted_at = $1 WHERE id = $2 AND state = 'HELD' AND settle_permitted_at IS NULL
+UPDATE paid_action SET settle_permitted_at = $1 WHERE id = $2 AND state::text = 'HELD' AND settle_permitted_at IS NULL
 `
 
 type PermitSettleParams struct {
@@ -1024,6 +1024,8 @@ type PermitSettleParams struct {
 }
 
 // From the moment this commits, HELD can no longer be cancelled: a settle call may be on its way.
+// The state as text, as wherever one row is meant: an index of the few open ones would fit the state itself, be preferred to the key as long as
+// the planner knows of few, and be read as a whole.
 func (q *Queries) PermitSettle(ctx context.Context, arg PermitSettleParams) (int64, error) {
 	result, err := q.db.Exec(ctx, permitSettle, arg.At, arg.ID)
 	if err != nil {
@@ -1045,7 +1047,7 @@ func (q *Queries) PlanOnce(ctx context.Context) error {
 
 const setBolt11 = `-- name: SetBolt11 :execrows
 UPDATE invoice SET bolt11 = $1
-WHERE invoice.action_id = (SELECT id FROM paid_action WHERE id = $2 AND state IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE)
+WHERE invoice.action_id = (SELECT id FROM paid_action WHERE id = $2 AND state::text IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE)
 `
 
 type SetBolt11Params struct {
@@ -1054,7 +1056,7 @@ type SetBolt11Params struct {
 }
 
 // Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed out.
-// Not as a join: planned while the table is small, that reads all of it.
+// Not as a join: planned while the table is small, that reads all of it. And the state as text: see PermitSettle.
 func (q *Queries) SetBolt11(ctx context.Context, arg SetBolt11Params) (int64, error) {
 	result, err := q.db.Exec(ctx, setBolt11, arg.Bolt11, arg.ActionID)
 	if err != nil {

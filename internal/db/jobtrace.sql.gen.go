@@ -13,7 +13,7 @@ const tracesOfActions = `-- name: TracesOfActions :many
 SELECT a.id::bigint AS action, t.traceparent::text AS traceparent FROM unnest($1::bigint[]) AS a (id)
 CROSS JOIN LATERAL (
     SELECT metadata->>'traceparent' AS traceparent FROM river_job
-    WHERE args @> jsonb_build_object('action', a.id) AND kind = 'advance' AND metadata->>'traceparent' IS NOT NULL LIMIT 1
+    WHERE (args->>'action')::bigint = a.id AND kind = 'advance' AND metadata->>'traceparent' IS NOT NULL LIMIT 1
 ) AS t
 `
 

@@ -65,14 +65,14 @@ SELECT * FROM relay_payment WHERE action_id = $1;
 SELECT * FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE;
 
 -- name: RelayPaid :execrows
--- The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.
+-- The stage as text, as wherever one row is meant: see PermitSettle. The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.
 UPDATE relay_payment SET stage = 'pending_confirmation', preimage = @preimage, changed_at = @at
-WHERE action_id = @action_id AND stage IN ('in_work', 'pending_confirmation');
+WHERE action_id = @action_id AND stage::text IN ('in_work', 'pending_confirmation');
 
 -- name: RelayCompleted :execrows
 -- Together with the booking of the fee, which so happens once.
 UPDATE relay_payment SET stage = 'completed', fee_msat = @fee_msat, changed_at = @at
-WHERE action_id = @action_id AND stage = 'pending_confirmation';
+WHERE action_id = @action_id AND stage::text = 'pending_confirmation';
 
 -- name: WriteOffRelay :exec
 -- What an operator says of a payment whose node has lost its data.
@@ -100,7 +100,7 @@ SELECT EXISTS (SELECT FROM relay_payment p WHERE p.stage = 'incoming' AND (p.nod
 
 -- name: BeginRelay :execrows
 UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @at
-WHERE id = @id AND stage = 'incoming';
+WHERE id = @id AND stage::text = 'incoming';
 
 -- name: InsertAttempt :one
 INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
@@ -113,7 +113,7 @@ SELECT * FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL;
 SELECT * FROM relay_attempt WHERE payment_id = $1 ORDER BY id;
 
 -- name: EndAttempt :execrows
-UPDATE relay_attempt SET outcome = @outcome, reason = @reason, ended_at = @at WHERE id = @id AND outcome IS NULL;
+UPDATE relay_attempt SET outcome = @outcome, reason = @reason, ended_at = @at WHERE id = @id AND outcome::text IS NULL;
 
 -- name: EndPaidAttempt :exec
 UPDATE relay_attempt SET outcome = 'PAID', ended_at = @at
@@ -121,7 +121,7 @@ WHERE payment_id = (SELECT id FROM relay_payment WHERE action_id = @action_id) A
 
 -- name: NoteEarlier :execrows
 -- Before the send. 0 rows: the claim has ended.
-UPDATE relay_attempt SET earlier = @earlier WHERE id = @id AND outcome IS NULL;
+UPDATE relay_attempt SET earlier = @earlier WHERE id = @id AND outcome::text IS NULL;
 
 -- name: SeeAttempt :exec
 UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
@@ -133,7 +133,7 @@ WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_a
 -- name: RequeueRelay :execrows
 -- Back to where any node may take it, or only the given one.
 UPDATE relay_payment SET stage = 'incoming', node = sqlc.narg(node), not_before = @not_before, changed_at = @at
-WHERE id = @id AND stage = 'in_work';
+WHERE id = @id AND stage::text = 'in_work';
 
 -- name: FailRelay :execrows
 UPDATE relay_payment SET stage = 'failed', failure_code = @failure_code, failure_message = @failure_message, changed_at = @at
@@ -158,4 +158,4 @@ ORDER BY id DESC LIMIT @page;
 -- Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING.
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
     requeued_at = @at, changed_at = @at
-WHERE action_id = @action_id AND stage = 'failed';
+WHERE action_id = @action_id AND stage::text = 'failed';

@@ -164,7 +164,7 @@ func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, 
 
 const beginRelay = `-- name: BeginRelay :execrows
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
-WHERE id = $3 AND stage = 'incoming'
+WHERE id = $3 AND stage::text = 'incoming'
 `
 
 type BeginRelayParams struct {
@@ -267,7 +267,7 @@ func (q *Queries) CountPendingOfWallet(ctx context.Context, walletID int64) (int
 }
 
 const endAttempt = `-- name: EndAttempt :execrows
-UPDATE relay_attempt SET outcome = $1, reason = $2, ended_at = $3 WHERE id = $4 AND outcome IS NULL
+UPDATE relay_attempt SET outcome = $1, reason = $2, ended_at = $3 WHERE id = $4 AND outcome::text IS NULL
 `
 
 type EndAttemptParams struct {
@@ -593,7 +593,7 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 }
 
 const noteEarlier = `-- name: NoteEarlier :execrows
-UPDATE relay_attempt SET earlier = $1 WHERE id = $2 AND outcome IS NULL
+UPDATE relay_attempt SET earlier = $1 WHERE id = $2 AND outcome::text IS NULL
 `
 
 type NoteEarlierParams struct {
@@ -694,7 +694,7 @@ func (q *Queries) RefusingNodes(ctx context.Context, id int64) ([]string, error)
 
 const relayCompleted = `-- name: RelayCompleted :execrows
 UPDATE relay_payment SET stage = 'completed', fee_msat = $1, changed_at = $2
-WHERE action_id = $3 AND stage = 'pending_confirmation'
+WHERE action_id = $3 AND stage::text = 'pending_confirmation'
 `
 
 type RelayCompletedParams struct {
@@ -751,7 +751,7 @@ func (q *Queries) RelayOfNode(ctx context.Context, arg RelayOfNodeParams) ([]Rel
 
 const relayPaid = `-- name: RelayPaid :execrows
 UPDATE relay_payment SET stage = 'pending_confirmation', preimage = $1, changed_at = $2
-WHERE action_id = $3 AND stage IN ('in_work', 'pending_confirmation')
+WHERE action_id = $3 AND stage::text IN ('in_work', 'pending_confirmation')
 `
 
 type RelayPaidParams struct {
@@ -760,7 +760,7 @@ type RelayPaidParams struct {
 	ActionID int64
 }
 
-// The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.
+// The stage as text, as wherever one row is meant: see PermitSettle. The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.
 func (q *Queries) RelayPaid(ctx context.Context, arg RelayPaidParams) (int64, error) {
 	result, err := q.db.Exec(ctx, relayPaid, arg.Preimage, arg.At, arg.ActionID)
 	if err != nil {
@@ -804,7 +804,7 @@ func (q *Queries) RelayStages(ctx context.Context) ([]RelayStagesRow, error) {
 const requeueFailed = `-- name: RequeueFailed :execrows
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
     requeued_at = $1, changed_at = $1
-WHERE action_id = $2 AND stage = 'failed'
+WHERE action_id = $2 AND stage::text = 'failed'
 `
 
 type RequeueFailedParams struct {
@@ -823,7 +823,7 @@ func (q *Queries) RequeueFailed(ctx context.Context, arg RequeueFailedParams) (i
 
 const requeueRelay = `-- name: RequeueRelay :execrows
 UPDATE relay_payment SET stage = 'incoming', node = $1, not_before = $2, changed_at = $3
-WHERE id = $4 AND stage = 'in_work'
+WHERE id = $4 AND stage::text = 'in_work'
 `
 
 type RequeueRelayParams struct {
