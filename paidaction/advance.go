@@ -36,6 +36,21 @@ type finding struct {
 	failure  *Error // the reason that is stored and shown
 	outcome  Outcome
 	reason   string // an operator's
+	driven   bool   // whoever takes the step takes the next one as well
+}
+
+// driveGrace is when the job that a driven step leaves behind is due: it is for the case that the driver dies.
+const driveGrace = 2 * time.Second
+
+// Drive takes the steps of an action that are possible now, one after the other, until somebody else moves next. It is Advance for whoever
+// would be called again at once: while it goes on, nobody else is told to.
+func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
+	for {
+		progress, state, err := e.advance(ctx, id, true)
+		if progress != Moved || !state.Driven() {
+			return progress, err
+		}
+	}
 }
 
 // Advance takes the action at most one step further: it makes the node call that the state owes, looks at what the node
@@ -44,50 +59,64 @@ type finding struct {
 //
 // An error means that nothing is known or the database failed: try again soon.
 func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
+	progress, _, err := e.advance(ctx, id, false)
+	return progress, err
+}
+
+// advance is Advance, and says in which state it left the action.
+func (e *Engine) advance(ctx context.Context, id int64, driven bool) (Progress, State, error) {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
 	if err != nil {
-		return Owing, err
+		return Owing, "", err
 	}
 	if pa.Flow == FlowWrapped && pa.State == Paid && e.Relay != nil {
-		return e.finishForward(ctx, pa)
+		progress, err := e.finishForward(ctx, pa)
+		return progress, pa.State, err
 	}
 	if pa.State.Terminal() {
-		return Done, nil
+		return Done, pa.State, nil
 	}
 	found, err := e.observe(ctx, pa)
 	if err != nil {
-		return Owing, fmt.Errorf("action %d in %s: %w", id, pa.State, err)
+		return Owing, pa.State, fmt.Errorf("action %d in %s: %w", id, pa.State, err)
 	}
+	found.driven = driven
+	return e.step(ctx, pa, found)
+}
+
+// step takes the step that the machine has for what was found, if there is one.
+func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progress, State, error) {
+	id := pa.ID
 	step, ok := FindStep(pa.Flow, pa.State, found.fact)
 	if !ok {
 		if found.fact == InvoiceIsPaid {
 			// Money was taken for something that was not done. It cannot happen; if it does, it must not be silent.
-			return Owing, fmt.Errorf("action %d is %s, and node %s has settled its invoice", id, pa.State, pa.Invoice.Node)
+			return Owing, pa.State, fmt.Errorf("action %d is %s, and node %s has settled its invoice", id, pa.State, pa.Invoice.Node)
 		}
 		if pa.State.OwesCall() && (!relayMoves(pa.Flow, pa.State) || !e.now().Before(*pa.Deadline)) {
-			return Owing, nil
+			return Owing, pa.State, nil
 		}
-		return Waiting, nil
+		return Waiting, pa.State, nil
 	}
 	moved, err := e.move(ctx, id, step, found)
 	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) {
 		// The payment is held and the action cannot be performed: the transaction has left nothing behind, and the money
 		// goes back (spec 01 §1.5).
-		return e.refuse(ctx, pa, err)
+		return e.refuse(ctx, pa, err, found.driven)
 	}
 	if err != nil {
-		return Owing, fmt.Errorf("action %d from %s to %s: %w", id, step.From, step.To, err)
+		return Owing, pa.State, fmt.Errorf("action %d from %s to %s: %w", id, step.From, step.To, err)
 	}
 	if !moved {
 		e.Log.DebugContext(ctx, "another worker was faster", "action", id, "from", step.From, "to", step.To)
 		if pa.State.OwesCall() {
 			// Or the step was not possible after all (a settle was permitted): the call is still owed.
-			return Owing, nil
+			return Owing, pa.State, nil
 		}
-		return Waiting, nil
+		return Waiting, pa.State, nil
 	}
-	return Moved, nil
+	return Moved, step.To, nil
 }
 
 // relayMoves says whether the relay's own work brings an action on. A job that asked every few seconds would only be in its way; the
@@ -97,7 +126,7 @@ func relayMoves(flow Flow, s State) bool {
 }
 
 // refuse gives a held payment back since the action's own code did not perform.
-func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error) (Progress, error) {
+func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, driven bool) (Progress, State, error) {
 	refusal, ok := AsRefusal(cause)
 	if !ok {
 		e.fault(ctx, pa.ID, cause)
@@ -105,16 +134,16 @@ func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error) (Progr
 	}
 	step, ok := FindStep(pa.Flow, pa.State, PerformRefused)
 	if !ok {
-		return Owing, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
+		return Owing, pa.State, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
 	}
-	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal})
+	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal, driven: driven})
 	if err != nil {
-		return Owing, err
+		return Owing, pa.State, err
 	}
 	if !moved {
-		return Waiting, nil
+		return Waiting, pa.State, nil
 	}
-	return Moved, nil
+	return Moved, step.To, nil
 }
 
 func (e *Engine) fault(ctx context.Context, id int64, cause error) {
@@ -303,6 +332,9 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		}
 		if step.To.OwesCall() {
 			follow := []Job{{Kind: JobAdvance, Action: id}}
+			if found.driven && step.To.Driven() {
+				follow[0].At = now.Add(driveGrace)
+			}
 			if relayMoves(step.Flow, step.To) {
 				follow = append(follow, Job{Kind: JobAdvance, Action: id, At: *set.Deadline})
 			}

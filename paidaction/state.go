@@ -33,6 +33,10 @@ func (s State) OwesCall() bool {
 	return slices.Contains([]State{Held, Forwarding, Forwarded, FailedForward, Canceling}, s)
 }
 
+// Driven says whether the state owes a call that whoever brought the action here makes at once: a job stands by, and no news of the invoice
+// is needed. FORWARDING waits for the relay.
+func (s State) Driven() bool { return s.OwesCall() && s != Forwarding }
+
 // Flow is the way an action takes through the machine; it follows from the payment method and never changes.
 type Flow string
 

@@ -15,7 +15,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Advance brings an action on: Engine.Advance. It is handed to Run since the engine is made of the relay.
+// Advance brings an action on: Engine.Drive. It is handed to Run since the engine is made of the relay.
 type Advance func(ctx context.Context, action int64) (paidaction.Progress, error)
 
 // Run sends and tracks until ctx ends: one worker for each node, and an auditor. It returns when all that it has begun is over;

@@ -45,8 +45,7 @@ var errOwing = errors.New("the next move is ours, and could not be made yet")
 func (w *Worker) try(ctx context.Context, job paidaction.Job) error {
 	switch job.Kind {
 	case paidaction.JobAdvance:
-		// Moved needs no second look here: if the new state owes a call, its job was stored with the step.
-		progress, err := w.Engine.Advance(ctx, job.Action)
+		progress, err := w.Engine.Drive(ctx, job.Action)
 		if err == nil && progress == paidaction.Owing {
 			return errOwing
 		}

@@ -167,7 +167,7 @@ func (l *Listener) deliver(ctx context.Context) error {
 	}
 }
 
-// OnInvoices stores a job for each of our actions that these events may move, and the cursor, in one transaction; and begins
+// OnInvoices stores a job for each of our actions that waits for such an event (others have one), and the cursor, in one transaction; and begins
 // to watch hold invoices it hears of for the first time. It may be repeated, but not called at once with itself.
 func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEvent) error {
 	happened := map[paidaction.Hash]bool{} // false: only opened
@@ -189,7 +189,7 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 		var jobs []paidaction.Job
 		for _, row := range rows {
 			hash := paidaction.Hash(row.PaymentHash)
-			if happened[hash] {
+			if happened[hash] && !paidaction.State(row.State).Driven() {
 				jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: row.ActionID})
 			}
 			if row.Hold {

@@ -240,7 +240,7 @@ func (s *service) run(ctx context.Context) error {
 		group.Go(func() error { return s.worker.Run(ctx) })
 	}
 	if s.sends() {
-		group.Go(func() error { return s.relay.Run(ctx, s.engine.Advance) })
+		group.Go(func() error { return s.relay.Run(ctx, s.engine.Drive) })
 	}
 	for _, l := range s.listeners {
 		group.Go(func() error { return l.Run(ctx) })

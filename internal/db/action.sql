@@ -117,9 +117,9 @@ UPDATE invoice SET received_msat = @received_msat WHERE action_id = @action_id;
 -- name: ActionsByHash :many
 -- The open actions behind these hashes: what has ended needs no look any more. The state is asked for row by row: as a join it could begin at the
 -- index of what is open, and read all of that for one event.
-SELECT invoice.action_id, invoice.payment_hash, invoice.hold FROM invoice
-WHERE invoice.payment_hash = ANY(@hashes::bytea[])
-    AND (SELECT paid_action.state FROM paid_action WHERE paid_action.id = invoice.action_id) NOT IN ('PAID', 'FAILED', 'RETRYING');
+SELECT invoice.action_id, invoice.payment_hash, invoice.hold, a.state FROM invoice
+CROSS JOIN LATERAL (SELECT paid_action.state FROM paid_action WHERE paid_action.id = invoice.action_id OFFSET 0) AS a
+WHERE invoice.payment_hash = ANY(@hashes::bytea[]) AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING');
 
 -- name: CountPendingOfPayer :one
 SELECT count(*) FROM paid_action WHERE payer_id = $1 AND state IN ('PENDING', 'PENDING_HELD');

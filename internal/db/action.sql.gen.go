@@ -49,15 +49,16 @@ func (q *Queries) ActionByKey(ctx context.Context, arg ActionByKeyParams) (Actio
 }
 
 const actionsByHash = `-- name: ActionsByHash :many
-SELECT invoice.action_id, invoice.payment_hash, invoice.hold FROM invoice
-WHERE invoice.payment_hash = ANY($1::bytea[])
-    AND (SELECT paid_action.state FROM paid_action WHERE paid_action.id = invoice.action_id) NOT IN ('PAID', 'FAILED', 'RETRYING')
+SELECT invoice.action_id, invoice.payment_hash, invoice.hold, a.state FROM invoice
+CROSS JOIN LATERAL (SELECT paid_action.state FROM paid_action WHERE paid_action.id = invoice.action_id OFFSET 0) AS a
+WHERE invoice.payment_hash = ANY($1::bytea[]) AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')
 `
 
 type ActionsByHashRow struct {
 	ActionID    int64
 	PaymentHash []byte
 	Hold        bool
+	State       string
 }
 
 // The open actions behind these hashes: what has ended needs no look any more. The state is asked for row by row: as a join it could begin at the
@@ -71,7 +72,12 @@ func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]Actions
 	var items []ActionsByHashRow
 	for rows.Next() {
 		var i ActionsByHashRow
-		if err := rows.Scan(&i.ActionID, &i.PaymentHash, &i.Hold); err != nil {
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.PaymentHash,
+			&i.Hold,
+			&i.State,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

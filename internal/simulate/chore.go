@@ -74,7 +74,7 @@ func (w *world) chores() []chore {
 	}
 	for _, node := range w.nodes.Names() {
 		all = append(all,
-			chore{name: "compares " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { return p.relay.Audit(ctx, node, p.engine.Advance) }},
+			chore{name: "compares " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { return p.relay.Audit(ctx, node, p.engine.Drive) }},
 			chore{name: "works for " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { relayAll(ctx, p, node); return nil }})
 	}
 	return all
@@ -122,7 +122,7 @@ func (w *world) othersBusy(ctx context.Context) bool {
 // relayAll has a node take what it can pay, a few payments one after the other.
 func relayAll(ctx context.Context, p *process, node string) {
 	for range 4 {
-		if more, err := p.relay.Step(ctx, node, p.engine.Advance); err != nil || !more {
+		if more, err := p.relay.Step(ctx, node, p.engine.Drive); err != nil || !more {
 			return
 		}
 	}
