@@ -26,7 +26,7 @@ type benchCommand struct {
 	Processes []int   `default:"1,2,4" help:"By how many processes of the service on one database."`
 	Sizes     []int64 `default:"10000,1000000" help:"After how many actions the cost of a zap is counted."`
 	Open      []int   `default:"1000,10000" help:"How many open hold invoices the service is started before, without actions behind and with the most of the sizes."`
-	MostOpen  int     `default:"100000" help:"The same once more, without actions behind and without a bound."`
+	MostOpen  int     `default:"100000" help:"The same once more, without actions behind and without a bound; 0: not."`
 	Noisy     bool    `help:"Tell the figures although the machine was noisy; they are marked."`
 	Write     string  `help:"File whose parts between the markers get the figures of the zap and of Lightning." placeholder:"FILE"`
 }

@@ -68,12 +68,16 @@ type recovering struct {
 }
 
 // Recover starts the service before ever more open hold invoices of a fake node, without and with so many finished actions behind; without them
-// also before the most. A report comes with ErrSlow, ErrGrows and ErrNoisy too.
+// also before the most, if that is more. A report comes with ErrSlow, ErrGrows and ErrNoisy too.
 func Recover(ctx context.Context, o Options, actions int64, open []int, most int) (*Recovery, error) {
 	o = o.defaults()
 	recovery := &Recovery{Rounds: o.Rounds}
 	var calibrations []float64
-	for _, r := range []*recovering{{Options: o, sizes: append(slices.Clone(open), most)}, {Options: o, actions: actions, sizes: open}} {
+	without := slices.Clone(open)
+	if most > slices.Max(open) {
+		without = append(without, most)
+	}
+	for _, r := range []*recovering{{Options: o, sizes: without}, {Options: o, actions: actions, sizes: open}} {
 		if err := r.run(ctx, recovery); err != nil {
 			return nil, fmt.Errorf("recovery after %d actions: %w", r.actions, err)
 		}
