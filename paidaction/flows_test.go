@@ -170,6 +170,45 @@ func TestPessimisticIsPerformedBeforeItIsSettled(t *testing.T) {
 	w.WantConserved()
 }
 
+// Who brings an action to where a call is owed makes it; what they leave behind is a job for the case that they die.
+func TestOneDriverTakesEveryStepThatIsPossible(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	drive := func(id int64, want paidaction.Progress) {
+		t.Helper()
+		if progress, err := w.Engine.Drive(w.Ctx, id); err != nil || progress != want {
+			t.Fatalf("driven to %v, %v, want %v", progress, err, want)
+		}
+	}
+	stands := func(id int64) int64 {
+		return w.Count(`SELECT count(*) FROM test_job WHERE action = $1 AND at > $2 AND at <= $3`, id, w.Clock.Now(), w.Clock.Now().Add(2*time.Second))
+	}
+	pa := donate(w, 0, "")
+	pay(w, pa, simnode.Payment{})
+	drive(pa.ID, paidaction.Moved)
+	w.WantState(pa.ID, paidaction.Paid)
+	if n := w.Node.Count(simnode.MethodSettle, pa.Invoice.Hash); n != 1 || stands(pa.ID) != 1 {
+		t.Errorf("%d settle calls, %d jobs that stand by", n, stands(pa.ID))
+	}
+
+	// The driver's call fails, and nobody comes back but the job.
+	left := donate(w, 0, "")
+	pay(w, left, simnode.Payment{})
+	w.Node.FailBefore(simnode.MethodSettle, 1)
+	drive(left.ID, paidaction.Owing)
+	w.Drain()
+	w.WantState(left.ID, paidaction.Held)
+	if stands(left.ID) != 1 {
+		t.Errorf("%d jobs stand by", stands(left.ID))
+	}
+	w.Clock.Advance(2 * time.Second)
+	w.Drain()
+	w.WantState(left.ID, paidaction.Paid)
+	drive(left.ID, paidaction.Done)
+	w.WantBalance(ledger.RewardSats, 20*sat)
+	w.WantConserved()
+}
+
 func TestPessimisticExpired(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})

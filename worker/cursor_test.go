@@ -103,6 +103,35 @@ func TestCursorMovesWithTheJobs(t *testing.T) {
 	}
 }
 
+// Where we owe a call, whoever makes it sees what came of it.
+func TestNoNewsIsNeededWhereACallIsOwed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pa := w.begin(paidaction.Pessimistic)
+	w.pay(pa)
+	news := func(state paidaction.InvoiceState) (jobs int) {
+		t.Helper()
+		before := w.count(`SELECT count(*) FROM river_job WHERE kind = 'advance'`)
+		if err := l.OnInvoices(w.ctx, []paidaction.InvoiceEvent{{Hash: pa.Invoice.Hash, State: state}}); err != nil {
+			t.Fatal(err)
+		}
+		return w.count(`SELECT count(*) FROM river_job WHERE kind = 'advance'`) - before
+	}
+	if n := news(paidaction.InvoiceAccepted); n != 1 {
+		t.Errorf("it waits for its payer, and %d jobs were stored", n)
+	}
+	if p, err := w.config.Engine.Advance(w.ctx, pa.ID); err != nil || p != paidaction.Moved {
+		t.Fatal(p, err)
+	}
+	if n := news(paidaction.InvoiceSettled); n != 0 {
+		t.Errorf("it is HELD, and %d jobs were stored", n)
+	}
+}
+
 func TestSafetyHeight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

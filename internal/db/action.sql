@@ -58,7 +58,7 @@ UPDATE paid_action SET
     failure_code = coalesce(sqlc.narg(failure_code), failure_code),
     failure_message = coalesce(sqlc.narg(failure_message), failure_message),
     successor_id = coalesce(sqlc.narg(successor_id), successor_id)
-WHERE id = @id AND state = @from_state;
+WHERE id = @id AND state::text = @from_state::text;
 
 -- name: InsertHistory :exec
 -- And what webhooks are told of it: the two commit together.

@@ -744,7 +744,7 @@ UPDATE paid_action SET
     failure_code = coalesce($5, failure_code),
     failure_message = coalesce($6, failure_message),
     successor_id = coalesce($7, successor_id)
-WHERE id = $8 AND state = $9
+WHERE id = $8 AND state::text = $9::text
 `
 
 type MoveActionParams struct {

@@ -137,7 +137,7 @@ WHERE id = @id AND stage::text = 'in_work';
 
 -- name: FailRelay :execrows
 UPDATE relay_payment SET stage = 'failed', failure_code = @failure_code, failure_message = @failure_message, changed_at = @at
-WHERE id = @id AND stage = @from_stage;
+WHERE id = @id AND stage::text = @from_stage::text;
 
 -- name: RelayOfNode :many
 -- What an auditor compares with the node, in pages.

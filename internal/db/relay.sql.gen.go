@@ -316,7 +316,7 @@ func (q *Queries) EndProbe(ctx context.Context, id int64) error {
 
 const failRelay = `-- name: FailRelay :execrows
 UPDATE relay_payment SET stage = 'failed', failure_code = $1, failure_message = $2, changed_at = $3
-WHERE id = $4 AND stage = $5
+WHERE id = $4 AND stage::text = $5::text
 `
 
 type FailRelayParams struct {

@@ -1,0 +1,97 @@
+package db_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+)
+
+// explained has statements planned, and executes none.
+type explained struct {
+	db.DBTX
+	t    *testing.T
+	pool *pgxpool.Pool
+	plan string
+}
+
+func (e *explained) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	e.t.Helper()
+	rows, err := e.pool.Query(ctx, "EXPLAIN (COSTS OFF) "+sql, args...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		e.t.Fatalf("%s: %v", sql, err)
+	}
+	e.plan = strings.Join(lines, "\n")
+	return pgconn.CommandTag{}, nil
+}
+
+// A row that is named by its key is found by it, also where an index of the few rows that are open would fit: planned while there are few, it
+// would be read as a whole when there are many.
+func TestOneRowIsFoundByItsKey(t *testing.T) {
+	t.Parallel()
+	e := &explained{t: t, pool: pgtest.New(t)}
+	ctx, q, now := t.Context(), db.New(e), time.Now()
+	for name, c := range map[string]struct {
+		do  func() error
+		key string
+	}{
+		"SetBolt11": {func() error {
+			_, err := q.SetBolt11(ctx, db.SetBolt11Params{ActionID: 1, Bolt11: new("ln")})
+			return err
+		}, "paid_action_pkey"},
+		"PermitSettle": {func() error {
+			_, err := q.PermitSettle(ctx, db.PermitSettleParams{ID: 1, At: &now})
+			return err
+		}, "paid_action_pkey"},
+		"MoveAction": {func() error {
+			_, err := q.MoveAction(ctx, db.MoveActionParams{ID: 1, FromState: "PENDING", ToState: "PAID", At: now})
+			return err
+		}, "paid_action_pkey"},
+		"RelayPaid": {func() error {
+			_, err := q.RelayPaid(ctx, db.RelayPaidParams{ActionID: 1, At: now})
+			return err
+		}, "relay_payment_action_id_key"},
+		"RelayCompleted": {func() error {
+			_, err := q.RelayCompleted(ctx, db.RelayCompletedParams{ActionID: 1, At: now})
+			return err
+		}, "relay_payment_action_id_key"},
+		"BeginRelay": {func() error {
+			_, err := q.BeginRelay(ctx, db.BeginRelayParams{ID: 1, At: now})
+			return err
+		}, "relay_payment_pkey"},
+		"RequeueRelay": {func() error {
+			_, err := q.RequeueRelay(ctx, db.RequeueRelayParams{ID: 1, At: now})
+			return err
+		}, "relay_payment_pkey"},
+		"FailRelay": {func() error {
+			_, err := q.FailRelay(ctx, db.FailRelayParams{ID: 1, FromStage: "in_work", At: now})
+			return err
+		}, "relay_payment_pkey"},
+		"EndAttempt": {func() error {
+			_, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: 1, At: &now})
+			return err
+		}, "relay_attempt_pkey"},
+		"NoteEarlier": {func() error {
+			_, err := q.NoteEarlier(ctx, db.NoteEarlierParams{ID: 1})
+			return err
+		}, "relay_attempt_pkey"},
+	} {
+		if err := c.do(); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(e.plan, c.key) {
+			t.Errorf("%s is not found by %s:\n%s", name, c.key, e.plan)
+		}
+	}
+}
