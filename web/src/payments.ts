@@ -101,6 +101,8 @@ export class Payment {
   // take makes an action, as it is now, the one that this is about.
   take(action: Action) {
     const first = this.action === null
+    // What was asked for here may have been recalled before its answer came: it is one payment.
+    if (first) underway.get().filter((p) => p !== this && p.action?.id === action.id).forEach(drop)
     const before = this.action
     this.action = action
     if (action.secret) keepSecret(action.id, action.secret)
