@@ -49,8 +49,9 @@ func browsersWallet(t *testing.T, w *world) {
 
 // inTime lets an invoice run out: the page counts down, says that it was not paid in time, and offers the next one.
 func inTime(t *testing.T, w *world) {
+	base := w.hurried(t) // before the visitor: it ends after their page does
 	v := w.visitor(t)
-	v.base = w.hurried(t)
+	v.base = base
 	v.open("/post")
 	v.fill("Title", "Paid at the second attempt")
 	v.press("Post")
