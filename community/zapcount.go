@@ -124,6 +124,27 @@ func (z Zap) PayTogether(ctx context.Context, q *db.Queries, at time.Time, membe
 	return z.count(ctx, q, at, zaps...)
 }
 
+// OnPaidTogether implements paidaction.Grouped.
+func (z Zap) OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []zapMember) error {
+	items, err := zapTargets(ctx, q, itemsOf(members)...)
+	if err != nil {
+		return err
+	}
+	actions := make([]int64, len(members))
+	zaps := make([]zapped, len(members))
+	for i, m := range members {
+		item, found := items[m.Args.Item]
+		if !found {
+			return fmt.Errorf("the zapped item %d is gone", m.Args.Item)
+		}
+		actions[i], zaps[i] = m.Tx.Action, zapped{m.Tx, item}
+	}
+	if err := q.MarkZapsPaid(ctx, actions); err != nil {
+		return fmt.Errorf("mark the zaps: %w", err)
+	}
+	return z.count(ctx, q, at, zaps...)
+}
+
 // AfterPaidTogether implements paidaction.Grouped.
 func (Zap) AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []zapMember) error {
 	items, err := zapTargets(ctx, q, itemsOf(members)...)

@@ -99,7 +99,7 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 		}
 		return Waiting, pa.State, nil
 	}
-	moved, err := e.move(ctx, id, step, found)
+	moved, err := e.take(ctx, pa, step, found)
 	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) {
 		// The payment is held and the action cannot be performed: the transaction has left nothing behind, and the money
 		// goes back (spec 01 §1.5).
@@ -290,6 +290,20 @@ func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv Node
 		return inv, fmt.Errorf("look up the invoice after settling: %w", err)
 	}
 	return after, nil
+}
+
+// take takes one step, with others that take the same one at the same time where that is possible.
+func (e *Engine) take(ctx context.Context, pa *PaidAction, step Step, found finding) (moved bool, err error) {
+	if gathered := e.gathered[gatheringKey{kind: pa.Kind, step: step}]; gathered != nil && e.Settings.MaxGroup > 1 {
+		m := &member{tx: &Tx{Action: pa.ID}, received: found.received, err: errApart}
+		if err := gathered.Do(ctx, m); err != nil {
+			return false, err
+		}
+		if !errors.Is(m.err, errApart) {
+			return m.moved, m.err
+		}
+	}
+	return e.move(ctx, pa.ID, step, found)
 }
 
 // move takes one step in one transaction. It returns false where the step is no longer possible, which is no error: the

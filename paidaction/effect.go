@@ -82,9 +82,7 @@ func (e *Engine) performHeld(ctx context.Context, def Definition, tx *Tx, row db
 	return tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))})
 }
 
-// book makes a paid action count: onPaid, the ledger, and what follows from it. received is what actually arrived; the
-// node sets no upper limit, and the excess is the payer's, as credits; an anonymous payer's goes to the rewards (spec 01
-// §1.5).
+// book makes a paid action count: onPaid, the ledger, and what follows from it. received is what actually arrived.
 func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, args, result json.RawMessage, received Msat) error {
 	if received < tx.Cost {
 		return fmt.Errorf("received %d msat of %d", received, tx.Cost)
@@ -92,14 +90,8 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 	if err := def.onPaid(ctx, tx, args, result); err != nil {
 		return err
 	}
-	if excess := received - tx.Cost; excess > 0 {
-		to := ledger.RewardSats
-		if tx.Payer != nil {
-			to = ledger.UserCredits(*tx.Payer)
-		}
-		if err := tx.Pay(to, excess, "overpaid"); err != nil {
-			return err
-		}
+	if err := tx.payExcess(received - tx.Cost); err != nil {
+		return err
 	}
 	if tx.Method.Flow() != FlowBalance {
 		if err := q.SetReceived(ctx, db.SetReceivedParams{ActionID: tx.Action, ReceivedMsat: new(int64(received))}); err != nil {
@@ -112,6 +104,19 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 		}
 	}
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, tx.transfers)
+}
+
+// payExcess books what arrived beyond the price, if anything did: the node sets no upper limit. It is the payer's, as credits; an anonymous payer's
+// goes to the rewards (spec 01 §1.5).
+func (tx *Tx) payExcess(excess Msat) error {
+	if excess <= 0 {
+		return nil
+	}
+	to := ledger.RewardSats
+	if tx.Payer != nil {
+		to = ledger.UserCredits(*tx.Payer)
+	}
+	return tx.Pay(to, excess, "overpaid")
 }
 
 // AfterPaid does what actions do once their payment is final: a job, repeatable, in a transaction of its own. Where it cannot be done for all

@@ -15,21 +15,35 @@ const (
 	groupPatience = 25 * time.Millisecond
 )
 
-// gatheringKey names those who can be paid together: attempts at one kind of action, by one method.
+// gatheringKey names those who can be paid together: attempts at one kind of action by one method, or actions of one kind that take the same step.
 type gatheringKey struct {
 	kind   string
-	method Method
+	method Method // of attempts
+	step   Step   // of actions
 }
 
-// gatherings are where attempts of a kind wait that can be paid together.
+// gatherings are where actions of a kind wait that can be paid together.
 func (e *Engine) gatherings(def Definition) {
 	for _, m := range def.Spec().Methods {
-		g := gather.New(groupsAtOnce, e.Settings.MaxGroup, func(ctx context.Context, group []*member) { e.seeThrough(ctx, def, m, group) })
-		if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
-			g.Patience = groupPatience
-		}
-		e.gathered[gatheringKey{def.Spec().Kind, m}] = g
+		e.gathered[gatheringKey{kind: def.Spec().Kind, method: m}] = e.gathering(func(ctx context.Context, group []*member) error {
+			return e.beginTogether(ctx, def, m, group)
+		})
 	}
+	for _, step := range Machine {
+		if step.booksInvoice() {
+			e.gathered[gatheringKey{kind: def.Spec().Kind, step: step}] = e.gathering(func(ctx context.Context, group []*member) error {
+				return e.bookInvoices(ctx, def, step, group)
+			})
+		}
+	}
+}
+
+func (e *Engine) gathering(do func(ctx context.Context, group []*member) error) *gather.Group[*member] {
+	g := gather.New(groupsAtOnce, e.Settings.MaxGroup, func(ctx context.Context, group []*member) { e.seeThrough(ctx, group, do) })
+	if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
+		g.Patience = groupPatience
+	}
+	return g
 }
 
 // groupable says whether an attempt can be paid together with others.
@@ -41,7 +55,7 @@ func (a *attempt) groupable(m Method) bool {
 func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
 	m := &member{attempt: a, err: errApart}
 	if e.Settings.MaxGroup > 1 {
-		if err := e.gathered[gatheringKey{a.def.Spec().Kind, method}].Do(ctx, m); err != nil {
+		if err := e.gathered[gatheringKey{kind: a.def.Spec().Kind, method: method}].Do(ctx, m); err != nil {
 			return nil, err
 		}
 	}
@@ -58,10 +72,10 @@ func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*Paid
 
 // seeThrough does a group, and notes in each member what became of it. Where something is in the way of all, each is to be done by itself: then
 // it shows whose fault it was.
-func (e *Engine) seeThrough(ctx context.Context, def Definition, method Method, group []*member) {
+func (e *Engine) seeThrough(ctx context.Context, group []*member, do func(ctx context.Context, group []*member) error) {
 	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
 	defer cancel()
-	err := e.beginTogether(ctx, def, method, group)
+	err := do(ctx, group)
 	for _, m := range group {
 		switch {
 		case err == nil:

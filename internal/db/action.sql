@@ -71,6 +71,26 @@ SELECT w.id, history.id, webhook_type(a.flow::text, history.to_state::text), his
 FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w.user_id = a.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
 WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events);
 
+-- name: BookActions :one
+-- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved.
+WITH moved AS (
+    UPDATE paid_action SET state = @to_state, changed_at = @at::timestamptz WHERE id = ANY(@ids::bigint[]) AND state::text = @from_state::text
+    RETURNING id, flow, payer_id, state
+), received AS (
+    UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest(@ids) AS id, unnest(@received::bigint[]) AS msat) AS paid
+    WHERE invoice.action_id = paid.id
+), history AS (
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at)
+    SELECT id, CAST(@from_state::text AS action_state), state, @fact::text, @at FROM moved ORDER BY id
+    RETURNING id, action_id
+), told AS (
+    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+    SELECT w.id, history.id, webhook_type(moved.flow::text, moved.state::text), @at
+    FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+    WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
+)
+SELECT count(*) FROM moved;
+
 -- name: SetResult :exec
 UPDATE paid_action SET result = @result WHERE id = @id;
 
@@ -82,6 +102,10 @@ UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state::text 
 
 -- name: LockAction :one
 SELECT * FROM paid_action WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: LockActions :many
+-- In the order of their numbers.
+SELECT * FROM paid_action WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: GetAction :one
 SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,

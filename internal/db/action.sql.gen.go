@@ -155,6 +155,50 @@ func (q *Queries) ActionsOfPayer(ctx context.Context, arg ActionsOfPayerParams) 
 	return items, nil
 }
 
+const bookActions = `-- name: BookActions :one
+WITH moved AS (
+    UPDATE paid_action SET state = $1, changed_at = $2::timestamptz WHERE id = ANY($3::bigint[]) AND state::text = $4::text
+    RETURNING id, flow, payer_id, state
+), received AS (
+    UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest($3) AS id, unnest($5::bigint[]) AS msat) AS paid
+    WHERE invoice.action_id = paid.id
+), history AS (
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at)
+    SELECT id, CAST($4::text AS action_state), state, $6::text, $2 FROM moved ORDER BY id
+    RETURNING id, action_id
+), told AS (
+    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+    SELECT w.id, history.id, webhook_type(moved.flow::text, moved.state::text), $2
+    FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+    WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
+)
+SELECT count(*) FROM moved
+`
+
+type BookActionsParams struct {
+	ToState   string
+	At        time.Time
+	Ids       []int64
+	FromState string
+	Received  []int64
+	Fact      string
+}
+
+// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved.
+func (q *Queries) BookActions(ctx context.Context, arg BookActionsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, bookActions,
+		arg.ToState,
+		arg.At,
+		arg.Ids,
+		arg.FromState,
+		arg.Received,
+		arg.Fact,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const commitLater = `-- name: CommitLater :exec
 SELECT set_config('synchronous_commit', 'off', true)
 `
@@ -723,6 +767,54 @@ func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) 
 		&i.ProvedID,
 	)
 	return i, err
+}
+
+const lockActions = `-- name: LockActions :many
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
+`
+
+// In the order of their numbers.
+func (q *Queries) LockActions(ctx context.Context, ids []int64) ([]PaidAction, error) {
+	rows, err := q.db.Query(ctx, lockActions, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaidAction
+	for rows.Next() {
+		var i PaidAction
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Flow,
+			&i.Method,
+			&i.State,
+			&i.Attempt,
+			&i.PayerID,
+			&i.CostMsat,
+			&i.CreatedAt,
+			&i.ChangedAt,
+			&i.Deadline,
+			&i.DeadlineHeight,
+			&i.GenesisID,
+			&i.SuccessorID,
+			&i.SettlePermittedAt,
+			&i.Args,
+			&i.Result,
+			&i.IdempotencyKey,
+			&i.ArgsHash,
+			&i.FailureCode,
+			&i.FailureMessage,
+			&i.ProvedID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const lockClient = `-- name: LockClient :exec

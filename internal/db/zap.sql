@@ -8,6 +8,9 @@ UPDATE zap SET action_id = @action_id, msat = @msat, state = 'PENDING' WHERE act
 -- name: MarkZap :exec
 UPDATE zap SET state = @state WHERE action_id = @action_id AND state <> @state;
 
+-- name: MarkZapsPaid :exec
+UPDATE zap SET state = 'PAID' WHERE action_id = ANY(@action_ids::bigint[]) AND state <> 'PAID';
+
 -- name: AddZapTotals :many
 -- The new totals come back from the same statement that adds: two zaps at once each see their own. Each total comes once, in the order of
 -- its key, so that no two transactions wait for each other.

@@ -180,6 +180,15 @@ func (q *Queries) MarkZap(ctx context.Context, arg MarkZapParams) error {
 	return err
 }
 
+const markZapsPaid = `-- name: MarkZapsPaid :exec
+UPDATE zap SET state = 'PAID' WHERE action_id = ANY($1::bigint[]) AND state <> 'PAID'
+`
+
+func (q *Queries) MarkZapsPaid(ctx context.Context, actionIds []int64) error {
+	_, err := q.db.Exec(ctx, markZapsPaid, actionIds)
+	return err
+}
+
 const pendingZapsOf = `-- name: PendingZapsOf :many
 SELECT item_id, sum(msat)::bigint AS msat FROM zap
 WHERE user_id = $1 AND item_id = ANY($2::bigint[]) AND state = 'PENDING' AND NOT down GROUP BY item_id

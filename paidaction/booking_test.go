@@ -1,0 +1,144 @@
+package paidaction_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// news has these actions advanced by as many who heard of them, who wait until all are there: those that can be booked together are.
+func news(w *enginetest.World, actions []int64) []error {
+	w.Helper()
+	gate, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	// Whoever comes first waits for the totals, and the others for them.
+	if _, err := gate.Exec(w.Ctx, `LOCK TABLE zap_total IN SHARE MODE`); err != nil {
+		w.Fatal(err)
+	}
+	errs := make([]error, len(actions))
+	var all sync.WaitGroup
+	for i, id := range actions {
+		all.Go(func() { _, errs[i] = w.Engine.Advance(w.Ctx, id) })
+		if i < 2 {
+			for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) <= int64(i) {
+			}
+		}
+	}
+	for w.Engine.Waiting() < len(actions)-2 {
+		runtime.Gosched()
+	}
+	if err := gate.Rollback(w.Ctx); err != nil {
+		w.Fatal(err)
+	}
+	all.Wait()
+	return errs
+}
+
+// paidZaps opens so many zaps of one item by invoice, each by another payer, and has them paid with so much.
+func paidZaps(w *enginetest.World, item int64, method paidaction.Method, paid ...paidaction.Msat) (users, actions []int64) {
+	w.Helper()
+	for i, msat := range paid {
+		user := w.User(fmt.Sprint("payer", i), 0, 0)
+		pa := w.Pay(user, community.KindZap, community.ZapArgs{Item: item, Sats: 10}, method)
+		if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{Msat: msat}); err != nil {
+			w.Fatal(err)
+		}
+		users, actions = append(users, user), append(actions, pa.ID)
+	}
+	return users, actions
+}
+
+// Invoices that are paid at the same time are booked in one transaction: each once, with what arrived, whoever heard of it how often.
+func TestInvoicesAreBookedTogether(t *testing.T) {
+	t.Parallel()
+	for _, method := range []paidaction.Method{paidaction.Optimistic, paidaction.Pessimistic} {
+		t.Run(string(method), func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{})
+			author := w.User("author", 1000*sat, 0)
+			item := w.Post(author, "popular")
+			before := w.Balance(ledger.UserCredits(author))
+			users, actions := paidZaps(w, item, method, 10*sat, 10*sat, 10*sat, 13*sat, 10*sat, 10*sat)
+			if method == paidaction.Pessimistic {
+				for _, id := range actions {
+					w.Advance(id)
+					w.WantState(id, paidaction.Held)
+				}
+			}
+			for i, err := range news(w, append(actions, actions[2], actions[4], actions[5])) {
+				if err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			}
+			for _, id := range actions {
+				if pa := w.WantState(id, paidaction.Paid); pa.Invoice.Received != 10*sat && id != actions[3] {
+					t.Errorf("%d has received %d msat", id, pa.Invoice.Received)
+				}
+				if n := w.Count(`SELECT count(*) FROM action_history WHERE action_id = $1 AND to_state = 'PAID' AND fact = $2`, id, paidaction.InvoiceIsPaid); n != 1 {
+					t.Errorf("%d became PAID %d times", id, n)
+				}
+			}
+			if n := w.Count(`SELECT max(n) FROM (SELECT count(*) AS n FROM paid_action WHERE kind = 'ZAP' GROUP BY xmin::text) AS one`); n < 3 {
+				t.Errorf("at most %d share a transaction", n)
+			}
+			w.Drain()
+			w.WantBalance(ledger.UserCredits(users[3]), 3*sat)
+			w.WantBalance(ledger.UserCredits(author), before+6*7*sat)
+			if n := w.Count(`SELECT sum(msat) FROM item_delta WHERE item_id = $1`, item); n != 60*sat {
+				t.Errorf("the item counts %d msat", n)
+			}
+			if n := w.Count(`SELECT count(*) FROM notification WHERE kind = 'ZAP'`); n != 6 {
+				t.Errorf("the author was told of %d zaps, want 6", n)
+			}
+			w.WantConserved()
+		})
+	}
+}
+
+// A fault of one undoes the transaction of all; each is then booked by itself, and only that one waits for somebody to look.
+func TestFaultOfOneBookingTakesNoOtherWithIt(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 1000*sat, 0)
+	item := w.Post(author, "popular")
+	_, actions := paidZaps(w, item, paidaction.Optimistic, 10*sat, 10*sat, 10*sat, 10*sat, 10*sat)
+	broken := actions[3]
+	for _, sql := range []string{
+		`CREATE FUNCTION breaks() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$`,
+		fmt.Sprintf(`CREATE TRIGGER breaks BEFORE INSERT ON vote_event FOR EACH ROW WHEN (NEW.action_id = %d) EXECUTE FUNCTION breaks()`, broken),
+	} {
+		if _, err := w.Pool.Exec(w.Ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, err := range news(w, actions) {
+		if actions[i] == broken {
+			if err == nil || !strings.Contains(err.Error(), "broken") {
+				t.Errorf("the broken one: %v", err)
+			}
+			w.WantState(broken, paidaction.Pending)
+			continue
+		}
+		if err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+		w.WantState(actions[i], paidaction.Paid)
+	}
+	w.WantConserved()
+	if _, err := w.Pool.Exec(w.Ctx, `DROP TRIGGER breaks ON vote_event`); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(broken)
+	w.WantState(broken, paidaction.Paid)
+	w.WantConserved()
+}
