@@ -124,6 +124,23 @@ func (z Zap) PayTogether(ctx context.Context, q *db.Queries, at time.Time, membe
 	return z.count(ctx, q, at, zaps...)
 }
 
+// PerformTogether implements paidaction.Grouped.
+func (Zap) PerformTogether(ctx context.Context, q *db.Queries, _ time.Time, members []zapMember) error {
+	var rows db.InsertZapsParams
+	for _, m := range members {
+		user := int64(0)
+		if m.Tx.Payer != nil {
+			user = *m.Tx.Payer
+		}
+		rows.ActionIds, rows.ItemIds = append(rows.ActionIds, m.Tx.Action), append(rows.ItemIds, m.Args.Item)
+		rows.Users, rows.Msats = append(rows.Users, user), append(rows.Msats, int64(m.Tx.Cost))
+	}
+	if err := q.InsertZaps(ctx, rows); err != nil {
+		return fmt.Errorf("insert the zaps: %w", err)
+	}
+	return nil
+}
+
 // OnPaidTogether implements paidaction.Grouped.
 func (z Zap) OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []zapMember) error {
 	items, err := zapTargets(ctx, q, itemsOf(members)...)

@@ -64,7 +64,7 @@ type Spec struct {
 	// Again: where its receiver could not be paid, the next attempt is prepared without being asked for, and its payer's client pays
 	// it (spec 01 §1.7).
 	Again bool
-	// Together: several of it may become PAID in one transaction. The action is Grouped.
+	// Together: several of it may take a step in one transaction. The action is Grouped.
 	Together bool
 }
 
@@ -175,6 +175,7 @@ type Definition interface {
 	grouped() bool // whether several can be paid together (Grouped)
 	costTogether(ctx context.Context, q *db.Queries, members []*member) error
 	payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
+	performTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
 	onPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
 	afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
 }

@@ -45,12 +45,19 @@ const driveGrace = 2 * time.Second
 // Drive takes the steps of an action that are possible now, one after the other, until somebody else moves next. It is Advance for whoever
 // would be called again at once: while it goes on, nobody else is told to.
 func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
-	for {
-		progress, state, err := e.advance(ctx, id, true)
-		if progress != Moved || !state.Driven() {
+	ctx = About(ctx, id)
+	pa, err := e.get(ctx, id)
+	for err == nil {
+		var progress Progress
+		progress, err = e.advance(ctx, pa, true)
+		if progress != Moved || !pa.State.Driven() {
 			return progress, err
 		}
+		if !pa.heldNow {
+			pa, err = e.get(ctx, id)
+		}
 	}
+	return Owing, err
 }
 
 // Advance takes the action at most one step further: it makes the node call that the state owes, looks at what the node
@@ -59,45 +66,42 @@ func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 //
 // An error means that nothing is known or the database failed: try again soon.
 func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
-	progress, _, err := e.advance(ctx, id, false)
-	return progress, err
-}
-
-// advance is Advance, and says in which state it left the action.
-func (e *Engine) advance(ctx context.Context, id int64, driven bool) (Progress, State, error) {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
 	if err != nil {
-		return Owing, "", err
+		return Owing, err
 	}
+	return e.advance(ctx, pa, false)
+}
+
+// advance is Advance of an action that was just read. Where it returns Moved, pa says to which state.
+func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Progress, error) {
 	if pa.Flow == FlowWrapped && pa.State == Paid && e.Relay != nil {
-		progress, err := e.finishForward(ctx, pa)
-		return progress, pa.State, err
+		return e.finishForward(ctx, pa)
 	}
 	if pa.State.Terminal() {
-		return Done, pa.State, nil
+		return Done, nil
 	}
 	found, err := e.observe(ctx, pa)
 	if err != nil {
-		return Owing, pa.State, fmt.Errorf("action %d in %s: %w", id, pa.State, err)
+		return Owing, fmt.Errorf("action %d in %s: %w", pa.ID, pa.State, err)
 	}
 	found.driven = driven
 	return e.step(ctx, pa, found)
 }
 
 // step takes the step that the machine has for what was found, if there is one.
-func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progress, State, error) {
-	id := pa.ID
+func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progress, error) {
 	step, ok := FindStep(pa.Flow, pa.State, found.fact)
 	if !ok {
 		if found.fact == InvoiceIsPaid {
 			// Money was taken for something that was not done. It cannot happen; if it does, it must not be silent.
-			return Owing, pa.State, fmt.Errorf("action %d is %s, and node %s has settled its invoice", id, pa.State, pa.Invoice.Node)
+			return Owing, fmt.Errorf("action %d is %s, and node %s has settled its invoice", pa.ID, pa.State, pa.Invoice.Node)
 		}
 		if pa.State.OwesCall() && (!relayMoves(pa.Flow, pa.State) || !e.now().Before(*pa.Deadline)) {
-			return Owing, pa.State, nil
+			return Owing, nil
 		}
-		return Waiting, pa.State, nil
+		return Waiting, nil
 	}
 	moved, err := e.take(ctx, pa, step, found)
 	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) {
@@ -106,17 +110,18 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 		return e.refuse(ctx, pa, err, found.driven)
 	}
 	if err != nil {
-		return Owing, pa.State, fmt.Errorf("action %d from %s to %s: %w", id, step.From, step.To, err)
+		return Owing, fmt.Errorf("action %d from %s to %s: %w", pa.ID, step.From, step.To, err)
 	}
 	if !moved {
-		e.Log.DebugContext(ctx, "another worker was faster", "action", id, "from", step.From, "to", step.To)
+		e.Log.DebugContext(ctx, "another worker was faster", "action", pa.ID, "from", step.From, "to", step.To)
 		if pa.State.OwesCall() {
 			// Or the step was not possible after all (a settle was permitted): the call is still owed.
-			return Owing, pa.State, nil
+			return Owing, nil
 		}
-		return Waiting, pa.State, nil
+		return Waiting, nil
 	}
-	return Moved, step.To, nil
+	pa.State, pa.heldNow = step.To, settlesNext(step, found.driven)
+	return Moved, nil
 }
 
 // relayMoves says whether the relay's own work brings an action on. A job that asked every few seconds would only be in its way; the
@@ -126,7 +131,7 @@ func relayMoves(flow Flow, s State) bool {
 }
 
 // refuse gives a held payment back since the action's own code did not perform.
-func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, driven bool) (Progress, State, error) {
+func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, driven bool) (Progress, error) {
 	refusal, ok := AsRefusal(cause)
 	if !ok {
 		e.fault(ctx, pa.ID, cause)
@@ -134,16 +139,17 @@ func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, driven
 	}
 	step, ok := FindStep(pa.Flow, pa.State, PerformRefused)
 	if !ok {
-		return Owing, pa.State, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
+		return Owing, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
 	}
 	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal, driven: driven})
 	if err != nil {
-		return Owing, pa.State, err
+		return Owing, err
 	}
 	if !moved {
-		return Waiting, pa.State, nil
+		return Waiting, nil
 	}
-	return Moved, step.To, nil
+	pa.State = step.To
+	return Moved, nil
 }
 
 func (e *Engine) fault(ctx context.Context, id int64, cause error) {
@@ -167,6 +173,13 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction) (finding, error) {
 		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil && !errors.Is(err, ErrInvoiceNotFound) {
 			return finding{}, fmt.Errorf("cancel the invoice: %w", err)
 		}
+	}
+	if pa.heldNow {
+		inv, err := e.settleNow(ctx, node, pa)
+		if err != nil {
+			return finding{}, err
+		}
+		return e.judge(ctx, node, pa, inv)
 	}
 	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
 	if errors.Is(err, ErrInvoiceNotFound) {
@@ -282,28 +295,34 @@ func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv Node
 			}
 		}
 	}
+	return e.settleNow(ctx, node, pa)
+}
+
+// settleNow takes a held payment, for which there is a permission, and returns the invoice as the node shows it afterwards.
+func (e *Engine) settleNow(ctx context.Context, node Node, pa *PaidAction) (NodeInvoice, error) {
 	if err := node.SettleInvoice(ctx, pa.Invoice.preimage); err != nil {
 		e.Log.WarnContext(ctx, "settling failed; looking up what is true", "action", pa.ID, "error", err)
 	}
-	after, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
 	if err != nil {
 		return inv, fmt.Errorf("look up the invoice after settling: %w", err)
 	}
-	return after, nil
+	return inv, nil
 }
 
-// take takes one step, with others that take the same one at the same time where that is possible.
-func (e *Engine) take(ctx context.Context, pa *PaidAction, step Step, found finding) (moved bool, err error) {
-	if gathered := e.gathered[gatheringKey{kind: pa.Kind, step: step}]; gathered != nil && e.Settings.MaxGroup > 1 {
-		m := &member{tx: &Tx{Action: pa.ID}, received: found.received, err: errApart}
-		if err := gathered.Do(ctx, m); err != nil {
-			return false, err
-		}
-		if !errors.Is(m.err, errApart) {
-			return m.moved, m.err
-		}
+// settlesNext says whether whoever takes this step settles at once: the height and the chain were looked at for the step itself, and the permission to
+// settle (see settle) is committed with it. That spares the payment a commit and three questions. The window in which a call may be under way is the
+// same: it begins with a commit, and who dies in it has permitted a call that the job makes later.
+func settlesNext(step Step, driven bool) bool {
+	return driven && step.When == InvoiceIsHeld && step.To == Held
+}
+
+// permitted is the time of a permission that comes with a step, if one does.
+func permitted(step Step, driven bool, now time.Time) *time.Time {
+	if !settlesNext(step, driven) {
+		return nil
 	}
-	return e.move(ctx, pa.ID, step, found)
+	return &now
 }
 
 // move takes one step in one transaction. It returns false where the step is no longer possible, which is no error: the
@@ -323,7 +342,7 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		}
 		now := e.now()
 		set := db.MoveActionParams{ID: id, FromState: string(step.From), ToState: string(step.To), At: now,
-			Deadline: e.deadlineAfter(step.To, now)}
+			Deadline: e.deadlineAfter(step.To, now), SettlePermittedAt: permitted(step, found.driven, now)}
 		if found.safety != 0 {
 			set.DeadlineHeight = new(int32(found.safety))
 		}
@@ -345,10 +364,7 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 			return err
 		}
 		if step.To.OwesCall() {
-			follow := []Job{{Kind: JobAdvance, Action: id}}
-			if found.driven && step.To.Driven() {
-				follow[0].At = now.Add(driveGrace)
-			}
+			follow := []Job{followUp(step, id, found.driven, now)}
 			if relayMoves(step.Flow, step.To) {
 				follow = append(follow, Job{Kind: JobAdvance, Action: id, At: *set.Deadline})
 			}
@@ -363,11 +379,25 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		return nil
 	})
 	if err == nil && moved {
-		e.Log.DebugContext(ctx, "an action moved", "action", id, "flow", step.Flow, "from", step.From, "to", step.To, "fact", step.When)
-		e.moved(step)
-		e.changed(id)
+		e.told(ctx, id, step)
 	}
 	return moved && err == nil, err
+}
+
+// told tells of a step that was committed.
+func (e *Engine) told(ctx context.Context, id int64, step Step) {
+	e.Log.DebugContext(ctx, "an action moved", "action", id, "flow", step.Flow, "from", step.From, "to", step.To, "fact", step.When)
+	e.moved(step)
+	e.changed(id)
+}
+
+// followUp is the job for the call that a new state owes. If the one who took the step makes the call, it stands by for their death.
+func followUp(step Step, id int64, driven bool, now time.Time) Job {
+	job := Job{Kind: JobAdvance, Action: id}
+	if driven && step.To.Driven() {
+		job.At = now.Add(driveGrace)
+	}
+	return job
 }
 
 // followFailure stores the job of a step to FAILED with it: the next attempt is prepared, or else its payer is told.

@@ -30,9 +30,9 @@ func (e *Engine) gatherings(def Definition) {
 		})
 	}
 	for _, step := range Machine {
-		if step.booksInvoice() {
+		if step.inStride() {
 			e.gathered[gatheringKey{kind: def.Spec().Kind, step: step}] = e.gathering(func(ctx context.Context, group []*member) error {
-				return e.bookInvoices(ctx, def, step, group)
+				return e.moveTogether(ctx, def, step, group)
 			})
 		}
 	}

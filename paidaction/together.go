@@ -15,8 +15,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// Grouped is implemented by actions (Spec.Together) of which several, of whatever payers, can become PAID in one transaction, from balances or once
-// their invoices are paid: they share its statements and its commit. What stands in the way of one is its own: it is left out, or all are done again,
+// Grouped is implemented by actions (Spec.Together) of which several, of whatever payers, can take a step in one transaction, from balances or once
+// their invoices are held or paid: they share its statements and its commit. What stands in the way of one is its own: it is left out, or all are done again,
 // each by itself.
 //
 // What it writes is what Perform and OnPaid write of each. Rows that others may change are touched in one order, as ever. Nothing is proved
@@ -26,7 +26,9 @@ type Grouped[A, R any] interface {
 	CostTogether(ctx context.Context, q *db.Queries, members []*Member[A, R]) error
 	// PayTogether is Perform and OnPaid of the members that stand.
 	PayTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
-	// OnPaidTogether is OnPaid, of members that were performed before.
+	// PerformTogether is Perform of members whose payments are held; CostTogether came before, in the same transaction.
+	PerformTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
+	// OnPaidTogether is OnPaid of members that were performed in an earlier transaction.
 	OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
 	// AfterPaidTogether is AfterPaid.
 	AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
@@ -44,12 +46,15 @@ type Member[A, R any] struct {
 // member is a Member with its types hidden. While err is errApart nothing became of it yet.
 type member struct {
 	*attempt
-	tx       *Tx
-	result   json.RawMessage
-	received Msat // at its invoice, if it has one
-	moved    bool // by the step of a group; false: another worker was faster
-	err      error
-	kept     any
+	tx     *Tx
+	result json.RawMessage
+	err    error
+	kept   any
+
+	// Of an action that takes a step (stride.go):
+	found finding
+	due   Msat // what it costs
+	moved bool // false: another worker was faster
 }
 
 // errApart says that one of a group has to be done by itself.
@@ -164,7 +169,7 @@ func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def
 		if m.tx.given != m.tx.Cost {
 			return fmt.Errorf("%s handed out %d msat of %d", def.Spec().Kind, m.tx.given, m.tx.Cost)
 		}
-		if err := m.tx.payExcess(m.received - m.tx.Cost); err != nil {
+		if err := m.tx.payExcess(m.found.received - m.tx.Cost); err != nil {
 			return err
 		}
 		if i == 0 {
@@ -251,6 +256,14 @@ func (d definition[A, R]) payTogether(ctx context.Context, q *db.Queries, at tim
 		return err
 	}
 	return d.action.(Grouped[A, R]).PayTogether(ctx, q, at, typed)
+}
+
+func (d definition[A, R]) performTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {
+	typed, err := d.typed(members)
+	if err != nil {
+		return err
+	}
+	return d.action.(Grouped[A, R]).PerformTogether(ctx, q, at, typed)
 }
 
 func (d definition[A, R]) onPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {

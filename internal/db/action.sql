@@ -57,7 +57,8 @@ UPDATE paid_action SET
     deadline_height = coalesce(sqlc.narg(deadline_height), deadline_height),
     failure_code = coalesce(sqlc.narg(failure_code), failure_code),
     failure_message = coalesce(sqlc.narg(failure_message), failure_message),
-    successor_id = coalesce(sqlc.narg(successor_id), successor_id)
+    successor_id = coalesce(sqlc.narg(successor_id), successor_id),
+    settle_permitted_at = coalesce(sqlc.narg(settle_permitted_at), settle_permitted_at)
 WHERE id = @id AND state::text = @from_state::text;
 
 -- name: InsertHistory :exec
@@ -71,11 +72,19 @@ SELECT w.id, history.id, webhook_type(a.flow::text, history.to_state::text), his
 FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w.user_id = a.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
 WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events);
 
--- name: BookActions :one
--- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved.
+-- name: MoveActions :one
+-- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved. A height of 0 is none.
 WITH moved AS (
-    UPDATE paid_action SET state = @to_state, changed_at = @at::timestamptz WHERE id = ANY(@ids::bigint[]) AND state::text = @from_state::text
-    RETURNING id, flow, payer_id, state
+    UPDATE paid_action SET
+        state = @to_state,
+        changed_at = @at::timestamptz,
+        deadline = coalesce(sqlc.narg(deadline), deadline),
+        deadline_height = coalesce(nullif(found.height, 0), deadline_height),
+        settle_permitted_at = coalesce(sqlc.narg(settle_permitted_at), settle_permitted_at),
+        result = found.result
+    FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@heights::int[]) AS height, unnest(@results::jsonb[]) AS result) AS found
+    WHERE paid_action.id = found.id AND state::text = @from_state::text
+    RETURNING paid_action.id, flow, payer_id, state
 ), received AS (
     UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest(@ids) AS id, unnest(@received::bigint[]) AS msat) AS paid
     WHERE invoice.action_id = paid.id

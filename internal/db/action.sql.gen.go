@@ -155,50 +155,6 @@ func (q *Queries) ActionsOfPayer(ctx context.Context, arg ActionsOfPayerParams) 
 	return items, nil
 }
 
-const bookActions = `-- name: BookActions :one
-WITH moved AS (
-    UPDATE paid_action SET state = $1, changed_at = $2::timestamptz WHERE id = ANY($3::bigint[]) AND state::text = $4::text
-    RETURNING id, flow, payer_id, state
-), received AS (
-    UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest($3) AS id, unnest($5::bigint[]) AS msat) AS paid
-    WHERE invoice.action_id = paid.id
-), history AS (
-    INSERT INTO action_history (action_id, from_state, to_state, fact, at)
-    SELECT id, CAST($4::text AS action_state), state, $6::text, $2 FROM moved ORDER BY id
-    RETURNING id, action_id
-), told AS (
-    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
-    SELECT w.id, history.id, webhook_type(moved.flow::text, moved.state::text), $2
-    FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
-    WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
-)
-SELECT count(*) FROM moved
-`
-
-type BookActionsParams struct {
-	ToState   string
-	At        time.Time
-	Ids       []int64
-	FromState string
-	Received  []int64
-	Fact      string
-}
-
-// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved.
-func (q *Queries) BookActions(ctx context.Context, arg BookActionsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, bookActions,
-		arg.ToState,
-		arg.At,
-		arg.Ids,
-		arg.FromState,
-		arg.Received,
-		arg.Fact,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const commitLater = `-- name: CommitLater :exec
 SELECT set_config('synchronous_commit', 'off', true)
 `
@@ -835,20 +791,22 @@ UPDATE paid_action SET
     deadline_height = coalesce($4, deadline_height),
     failure_code = coalesce($5, failure_code),
     failure_message = coalesce($6, failure_message),
-    successor_id = coalesce($7, successor_id)
-WHERE id = $8 AND state::text = $9::text
+    successor_id = coalesce($7, successor_id),
+    settle_permitted_at = coalesce($8, settle_permitted_at)
+WHERE id = $9 AND state::text = $10::text
 `
 
 type MoveActionParams struct {
-	ToState        string
-	At             time.Time
-	Deadline       *time.Time
-	DeadlineHeight *int32
-	FailureCode    *string
-	FailureMessage *string
-	SuccessorID    *int64
-	ID             int64
-	FromState      string
+	ToState           string
+	At                time.Time
+	Deadline          *time.Time
+	DeadlineHeight    *int32
+	FailureCode       *string
+	FailureMessage    *string
+	SuccessorID       *int64
+	SettlePermittedAt *time.Time
+	ID                int64
+	FromState         string
 }
 
 // The compare-and-set of spec 01 §1.3: 0 rows means that another worker won.
@@ -861,6 +819,7 @@ func (q *Queries) MoveAction(ctx context.Context, arg MoveActionParams) (int64, 
 		arg.FailureCode,
 		arg.FailureMessage,
 		arg.SuccessorID,
+		arg.SettlePermittedAt,
 		arg.ID,
 		arg.FromState,
 	)
@@ -868,6 +827,66 @@ func (q *Queries) MoveAction(ctx context.Context, arg MoveActionParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const moveActions = `-- name: MoveActions :one
+WITH moved AS (
+    UPDATE paid_action SET
+        state = $1,
+        changed_at = $2::timestamptz,
+        deadline = coalesce($3, deadline),
+        deadline_height = coalesce(nullif(found.height, 0), deadline_height),
+        settle_permitted_at = coalesce($4, settle_permitted_at),
+        result = found.result
+    FROM (SELECT unnest($6::bigint[]) AS id, unnest($7::int[]) AS height, unnest($8::jsonb[]) AS result) AS found
+    WHERE paid_action.id = found.id AND state::text = $5::text
+    RETURNING paid_action.id, flow, payer_id, state
+), received AS (
+    UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest($6) AS id, unnest($9::bigint[]) AS msat) AS paid
+    WHERE invoice.action_id = paid.id
+), history AS (
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at)
+    SELECT id, CAST($5::text AS action_state), state, $10::text, $2 FROM moved ORDER BY id
+    RETURNING id, action_id
+), told AS (
+    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
+    SELECT w.id, history.id, webhook_type(moved.flow::text, moved.state::text), $2
+    FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+    WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
+)
+SELECT count(*) FROM moved
+`
+
+type MoveActionsParams struct {
+	ToState           string
+	At                time.Time
+	Deadline          *time.Time
+	SettlePermittedAt *time.Time
+	FromState         string
+	Ids               []int64
+	Heights           []int32
+	Results           []json.RawMessage
+	Received          []int64
+	Fact              string
+}
+
+// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved. A height of 0 is none.
+func (q *Queries) MoveActions(ctx context.Context, arg MoveActionsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, moveActions,
+		arg.ToState,
+		arg.At,
+		arg.Deadline,
+		arg.SettlePermittedAt,
+		arg.FromState,
+		arg.Ids,
+		arg.Heights,
+		arg.Results,
+		arg.Received,
+		arg.Fact,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const moveCursor = `-- name: MoveCursor :exec

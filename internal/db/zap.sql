@@ -5,6 +5,11 @@ VALUES (@action_id, @item_id, sqlc.narg(user_id), @msat, @down, 'PENDING');
 -- name: RepointZap :execrows
 UPDATE zap SET action_id = @action_id, msat = @msat, state = 'PENDING' WHERE action_id = @previous;
 
+-- name: InsertZaps :exec
+-- A user of 0 is the anonymous one.
+INSERT INTO zap (action_id, item_id, user_id, msat, down, state)
+SELECT unnest(@action_ids::bigint[]), unnest(@item_ids::bigint[]), nullif(unnest(@users::bigint[]), 0), unnest(@msats::bigint[]), false, 'PENDING';
+
 -- name: MarkZap :exec
 UPDATE zap SET state = @state WHERE action_id = @action_id AND state <> @state;
 

@@ -149,6 +149,29 @@ func (q *Queries) InsertZap(ctx context.Context, arg InsertZapParams) error {
 	return err
 }
 
+const insertZaps = `-- name: InsertZaps :exec
+INSERT INTO zap (action_id, item_id, user_id, msat, down, state)
+SELECT unnest($1::bigint[]), unnest($2::bigint[]), nullif(unnest($3::bigint[]), 0), unnest($4::bigint[]), false, 'PENDING'
+`
+
+type InsertZapsParams struct {
+	ActionIds []int64
+	ItemIds   []int64
+	Users     []int64
+	Msats     []int64
+}
+
+// A user of 0 is the anonymous one.
+func (q *Queries) InsertZaps(ctx context.Context, arg InsertZapsParams) error {
+	_, err := q.db.Exec(ctx, insertZaps,
+		arg.ActionIds,
+		arg.ItemIds,
+		arg.Users,
+		arg.Msats,
+	)
+	return err
+}
+
 const markDonation = `-- name: MarkDonation :execrows
 UPDATE donation SET state = $1 WHERE action_id = $2 AND state <> $1
 `

@@ -1,0 +1,157 @@
+package paidaction
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// inStride says whether actions of one kind (Grouped) that take this step at the same time take it in one transaction: the two that every payment by
+// an invoice of ours goes through, for which all that is needed is in the actions' own rows.
+func (s Step) inStride() bool {
+	return s.When == InvoiceIsPaid && s.Effect == BookAndFinish || s.When == InvoiceIsHeld && s.Effect == PerformAction
+}
+
+// take takes one step of an action, with others of its kind that take the same one at the same time where that is possible.
+func (e *Engine) take(ctx context.Context, pa *PaidAction, step Step, found finding) (moved bool, err error) {
+	gathered := e.gathered[gatheringKey{kind: pa.Kind, step: step}]
+	if gathered == nil || !found.driven || e.Settings.MaxGroup <= 1 {
+		return e.move(ctx, pa.ID, step, found)
+	}
+	m := &member{tx: &Tx{Action: pa.ID}, found: found, err: errApart}
+	if err := gathered.Do(ctx, m); err != nil {
+		return false, err
+	}
+	if errors.Is(m.err, errApart) {
+		return e.move(ctx, pa.ID, step, found)
+	}
+	return m.moved, m.err
+}
+
+// moveTogether takes one step of several actions of one kind in one transaction: it is the move of each. Where it returns nil the members say what
+// became of each; else nothing was done.
+func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, members []*member) error {
+	slices.SortFunc(members, func(x, y *member) int { return cmp.Compare(x.tx.Action, y.tx.Action) })
+	var moved []*member
+	err := e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
+		now := e.now()
+		var err error
+		if moved, err = lockTogether(ctx, q, step, members, now); err != nil || len(moved) == 0 {
+			return err
+		}
+		if step.Effect == PerformAction {
+			if moved, err = performTogether(ctx, q, def, now, moved); err != nil || len(moved) == 0 {
+				return err
+			}
+		}
+		if err := e.setTogether(ctx, q, step, now, moved); err != nil {
+			return err
+		}
+		if step.Effect == PerformAction {
+			return e.followTogether(ctx, pg, step, now, moved)
+		}
+		if err := def.onPaidTogether(ctx, q, now, moved); err != nil {
+			return err
+		}
+		return e.bookTogether(ctx, q, pg, def, now, moved)
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range moved {
+		m.moved = true
+		e.told(ctx, m.tx.Action, step)
+	}
+	return nil
+}
+
+// lockTogether locks the rows of all, in the order of their numbers: no two groups wait for each other. Those stand that are still where the step
+// begins.
+func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*member, now time.Time) (standing []*member, err error) {
+	ids := make([]int64, len(members))
+	for i, m := range members {
+		ids[i] = m.tx.Action
+	}
+	rows, err := q.LockActions(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("lock the actions: %w", err)
+	}
+	byID := make(map[int64]db.PaidAction, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	for _, m := range members {
+		row := byID[m.tx.Action]
+		delete(byID, m.tx.Action) // of two who heard of one payment at the same time the second is too late, as it would be by itself
+		m.moved, m.err, m.kept = false, nil, nil
+		if State(row.State) != step.From {
+			continue
+		}
+		if m.due = Msat(row.CostMsat); m.found.received < m.due {
+			m.err = errApart // what is wrong with it is said there
+			continue
+		}
+		m.attempt, m.result = &attempt{args: row.Args}, row.Result
+		m.tx = &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: m.due, Now: now,
+			source: source(Method(row.Method), row.PayerID)}
+		standing = append(standing, m)
+	}
+	return standing, nil
+}
+
+// performTogether performs actions whose payments are held, as performHeld does. Who is refused, or whose price has moved, is refused by itself.
+func performTogether(ctx context.Context, q *db.Queries, def Definition, now time.Time, members []*member) ([]*member, error) {
+	for _, m := range members {
+		m.tx.Cost = 0
+	}
+	if err := def.costTogether(ctx, q, members); err != nil {
+		return nil, err
+	}
+	for _, m := range members {
+		if m.err != nil || m.tx.Cost != m.due {
+			m.err = errApart
+		}
+	}
+	members = standing(members)
+	if len(members) == 0 {
+		return nil, nil
+	}
+	return members, def.performTogether(ctx, q, now, members)
+}
+
+// setTogether writes the new state of all, what came with it, and their history.
+func (e *Engine) setTogether(ctx context.Context, q *db.Queries, step Step, now time.Time, members []*member) error {
+	set := db.MoveActionsParams{FromState: string(step.From), ToState: string(step.To), Fact: string(step.When), At: now,
+		Deadline: e.deadlineAfter(step.To, now), SettlePermittedAt: permitted(step, true, now)}
+	for _, m := range members {
+		set.Ids, set.Received = append(set.Ids, m.tx.Action), append(set.Received, int64(m.found.received))
+		set.Heights, set.Results = append(set.Heights, int32(m.found.safety)), append(set.Results, m.result)
+	}
+	n, err := q.MoveActions(ctx, set)
+	if err != nil {
+		return fmt.Errorf("move the states: %w", err)
+	}
+	if n != int64(len(members)) {
+		return fmt.Errorf("%d of %d locked actions moved", n, len(members))
+	}
+	return nil
+}
+
+// followTogether stores the jobs for what the new state owes.
+func (e *Engine) followTogether(ctx context.Context, pg pgx.Tx, step Step, now time.Time, members []*member) error {
+	var jobs []Job
+	for _, m := range members {
+		jobs = append(jobs, followUp(step, m.tx.Action, true, now))
+	}
+	if err := e.Jobs.Insert(ctx, pg, jobs...); err != nil {
+		return fmt.Errorf("store the follow-up jobs: %w", err)
+	}
+	return nil
+}
