@@ -36,7 +36,7 @@ const (
 
 // Settings bound the work. The zero value of each field stands for its default.
 type Settings struct {
-	MoneyJobs    int           // side by side in this process; default 16
+	MoneyJobs    int           // side by side in this process; default 32
 	EffectJobs   int           // the same for side effects; default 4
 	Deliveries   int           // the same for messages to servers of others, of which one owner gets a part; default 64
 	OverdueEvery time.Duration // between sweeps of what is past its deadline; default 1 second
@@ -56,7 +56,7 @@ func (s Settings) defaults() Settings {
 	set(&s.FoldEvery, time.Second)
 	set(&s.CheckEvery, 5*time.Second)
 	if s.MoneyJobs <= 0 {
-		s.MoneyJobs = 16
+		s.MoneyJobs = 32
 	}
 	if s.EffectJobs <= 0 {
 		s.EffectJobs = 4
