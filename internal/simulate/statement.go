@@ -203,6 +203,11 @@ func (t *written) note(name string, args []any) {
 		for range args[0].([]int32) {
 			t.steps = append(t.steps, taken{flow: flow, to: to, fact: paidaction.Requested})
 		}
+	case "MoveActions":
+		for _, action := range args[5].([]int64) {
+			t.steps = append(t.steps, taken{action: action, from: paidaction.State(args[4].(string)), to: paidaction.State(args[0].(string)),
+				fact: paidaction.Fact(args[9].(string))})
+		}
 	case "AcceptRelay", "RequeueRelay", "RequeueFailed":
 		t.relay = true
 	case "PermitSettle":
