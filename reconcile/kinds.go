@@ -28,6 +28,10 @@ var (
 	rewardDayDiffers = kind(1, "reward-day", "BreaksOfRewardDays; only holdfast reconcile",
 		"A day's rewards are not what it says it paid, or more than was in its pool.",
 		bug+"compare the rows of reward and of reward_day with the last good backup.")
+	caughtByRest = kind(1, "rest", "CaughtByRest",
+		"Rows of actions are where only postings of no action belong: there was no partition for them, or their actions are archived.",
+		"A process with the role worker makes partitions ahead of need, and moves such rows there; its log says why it cannot. "+
+			"If the action is archived this is a bug: keep a copy of the database, and look for what still writes to it.")
 	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
 		"What keeps postings from being changed, or users from owing, is gone or switched off.",
 		"Switch the trigger on again, or make the constraint again as the migration of its table does. Then run `holdfast reconcile`.")

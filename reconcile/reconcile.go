@@ -60,6 +60,7 @@ type Report struct {
 	Unknown    []string    `json:"unknown,omitempty"` // what could not be looked at, and why
 	Seconds    float64     `json:"seconds"`           // how long it took
 	LostMsat   int64       `json:"lost_msat"`         // all that was ever booked as lost
+	Archived   int64       `json:"archived"`          // actions that were looked at without their history and postings, which are archived
 	Losses     []Loss      `json:"losses,omitempty"`
 }
 
@@ -112,6 +113,9 @@ type run struct {
 	beyond  [10]int64 // breaks that were not remembered
 	seen    map[string]bool
 	silent  map[string]error // nodes that do not answer
+
+	archivedTo int64 // the history and the postings of actions up to this one are archived, as the present snapshot has it
+	archived   int64 // how many such actions were looked at
 }
 
 // Run checks every invariant. An error means that it could not be told whether they hold; that a node does not answer is none, and said
@@ -142,6 +146,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 	}
 	r.tell(report)
+	report.Archived = r.archived
 	report.Seconds = r.Now().Sub(began).Seconds()
 	return report, nil
 }
@@ -247,11 +252,18 @@ func (r *run) tell(report *Report) {
 func (r *run) snapshot(ctx context.Context, timeout time.Duration, do func(q *db.Queries, tx pgx.Tx) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, r.Pool, options, func(tx pgx.Tx) error {
-		// A migration may lock a table: then this gives up, rather than stand in the queue for it.
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d", timeout.Milliseconds(), lockTimeout.Milliseconds())); err != nil {
+		// A migration may lock a table: then this gives up, rather than stand in the queue for it. Partitions come and go whatever a snapshot says:
+		// those that are there stay until its end, since they are locked before it is taken. No payment waits for that.
+		_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d; LOCK TABLE paid_action, action_history, posting IN ACCESS SHARE MODE",
+			timeout.Milliseconds(), lockTimeout.Milliseconds()))
+		if err != nil {
 			return fmt.Errorf("bound the statements: %w", err)
 		}
-		return do(db.New(tx), tx)
+		q := db.New(tx)
+		if r.archivedTo, err = q.ArchivedTo(ctx); err != nil {
+			return fmt.Errorf("find out what is archived: %w", err)
+		}
+		return do(q, tx)
 	})
 }
 
@@ -301,20 +313,39 @@ func (r *run) everyAction(ctx context.Context) error {
 	}
 }
 
-// actions looks at a page of actions: in the database, and then at the nodes.
+// actions looks at a page of actions: in the database, and those that are not archived then at the nodes.
 func (r *run) actions(ctx context.Context, ids []int64) error {
-	err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) error {
+	kept, err := r.rows(ctx, ids)
+	if err != nil {
+		return err
+	}
+	r.archived += int64(len(ids) - len(kept))
+	return r.atNodes(ctx, kept)
+}
+
+// rows looks at a page of actions in the database. It returns those of them that are not archived.
+func (r *run) rows(ctx context.Context, ids []int64) (kept []int64, err error) {
+	err = r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) error {
+		kept = slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id <= r.archivedTo })
 		for _, c := range checks {
 			if err := c(ctx, r, q, ids); err != nil {
+				return err
+			}
+		}
+		if len(kept) == 0 {
+			return nil
+		}
+		for _, c := range checksByPast {
+			if err := c(ctx, r, q, kept); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("look at the actions from %d to %d: %w", ids[0], ids[len(ids)-1], err)
+		return nil, fmt.Errorf("look at the actions from %d to %d: %w", ids[0], ids[len(ids)-1], err)
 	}
-	return r.atNodes(ctx, ids)
+	return kept, nil
 }
 
 func (report *Report) losses(ctx context.Context, q *db.Queries) error {

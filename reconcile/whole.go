@@ -25,6 +25,9 @@ func (r *run) whole(ctx context.Context, report *Report) error {
 		if err := r.guards(ctx, tx); err != nil {
 			return err
 		}
+		if err := r.rest(ctx, q); err != nil {
+			return err
+		}
 		if err := r.deadlocks(ctx, tx); err != nil {
 			return err
 		}
@@ -122,6 +125,19 @@ func (r *run) rewards(ctx context.Context, q *db.Queries) error {
 	return err
 }
 
+// rest looks for rows of actions where only those of no action belong.
+func (r *run) rest(ctx context.Context, q *db.Queries) error {
+	id, err := q.CaughtByRest(ctx)
+	if err != nil {
+		return fmt.Errorf("look at what no partition has: %w", err)
+	}
+	r.look(1, 1)
+	if id != 0 {
+		r.found(caughtByRest.broken(at{}, "rows of action %d, and perhaps of others, are in no partition of a range", id))
+	}
+	return nil
+}
+
 // guard is something of the schema that refuses a break before it happens.
 type guard struct {
 	kind *Kind
@@ -135,7 +151,10 @@ var present = []struct {
 }{
 	{[]guard{{moneyUnguarded, "posting_append_only"}, {stepsUnguarded, "history_append_only"}, {stepsUnguarded, "refuse_beginning"},
 		{stepsUnguarded, "refuse_step"}, {stepsUnguarded, "refuse_delete"}},
-		`SELECT tgname::text FROM pg_trigger WHERE tgname = ANY($1) AND tgenabled <> 'D'`},
+		// Of a table with partitions, on each of them too.
+		`SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname = ANY($1) AND t.tgparentid = 0 AND t.tgenabled <> 'D' AND NOT EXISTS (
+			SELECT FROM pg_partition_tree(t.tgrelid) p
+			WHERE NOT EXISTS (SELECT FROM pg_trigger k WHERE k.tgrelid = p.relid AND k.tgname = t.tgname AND k.tgenabled <> 'D'))`},
 	{[]guard{{moneyUnguarded, "user_balance_not_negative"}, {moneyUnguarded, "user_delta_positive"}, {moneyUnguarded, "one_asset"}},
 		`SELECT conname::text FROM pg_constraint WHERE conname = ANY($1) AND convalidated`},
 	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},

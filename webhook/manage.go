@@ -181,7 +181,7 @@ func (w *Webhooks) message(ctx context.Context, owner Owner, id int64) (Message,
 	if err != nil {
 		return Message{}, fmt.Errorf("read a message: %w", err)
 	}
-	list := []Message{messageOf(db.MessagesOfRow(row))}
+	list := []Message{messageOf(row)}
 	err = w.addAttempts(ctx, list)
 	return list[0], err
 }
@@ -199,7 +199,7 @@ func (w *Webhooks) Messages(ctx context.Context, webhook, before int64, page int
 	return list, w.addAttempts(ctx, list)
 }
 
-func messageOf(row db.MessagesOfRow) Message {
+func messageOf(row db.WebhookMessage) Message {
 	if row.Type == receivedType {
 		row.ActionID = nil // it is its payer's
 	}

@@ -380,8 +380,8 @@ WITH begun AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $15, $8 FROM begun
     RETURNING id
 ), told AS (
-    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
-    SELECT w.id, history.id, webhook_type(begun.flow::text, begun.state::text), $8
+    INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+    SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), $8
     FROM begun, history, webhook w
     WHERE (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
         AND (w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events))
@@ -446,8 +446,8 @@ WITH asked AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $13, $12::timestamptz FROM begun
     RETURNING id, action_id
 ), told AS (
-    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
-    SELECT w.id, history.id, webhook_type(begun.flow::text, begun.state::text), $12::timestamptz
+    INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+    SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), $12::timestamptz
     FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
     WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events)
 )
@@ -516,8 +516,8 @@ WITH history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ($1, $2, $3, $4, $5)
     RETURNING id, action_id, to_state, at
 )
-INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
-SELECT w.id, history.id, webhook_type(a.flow::text, history.to_state::text), history.at
+INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+SELECT w.id, history.id, history.action_id, webhook_type(a.flow::text, history.to_state::text), history.at
 FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w.user_id = a.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
 WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events)
 `

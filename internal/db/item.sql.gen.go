@@ -402,8 +402,8 @@ WITH told AS (
     ON CONFLICT DO NOTHING
     RETURNING user_id, action_id
 )
-INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
-SELECT w.id, h.id, 'payment.received', h.at
+INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+SELECT w.id, h.id, h.action_id, 'payment.received', h.at
 FROM told JOIN webhook w ON w.user_id = told.user_id AND w.disabled_at IS NULL AND (w.events = '{}' OR 'payment.received' = ANY (w.events))
     JOIN action_history h ON h.action_id = told.action_id AND h.to_state = 'PAID'
 WHERE EXISTS (SELECT FROM posting p WHERE p.action_id = told.action_id AND p.to_account IN (told.user_id * 16, told.user_id * 16 + 1))

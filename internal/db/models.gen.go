@@ -9,194 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
-
-type ActionFlow string
-
-const (
-	ActionFlowBALANCE     ActionFlow = "BALANCE"
-	ActionFlowOPTIMISTIC  ActionFlow = "OPTIMISTIC"
-	ActionFlowPESSIMISTIC ActionFlow = "PESSIMISTIC"
-	ActionFlowWRAPPED     ActionFlow = "WRAPPED"
-	ActionFlowOUTGOING    ActionFlow = "OUTGOING"
-)
-
-func (e *ActionFlow) Scan(src interface{}) error {
-	switch s := src.(type) {
-	case []byte:
-		*e = ActionFlow(s)
-	case string:
-		*e = ActionFlow(s)
-	default:
-		return fmt.Errorf("unsupported scan type for ActionFlow: %T", src)
-	}
-	return nil
-}
-
-type NullActionFlow struct {
-	ActionFlow ActionFlow
-	Valid      bool // Valid is true if ActionFlow is not NULL
-}
-
-// Scan implements the Scanner interface.
-func (ns *NullActionFlow) Scan(value interface{}) error {
-	if value == nil {
-		ns.ActionFlow, ns.Valid = "", false
-		return nil
-	}
-	ns.Valid = true
-	return ns.ActionFlow.Scan(value)
-}
-
-// Value implements the driver Valuer interface.
-func (ns NullActionFlow) Value() (driver.Value, error) {
-	if !ns.Valid {
-		return nil, nil
-	}
-	return string(ns.ActionFlow), nil
-}
-
-type ActionState string
-
-const (
-	ActionStatePENDING       ActionState = "PENDING"
-	ActionStatePENDINGHELD   ActionState = "PENDING_HELD"
-	ActionStateHELD          ActionState = "HELD"
-	ActionStateFORWARDING    ActionState = "FORWARDING"
-	ActionStateFORWARDED     ActionState = "FORWARDED"
-	ActionStateFAILEDFORWARD ActionState = "FAILED_FORWARD"
-	ActionStateCANCELING     ActionState = "CANCELING"
-	ActionStatePAID          ActionState = "PAID"
-	ActionStateFAILED        ActionState = "FAILED"
-	ActionStateRETRYING      ActionState = "RETRYING"
-)
-
-func (e *ActionState) Scan(src interface{}) error {
-	switch s := src.(type) {
-	case []byte:
-		*e = ActionState(s)
-	case string:
-		*e = ActionState(s)
-	default:
-		return fmt.Errorf("unsupported scan type for ActionState: %T", src)
-	}
-	return nil
-}
-
-type NullActionState struct {
-	ActionState ActionState
-	Valid       bool // Valid is true if ActionState is not NULL
-}
-
-// Scan implements the Scanner interface.
-func (ns *NullActionState) Scan(value interface{}) error {
-	if value == nil {
-		ns.ActionState, ns.Valid = "", false
-		return nil
-	}
-	ns.Valid = true
-	return ns.ActionState.Scan(value)
-}
-
-// Value implements the driver Valuer interface.
-func (ns NullActionState) Value() (driver.Value, error) {
-	if !ns.Valid {
-		return nil, nil
-	}
-	return string(ns.ActionState), nil
-}
-
-type ItemKind string
-
-const (
-	ItemKindPOST    ItemKind = "POST"
-	ItemKindCOMMENT ItemKind = "COMMENT"
-	ItemKindLINK    ItemKind = "LINK"
-	ItemKindPOLL    ItemKind = "POLL"
-	ItemKindBOUNTY  ItemKind = "BOUNTY"
-	ItemKindJOB     ItemKind = "JOB"
-	ItemKindBIO     ItemKind = "BIO"
-)
-
-func (e *ItemKind) Scan(src interface{}) error {
-	switch s := src.(type) {
-	case []byte:
-		*e = ItemKind(s)
-	case string:
-		*e = ItemKind(s)
-	default:
-		return fmt.Errorf("unsupported scan type for ItemKind: %T", src)
-	}
-	return nil
-}
-
-type NullItemKind struct {
-	ItemKind ItemKind
-	Valid    bool // Valid is true if ItemKind is not NULL
-}
-
-// Scan implements the Scanner interface.
-func (ns *NullItemKind) Scan(value interface{}) error {
-	if value == nil {
-		ns.ItemKind, ns.Valid = "", false
-		return nil
-	}
-	ns.Valid = true
-	return ns.ItemKind.Scan(value)
-}
-
-// Value implements the driver Valuer interface.
-func (ns NullItemKind) Value() (driver.Value, error) {
-	if !ns.Valid {
-		return nil, nil
-	}
-	return string(ns.ItemKind), nil
-}
-
-type ItemState string
-
-const (
-	ItemStatePENDING ItemState = "PENDING"
-	ItemStatePAID    ItemState = "PAID"
-	ItemStateFAILED  ItemState = "FAILED"
-)
-
-func (e *ItemState) Scan(src interface{}) error {
-	switch s := src.(type) {
-	case []byte:
-		*e = ItemState(s)
-	case string:
-		*e = ItemState(s)
-	default:
-		return fmt.Errorf("unsupported scan type for ItemState: %T", src)
-	}
-	return nil
-}
-
-type NullItemState struct {
-	ItemState ItemState
-	Valid     bool // Valid is true if ItemState is not NULL
-}
-
-// Scan implements the Scanner interface.
-func (ns *NullItemState) Scan(value interface{}) error {
-	if value == nil {
-		ns.ItemState, ns.Valid = "", false
-		return nil
-	}
-	ns.Valid = true
-	return ns.ItemState.Scan(value)
-}
-
-// Value implements the driver Valuer interface.
-func (ns NullItemState) Value() (driver.Value, error) {
-	if !ns.Valid {
-		return nil, nil
-	}
-	return string(ns.ItemState), nil
-}
 
 type PaymentMethod string
 
@@ -245,191 +58,6 @@ func (ns NullPaymentMethod) Value() (driver.Value, error) {
 	return string(ns.PaymentMethod), nil
 }
 
-type RelayStage string
-
-const (
-	RelayStageIncoming            RelayStage = "incoming"
-	RelayStageInWork              RelayStage = "in_work"
-	RelayStagePendingConfirmation RelayStage = "pending_confirmation"
-	RelayStageCompleted           RelayStage = "completed"
-	RelayStageFailed              RelayStage = "failed"
-)
-
-func (e *RelayStage) Scan(src interface{}) error {
-	switch s := src.(type) {
-	case []byte:
-		*e = RelayStage(s)
-	case string:
-		*e = RelayStage(s)
-	default:
-		return fmt.Errorf("unsupported scan type for RelayStage: %T", src)
-	}
-	return nil
-}
-
-type NullRelayStage struct {
-	RelayStage RelayStage
-	Valid      bool // Valid is true if RelayStage is not NULL
-}
-
-// Scan implements the Scanner interface.
-func (ns *NullRelayStage) Scan(value interface{}) error {
-	if value == nil {
-		ns.RelayStage, ns.Valid = "", false
-		return nil
-	}
-	ns.Valid = true
-	return ns.RelayStage.Scan(value)
-}
-
-// Value implements the driver Valuer interface.
-func (ns NullRelayStage) Value() (driver.Value, error) {
-	if !ns.Valid {
-		return nil, nil
-	}
-	return string(ns.RelayStage), nil
-}
-
-type RiverJobState string
-
-const (
-	RiverJobStateAvailable RiverJobState = "available"
-	RiverJobStateCancelled RiverJobState = "cancelled"
-	RiverJobStateCompleted RiverJobState = "completed"
-	RiverJobStateDiscarded RiverJobState = "discarded"
-	RiverJobStatePending   RiverJobState = "pending"
-	RiverJobStateRetryable RiverJobState = "retryable"
-	RiverJobStateRunning   RiverJobState = "running"
-	RiverJobStateScheduled RiverJobState = "scheduled"
-)
-
-func (e *RiverJobState) Scan(src interface{}) error {
-	switch s := src.(type) {
-	case []byte:
-		*e = RiverJobState(s)
-	case string:
-		*e = RiverJobState(s)
-	default:
-		return fmt.Errorf("unsupported scan type for RiverJobState: %T", src)
-	}
-	return nil
-}
-
-type NullRiverJobState struct {
-	RiverJobState RiverJobState
-	Valid         bool // Valid is true if RiverJobState is not NULL
-}
-
-// Scan implements the Scanner interface.
-func (ns *NullRiverJobState) Scan(value interface{}) error {
-	if value == nil {
-		ns.RiverJobState, ns.Valid = "", false
-		return nil
-	}
-	ns.Valid = true
-	return ns.RiverJobState.Scan(value)
-}
-
-// Value implements the driver Valuer interface.
-func (ns NullRiverJobState) Value() (driver.Value, error) {
-	if !ns.Valid {
-		return nil, nil
-	}
-	return string(ns.RiverJobState), nil
-}
-
-type TerritoryBilling string
-
-const (
-	TerritoryBillingMONTHLY TerritoryBilling = "MONTHLY"
-	TerritoryBillingYEARLY  TerritoryBilling = "YEARLY"
-	TerritoryBillingONCE    TerritoryBilling = "ONCE"
-)
-
-func (e *TerritoryBilling) Scan(src interface{}) error {
-	switch s := src.(type) {
-	case []byte:
-		*e = TerritoryBilling(s)
-	case string:
-		*e = TerritoryBilling(s)
-	default:
-		return fmt.Errorf("unsupported scan type for TerritoryBilling: %T", src)
-	}
-	return nil
-}
-
-type NullTerritoryBilling struct {
-	TerritoryBilling TerritoryBilling
-	Valid            bool // Valid is true if TerritoryBilling is not NULL
-}
-
-// Scan implements the Scanner interface.
-func (ns *NullTerritoryBilling) Scan(value interface{}) error {
-	if value == nil {
-		ns.TerritoryBilling, ns.Valid = "", false
-		return nil
-	}
-	ns.Valid = true
-	return ns.TerritoryBilling.Scan(value)
-}
-
-// Value implements the driver Valuer interface.
-func (ns NullTerritoryBilling) Value() (driver.Value, error) {
-	if !ns.Valid {
-		return nil, nil
-	}
-	return string(ns.TerritoryBilling), nil
-}
-
-type TerritoryState string
-
-const (
-	TerritoryStatePENDING TerritoryState = "PENDING"
-	TerritoryStateACTIVE  TerritoryState = "ACTIVE"
-	TerritoryStateGRACE   TerritoryState = "GRACE"
-	TerritoryStateSTOPPED TerritoryState = "STOPPED"
-)
-
-func (e *TerritoryState) Scan(src interface{}) error {
-	switch s := src.(type) {
-	case []byte:
-		*e = TerritoryState(s)
-	case string:
-		*e = TerritoryState(s)
-	default:
-		return fmt.Errorf("unsupported scan type for TerritoryState: %T", src)
-	}
-	return nil
-}
-
-type NullTerritoryState struct {
-	TerritoryState TerritoryState
-	Valid          bool // Valid is true if TerritoryState is not NULL
-}
-
-// Scan implements the Scanner interface.
-func (ns *NullTerritoryState) Scan(value interface{}) error {
-	if value == nil {
-		ns.TerritoryState, ns.Valid = "", false
-		return nil
-	}
-	ns.Valid = true
-	return ns.TerritoryState.Scan(value)
-}
-
-// Value implements the driver Valuer interface.
-func (ns NullTerritoryState) Value() (driver.Value, error) {
-	if !ns.Valid {
-		return nil, nil
-	}
-	return string(ns.TerritoryState), nil
-}
-
-type Account struct {
-	ID      int64
-	Balance int64
-}
-
 type ActionHistory struct {
 	ID        int64
 	ActionID  int64
@@ -437,64 +65,6 @@ type ActionHistory struct {
 	ToState   string
 	Fact      string
 	At        time.Time
-}
-
-type ApiKey struct {
-	ID        int64
-	UserID    int64
-	KeyHash   []byte
-	CreatedAt time.Time
-	RevokedAt *time.Time
-	Scopes    []string
-	ExpiresAt *time.Time
-}
-
-type BalanceDeltum struct {
-	ID        int64
-	AccountID int64
-	Msat      int64
-}
-
-type Boost struct {
-	ActionID  int64
-	ItemID    int64
-	UserID    *int64
-	Msat      int64
-	State     string
-	PaidAt    *time.Time
-	ExpiresAt *time.Time
-	ExpiredAt *time.Time
-}
-
-type BountyPayment struct {
-	ItemID    int64
-	ActionID  int64
-	CommentID int64
-	UserID    int64
-	At        time.Time
-}
-
-type Donation struct {
-	ActionID int64
-	UserID   *int64
-	Msat     int64
-	State    string
-}
-
-type ForeignHash struct {
-	PaymentHash []byte
-	Used        string
-}
-
-type InnerInvoice struct {
-	ActionID   int64
-	ReceiverID int64
-	WalletID   int64
-	Bolt11     string
-	AmountMsat int64
-	BudgetMsat int64
-	FinalCltv  int32
-	ExpiresAt  time.Time
 }
 
 type Invite struct {
@@ -506,13 +76,6 @@ type Invite struct {
 	CreatedAt time.Time
 	RevokedAt *time.Time
 	ID        int64
-}
-
-type InviteRedemption struct {
-	UserID   int64
-	Code     string
-	ActionID int64
-	At       time.Time
 }
 
 type Invoice struct {
@@ -553,42 +116,6 @@ type Item struct {
 	EditedAt     *time.Time
 }
 
-type ItemCount struct {
-	ItemID        int64
-	Listed        bool
-	Territory     *string
-	CreatedAt     time.Time
-	Msat          int64
-	CreditMsat    int64
-	CommentMsat   int64
-	BoostMsat     int64
-	DownMsat      int64
-	Upvotes       int64
-	Downvotes     int64
-	VoteMicros    int64
-	Comments      int64
-	LastZapAt     *time.Time
-	LastCommentAt *time.Time
-	Hot           int64
-	Day           int32
-}
-
-type ItemDeltum struct {
-	ID            int64
-	ItemID        int64
-	Msat          int64
-	CreditMsat    int64
-	CommentMsat   int64
-	Upvotes       int64
-	VoteMicros    int64
-	Comments      int64
-	LastZapAt     *time.Time
-	LastCommentAt *time.Time
-	DownMsat      int64
-	Downvotes     int64
-	BoostMsat     int64
-}
-
 type ItemEdit struct {
 	ActionID  int64
 	ItemID    int64
@@ -596,28 +123,6 @@ type ItemEdit struct {
 	Body      string
 	Url       *string
 	CreatedAt time.Time
-}
-
-type ItemFingerprint struct {
-	Fingerprint []byte
-	ItemID      int64
-	Until       time.Time
-}
-
-type ItemForward struct {
-	ItemID int64
-	UserID int64
-	Pct    int16
-}
-
-type ItemMention struct {
-	ItemID int64
-	UserID int64
-}
-
-type ItemSubscription struct {
-	ItemID int64
-	UserID int64
 }
 
 type LightningNode struct {
@@ -629,40 +134,6 @@ type LightningNode struct {
 	CoolingUntil   *time.Time
 	CoolingReason  string
 	ChangedAt      time.Time
-}
-
-type LinkingKey struct {
-	Key       []byte
-	UserID    int64
-	CreatedAt time.Time
-}
-
-type LockKey struct {
-	Key       string
-	Ticket    *string
-	Name      string
-	Fence     int64
-	Since     time.Time
-	ExpiresAt time.Time
-	HoldUntil time.Time
-	Head      int64
-	Waiting   int64
-}
-
-type LockProcess struct {
-	ID        string
-	Name      string
-	LiveUntil time.Time
-}
-
-type LockTicket struct {
-	Number  int64
-	ID      string
-	Key     string
-	Process string
-	TtlMs   int64
-	HoldMs  int64
-	Since   time.Time
 }
 
 type NodeCursor struct {
@@ -681,11 +152,6 @@ type Notification struct {
 	CreatedAt time.Time
 	Territory *string
 	Day       *time.Time
-}
-
-type NotificationSeen struct {
-	UserID int64
-	UpTo   int64
 }
 
 type PaidAction struct {
@@ -720,14 +186,6 @@ type PollOption struct {
 	Text     string
 }
 
-type PollVote struct {
-	ActionID int64
-	ItemID   int64
-	OptionID int64
-	UserID   int64
-	State    string
-}
-
 type Posting struct {
 	ID          int64
 	ActionID    *int64
@@ -736,26 +194,6 @@ type Posting struct {
 	Msat        int64
 	Reason      string
 	At          time.Time
-}
-
-type ReceiverWallet struct {
-	ID        int64
-	UserID    int64
-	Kind      string
-	Label     string
-	Priority  int32
-	Enabled   bool
-	Settings  []byte
-	CreatedAt time.Time
-	ChangedAt time.Time
-}
-
-type ReconcileRun struct {
-	One       bool
-	BeganAt   time.Time
-	CheckedTo *time.Time
-	EndedAt   *time.Time
-	Report    json.RawMessage
 }
 
 type RelayAttempt struct {
@@ -816,62 +254,6 @@ type RewardDay struct {
 	PaidAt          time.Time
 }
 
-type RiverJob struct {
-	ID           int64
-	State        RiverJobState
-	Attempt      int16
-	MaxAttempts  int16
-	AttemptedAt  *time.Time
-	CreatedAt    time.Time
-	FinalizedAt  *time.Time
-	ScheduledAt  time.Time
-	Priority     int16
-	Args         json.RawMessage
-	AttemptedBy  []string
-	Errors       []json.RawMessage
-	Kind         string
-	Metadata     json.RawMessage
-	Queue        string
-	Tags         []string
-	UniqueKey    []byte
-	UniqueStates pgtype.Bits
-}
-
-type RiverLeader struct {
-	ElectedAt time.Time
-	ExpiresAt time.Time
-	LeaderID  string
-	Name      string
-}
-
-type RiverMigration struct {
-	ID        int64
-	CreatedAt time.Time
-	Version   int64
-}
-
-type RiverNotification struct {
-	ID        int64
-	CreatedAt time.Time
-	Payload   string
-	Topic     string
-}
-
-type RiverQueue struct {
-	Name      string
-	CreatedAt time.Time
-	Metadata  json.RawMessage
-	PausedAt  *time.Time
-	UpdatedAt time.Time
-}
-
-type RouteProbe struct {
-	ID         int64
-	ReceiverID int64
-	AmountMsat int64
-	Until      time.Time
-}
-
 type SignIn struct {
 	ID         int64
 	K1         []byte
@@ -882,13 +264,6 @@ type SignIn struct {
 	ExpiresAt  time.Time
 	LinkingKey []byte
 	UsedAt     *time.Time
-}
-
-type SiteUser struct {
-	Issuer    string
-	Subject   string
-	UserID    int64
-	CreatedAt time.Time
 }
 
 type Territory struct {
@@ -933,11 +308,6 @@ type Upload struct {
 	UnclaimedAt time.Time
 }
 
-type UploadDatum struct {
-	UploadID int64
-	Data     []byte
-}
-
 type UserPreference struct {
 	UserID                int64
 	DropInvoicesAfterDays *int32
@@ -952,31 +322,6 @@ type Usr struct {
 	CreatedAt   time.Time
 	Posts       int64
 	Comments    int64
-}
-
-type VoteEvent struct {
-	ActionID int64
-	ItemID   int64
-	AuthorID *int64
-	Micros   int64
-	At       time.Time
-}
-
-type WalletFailure struct {
-	GenesisID int64
-	WalletID  int64
-	Failures  int32
-}
-
-type WalletLog struct {
-	ID        int64
-	WalletID  int64
-	GenesisID *int64
-	Ok        bool
-	Code      string
-	Message   string
-	Ms        int64
-	At        time.Time
 }
 
 type Webhook struct {
@@ -1012,20 +357,5 @@ type WebhookMessage struct {
 	NextAt    *time.Time
 	EndedAt   *time.Time
 	Delivered bool
-}
-
-type Zap struct {
-	ActionID int64
-	ItemID   int64
-	UserID   *int64
-	Msat     int64
-	State    string
-	Down     bool
-}
-
-type ZapTotal struct {
-	ItemID int64
-	UserID int64
-	Msat   int64
-	Down   bool
+	ActionID  *int64
 }

@@ -1,5 +1,5 @@
 -- Every query here looks for what must not be, in one page of actions unless it says otherwise. They run in read-only snapshots and
--- lock nothing.
+-- lock nothing. What needs the history or the postings is not asked of actions up to archived_to: theirs are archived.
 
 -- name: ActionsToCheck :many
 -- Every action, in pages.
@@ -36,7 +36,8 @@ SELECT (SELECT count(*) FROM invoice WHERE invoice.action_id = ANY(@actions::big
 -- Invariant 1, of all accounts: one whose balance differs from its postings, or a user's below zero. The first are told, all counted.
 WITH posted AS (
     SELECT p.id, sum(p.msat) AS msat FROM (
-        SELECT to_account AS id, msat FROM posting UNION ALL SELECT from_account, -msat FROM posting) AS p GROUP BY p.id
+        SELECT to_account AS id, msat FROM posting UNION ALL SELECT from_account, -msat FROM posting
+        UNION ALL SELECT account_id, archived_balance.msat FROM archived_balance) AS p GROUP BY p.id
 ), held AS (
     SELECT h.id, sum(h.msat) AS msat FROM (
         SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
@@ -117,7 +118,7 @@ WHERE a.id = ANY(@actions::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGO
     WHEN 'POLL_VOTE' THEN NOT EXISTS (SELECT FROM poll_vote WHERE poll_vote.action_id = a.id)
     WHEN 'BOOST' THEN NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id)
     WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id)
-    WHEN 'BUY_CREDITS' THEN NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1)
+    WHEN 'BUY_CREDITS' THEN a.id > @archived_to::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1)
     WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id)
     ELSE false END)
 ORDER BY a.id;
@@ -157,11 +158,11 @@ WITH found AS (
         (r.stage <> 'failed' AND a.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')) AS live,
         (r.preimage IS NOT NULL AND sha256(r.preimage) <> r.payment_hash) AS wrong_preimage,
         (a.flow = 'WRAPPED' AND a.state = 'FORWARDED' AND coalesce(c.height > a.deadline_height, false)) AS late,
-        (a.flow = 'WRAPPED' AND a.state = 'PAID'
+        (a.flow = 'WRAPPED' AND a.state = 'PAID' AND a.id > @archived_to::bigint
             AND EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'PAID' AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
             AND NOT EXISTS (SELECT FROM posting p WHERE p.action_id = a.id AND p.from_account = 8 AND p.to_account <> 0)) AS unbooked_loss,
         -- 2 and 9: set aside for it, and neither spent nor back though it is at its end
-        CASE WHEN r.inside_id IS NULL AND (r.stage = 'completed' OR a.state IN ('FAILED', 'RETRYING')) THEN coalesce((
+        CASE WHEN r.inside_id IS NULL AND a.id > @archived_to AND (r.stage = 'completed' OR a.state IN ('FAILED', 'RETRYING')) THEN coalesce((
             SELECT sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) FROM posting p
             WHERE p.action_id = r.action_id AND (p.from_account = 6 OR p.to_account = 6)), 0) ELSE 0 END AS held
     FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
@@ -282,7 +283,14 @@ WHERE relay_payment.payment_hash = ANY(@hashes::bytea[]) GROUP BY relay_payment.
 
 -- name: Losses :many
 -- What was booked as lost, newest first, and what an operator said where it was one.
-SELECT posting.action_id, sum(posting.msat)::bigint AS msat,
+SELECT lost.action_id, sum(lost.msat)::bigint AS msat,
     coalesce(max(relay_payment.failure_message) FILTER (WHERE relay_payment.failure_code = 'WRITTEN_OFF'), '')::text AS reason
-FROM posting LEFT JOIN relay_payment ON relay_payment.action_id = posting.action_id
-WHERE posting.from_account = 8 GROUP BY posting.action_id ORDER BY posting.action_id DESC NULLS LAST LIMIT @page;
+FROM (
+    SELECT posting.action_id, posting.msat FROM posting WHERE posting.from_account = 8
+    UNION ALL SELECT archived_loss.action_id, archived_loss.msat FROM archived_loss WHERE archived_loss.msat > 0
+) AS lost LEFT JOIN relay_payment ON relay_payment.action_id = lost.action_id
+GROUP BY lost.action_id ORDER BY lost.action_id DESC NULLS LAST LIMIT @page;
+
+-- name: CaughtByRest :one
+-- An action of which rows are where only those of no action belong; 0: there is none.
+SELECT coalesce((SELECT min(action_id) FROM posting_rest), (SELECT min(action_id) FROM action_history_rest), 0)::bigint;

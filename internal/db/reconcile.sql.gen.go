@@ -21,7 +21,7 @@ type ActionsToCheckParams struct {
 }
 
 // Every query here looks for what must not be, in one page of actions unless it says otherwise. They run in read-only snapshots and
-// lock nothing.
+// lock nothing. What needs the history or the postings is not asked of actions up to archived_to: theirs are archived.
 // Every action, in pages.
 func (q *Queries) ActionsToCheck(ctx context.Context, arg ActionsToCheckParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, actionsToCheck, arg.After, arg.Page)
@@ -82,7 +82,8 @@ func (q *Queries) BookedForInvoice(ctx context.Context, actionID *int64) (int64,
 const breaksOfConservation = `-- name: BreaksOfConservation :many
 WITH posted AS (
     SELECT p.id, sum(p.msat) AS msat FROM (
-        SELECT to_account AS id, msat FROM posting UNION ALL SELECT from_account, -msat FROM posting) AS p GROUP BY p.id
+        SELECT to_account AS id, msat FROM posting UNION ALL SELECT from_account, -msat FROM posting
+        UNION ALL SELECT account_id, archived_balance.msat FROM archived_balance) AS p GROUP BY p.id
 ), held AS (
     SELECT h.id, sum(h.msat) AS msat FROM (
         SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
@@ -450,16 +451,16 @@ WITH found AS (
         (r.stage <> 'failed' AND a.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')) AS live,
         (r.preimage IS NOT NULL AND sha256(r.preimage) <> r.payment_hash) AS wrong_preimage,
         (a.flow = 'WRAPPED' AND a.state = 'FORWARDED' AND coalesce(c.height > a.deadline_height, false)) AS late,
-        (a.flow = 'WRAPPED' AND a.state = 'PAID'
+        (a.flow = 'WRAPPED' AND a.state = 'PAID' AND a.id > $1::bigint
             AND EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'PAID' AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
             AND NOT EXISTS (SELECT FROM posting p WHERE p.action_id = a.id AND p.from_account = 8 AND p.to_account <> 0)) AS unbooked_loss,
         -- 2 and 9: set aside for it, and neither spent nor back though it is at its end
-        CASE WHEN r.inside_id IS NULL AND (r.stage = 'completed' OR a.state IN ('FAILED', 'RETRYING')) THEN coalesce((
+        CASE WHEN r.inside_id IS NULL AND a.id > $1 AND (r.stage = 'completed' OR a.state IN ('FAILED', 'RETRYING')) THEN coalesce((
             SELECT sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) FROM posting p
             WHERE p.action_id = r.action_id AND (p.from_account = 6 OR p.to_account = 6)), 0) ELSE 0 END AS held
     FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
     LEFT JOIN invoice ON invoice.action_id = r.action_id LEFT JOIN node_cursor c ON c.node = invoice.node
-    WHERE r.action_id = ANY($1::bigint[])
+    WHERE r.action_id = ANY($2::bigint[])
 )
 SELECT action_id, stage, state, node, twice::boolean AS twice, foreign_invoice::boolean AS foreign_invoice, unsaid::boolean AS unsaid,
     given_up::boolean AS given_up, live::boolean AS live, wrong_preimage::boolean AS wrong_preimage, late::boolean AS late,
@@ -467,6 +468,11 @@ SELECT action_id, stage, state, node, twice::boolean AS twice, foreign_invoice::
 FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR held <> 0
 ORDER BY action_id
 `
+
+type BreaksOfRelayParams struct {
+	ArchivedTo int64
+	Actions    []int64
+}
 
 type BreaksOfRelayRow struct {
 	ActionID       int64
@@ -485,8 +491,8 @@ type BreaksOfRelayRow struct {
 }
 
 // Invariants 2, 4, 5 and 9, as far as they are about one outgoing payment and its action.
-func (q *Queries) BreaksOfRelay(ctx context.Context, actions []int64) ([]BreaksOfRelayRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfRelay, actions)
+func (q *Queries) BreaksOfRelay(ctx context.Context, arg BreaksOfRelayParams) ([]BreaksOfRelayRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfRelay, arg.ArchivedTo, arg.Actions)
 	if err != nil {
 		return nil, err
 	}
@@ -549,6 +555,18 @@ func (q *Queries) BreaksOfTotals(ctx context.Context) ([]BreaksOfTotalsRow, erro
 		return nil, err
 	}
 	return items, nil
+}
+
+const caughtByRest = `-- name: CaughtByRest :one
+SELECT coalesce((SELECT min(action_id) FROM posting_rest), (SELECT min(action_id) FROM action_history_rest), 0)::bigint
+`
+
+// An action of which rows are where only those of no action belong; 0: there is none.
+func (q *Queries) CaughtByRest(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, caughtByRest)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const changedActions = `-- name: ChangedActions :many
@@ -790,10 +808,13 @@ func (q *Queries) LossOf(ctx context.Context, actionID *int64) (LossOfRow, error
 }
 
 const losses = `-- name: Losses :many
-SELECT posting.action_id, sum(posting.msat)::bigint AS msat,
+SELECT lost.action_id, sum(lost.msat)::bigint AS msat,
     coalesce(max(relay_payment.failure_message) FILTER (WHERE relay_payment.failure_code = 'WRITTEN_OFF'), '')::text AS reason
-FROM posting LEFT JOIN relay_payment ON relay_payment.action_id = posting.action_id
-WHERE posting.from_account = 8 GROUP BY posting.action_id ORDER BY posting.action_id DESC NULLS LAST LIMIT $1
+FROM (
+    SELECT posting.action_id, posting.msat FROM posting WHERE posting.from_account = 8
+    UNION ALL SELECT archived_loss.action_id, archived_loss.msat FROM archived_loss WHERE archived_loss.msat > 0
+) AS lost LEFT JOIN relay_payment ON relay_payment.action_id = lost.action_id
+GROUP BY lost.action_id ORDER BY lost.action_id DESC NULLS LAST LIMIT $1
 `
 
 type LossesRow struct {
@@ -851,11 +872,16 @@ WHERE a.id = ANY($1::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGOING' A
     WHEN 'POLL_VOTE' THEN NOT EXISTS (SELECT FROM poll_vote WHERE poll_vote.action_id = a.id)
     WHEN 'BOOST' THEN NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id)
     WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id)
-    WHEN 'BUY_CREDITS' THEN NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1)
+    WHEN 'BUY_CREDITS' THEN a.id > $2::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1)
     WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id)
     ELSE false END)
 ORDER BY a.id
 `
+
+type MissingEffectsParams struct {
+	Actions    []int64
+	ArchivedTo int64
+}
 
 type MissingEffectsRow struct {
 	ID   int64
@@ -863,8 +889,8 @@ type MissingEffectsRow struct {
 }
 
 // Invariant 3: what was paid and is not there: never performed, or without the row that its kind makes.
-func (q *Queries) MissingEffects(ctx context.Context, actions []int64) ([]MissingEffectsRow, error) {
-	rows, err := q.db.Query(ctx, missingEffects, actions)
+func (q *Queries) MissingEffects(ctx context.Context, arg MissingEffectsParams) ([]MissingEffectsRow, error) {
+	rows, err := q.db.Query(ctx, missingEffects, arg.Actions, arg.ArchivedTo)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_
         + (SELECT coalesce(sum(r.amount_msat), 0) FROM relay_payment r WHERE r.action_id = a.id AND r.receiver_id = w.user_id AND r.preimage IS NOT NULL)
     ELSE 0 END::bigint AS received_msat
 FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
-    LEFT JOIN action_history h ON h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
+    LEFT JOIN action_history h ON h.action_id = m.action_id AND h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
 WHERE m.id = $1;
 
 -- name: GetWebhook :one
@@ -68,11 +68,10 @@ UPDATE webhook_message SET ended_at = @at, next_at = NULL WHERE id = @id AND end
 INSERT INTO webhook_attempt (message_id, at, ms, status, code) VALUES (@message_id, @at, @ms, sqlc.narg(status), @code);
 
 -- name: MessagesOf :many
-SELECT m.*, h.action_id FROM webhook_message m LEFT JOIN action_history h ON h.id = m.step_id
-WHERE m.webhook_id = @webhook_id AND m.id < @before ORDER BY m.id DESC LIMIT @page;
+SELECT * FROM webhook_message WHERE webhook_id = @webhook_id AND id < @before ORDER BY id DESC LIMIT @page;
 
 -- name: MessageOf :one
-SELECT m.*, h.action_id FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id LEFT JOIN action_history h ON h.id = m.step_id
+SELECT m.* FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
 WHERE m.id = @id AND w.user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
 
 -- name: AttemptsOf :many

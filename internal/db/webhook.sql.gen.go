@@ -259,7 +259,7 @@ func (q *Queries) LockWebhook(ctx context.Context, id int64) (Webhook, error) {
 }
 
 const messageOf = `-- name: MessageOf :one
-SELECT m.id, m.webhook_id, m.step_id, m.type, m.created_at, m.queued_at, m.attempts, m.next_at, m.ended_at, m.delivered, h.action_id FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id LEFT JOIN action_history h ON h.id = m.step_id
+SELECT m.id, m.webhook_id, m.step_id, m.type, m.created_at, m.queued_at, m.attempts, m.next_at, m.ended_at, m.delivered, m.action_id FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
 WHERE m.id = $1 AND w.user_id IS NOT DISTINCT FROM $2
 `
 
@@ -268,23 +268,9 @@ type MessageOfParams struct {
 	UserID *int64
 }
 
-type MessageOfRow struct {
-	ID        int64
-	WebhookID int64
-	StepID    *int64
-	Type      string
-	CreatedAt time.Time
-	QueuedAt  *time.Time
-	Attempts  int32
-	NextAt    *time.Time
-	EndedAt   *time.Time
-	Delivered bool
-	ActionID  *int64
-}
-
-func (q *Queries) MessageOf(ctx context.Context, arg MessageOfParams) (MessageOfRow, error) {
+func (q *Queries) MessageOf(ctx context.Context, arg MessageOfParams) (WebhookMessage, error) {
 	row := q.db.QueryRow(ctx, messageOf, arg.ID, arg.UserID)
-	var i MessageOfRow
+	var i WebhookMessage
 	err := row.Scan(
 		&i.ID,
 		&i.WebhookID,
@@ -310,7 +296,7 @@ SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_
         + (SELECT coalesce(sum(r.amount_msat), 0) FROM relay_payment r WHERE r.action_id = a.id AND r.receiver_id = w.user_id AND r.preimage IS NOT NULL)
     ELSE 0 END::bigint AS received_msat
 FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
-    LEFT JOIN action_history h ON h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
+    LEFT JOIN action_history h ON h.action_id = m.action_id AND h.id = m.step_id LEFT JOIN paid_action a ON a.id = h.action_id
 WHERE m.id = $1
 `
 
@@ -369,8 +355,7 @@ func (q *Queries) MessageToDeliver(ctx context.Context, id int64) (MessageToDeli
 }
 
 const messagesOf = `-- name: MessagesOf :many
-SELECT m.id, m.webhook_id, m.step_id, m.type, m.created_at, m.queued_at, m.attempts, m.next_at, m.ended_at, m.delivered, h.action_id FROM webhook_message m LEFT JOIN action_history h ON h.id = m.step_id
-WHERE m.webhook_id = $1 AND m.id < $2 ORDER BY m.id DESC LIMIT $3
+SELECT id, webhook_id, step_id, type, created_at, queued_at, attempts, next_at, ended_at, delivered, action_id FROM webhook_message WHERE webhook_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
 `
 
 type MessagesOfParams struct {
@@ -379,29 +364,15 @@ type MessagesOfParams struct {
 	Page      int32
 }
 
-type MessagesOfRow struct {
-	ID        int64
-	WebhookID int64
-	StepID    *int64
-	Type      string
-	CreatedAt time.Time
-	QueuedAt  *time.Time
-	Attempts  int32
-	NextAt    *time.Time
-	EndedAt   *time.Time
-	Delivered bool
-	ActionID  *int64
-}
-
-func (q *Queries) MessagesOf(ctx context.Context, arg MessagesOfParams) ([]MessagesOfRow, error) {
+func (q *Queries) MessagesOf(ctx context.Context, arg MessagesOfParams) ([]WebhookMessage, error) {
 	rows, err := q.db.Query(ctx, messagesOf, arg.WebhookID, arg.Before, arg.Page)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []MessagesOfRow
+	var items []WebhookMessage
 	for rows.Next() {
-		var i MessagesOfRow
+		var i WebhookMessage
 		if err := rows.Scan(
 			&i.ID,
 			&i.WebhookID,

@@ -341,7 +341,7 @@ func (w *World) WantRefusal(err error, code paidaction.Code) {
 	}
 }
 
-// WantConserved checks the books: every asset sums to zero over all accounts, balances equal postings, and each credit is
+// WantConserved checks the books: every asset sums to zero over all accounts, balances equal postings, archived ones included, and each credit is
 // backed by a sat.
 func (w *World) WantConserved() {
 	w.Helper()
@@ -350,7 +350,8 @@ func (w *World) WantConserved() {
 	}
 	if n := w.Count(`
 		WITH posted AS (SELECT id, sum(m) AS m FROM (
-			SELECT to_account AS id, msat AS m FROM posting UNION ALL SELECT from_account, -msat FROM posting) p GROUP BY id),
+			SELECT to_account AS id, msat AS m FROM posting UNION ALL SELECT from_account, -msat FROM posting
+			UNION ALL SELECT account_id, msat FROM archived_balance) p GROUP BY id),
 		held AS (SELECT id, sum(m) AS m FROM (
 			SELECT id, balance AS m FROM account UNION ALL SELECT account_id, msat FROM balance_delta) h GROUP BY id)
 		SELECT count(*) FROM posted FULL JOIN held USING (id) WHERE coalesce(posted.m, 0) <> coalesce(held.m, 0)`); n != 0 {

@@ -1,0 +1,69 @@
+-- Ranges of actions, whose history and postings share a partition each (migrations/0036_archive.up.sql).
+
+-- name: ArchivedTo :one
+-- The last action whose history and postings are archived; 0: there is none.
+SELECT archived_to()::bigint;
+
+-- name: BoundLocks :exec
+-- For the rest of the transaction: how long a wait for a lock may last, and how long a statement with all its waits, in milliseconds.
+SELECT set_config('lock_timeout', (@lock::bigint)::text, true), set_config('statement_timeout', (@statement::bigint)::text, true);
+
+-- name: HoldActionRanges :one
+-- Until the end of the transaction nobody else makes or archives ranges. false: somebody is at it.
+SELECT hold_action_ranges()::boolean;
+
+-- name: MakeActionRanges :one
+-- Returns how many were made, so that there are this many after the one that the newest action is in.
+SELECT make_action_ranges(@size, @ahead)::bigint;
+
+-- name: OldestActionRange :one
+-- Of those that are not archived.
+SELECT first_action, last_action FROM action_range WHERE archived_at IS NULL ORDER BY first_action LIMIT 1;
+
+-- name: WhatKeepsActionRange :one
+-- What speaks against archiving the actions from first to last, by the first action that it is about; 0: nothing of the kind. What into the
+-- rewards was posted since the last day that was paid is still needed (reward.sql; accounts 3 and 4).
+SELECT (newest_action() < @last_one::bigint)::boolean AS growing,
+    coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN @first_one::bigint AND @last_one AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')), 0)::bigint AS open,
+    coalesce((SELECT min(r.action_id) FROM relay_payment r WHERE r.action_id BETWEEN @first_one AND @last_one
+        AND r.stage IN ('incoming', 'in_work', 'pending_confirmation')), 0)::bigint AS leaving,
+    coalesce((SELECT min(c.id) FROM (
+        SELECT a.id FROM paid_action a WHERE a.id BETWEEN @first_one AND @last_one AND a.changed_at >= @since::timestamptz
+        UNION ALL SELECT h.action_id FROM action_history h WHERE h.action_id BETWEEN @first_one AND @last_one AND h.at >= @since
+        UNION ALL SELECT p.action_id FROM posting p WHERE p.action_id BETWEEN @first_one AND @last_one AND p.at >= @since
+    ) AS c), 0)::bigint AS young,
+    coalesce((SELECT min(p.action_id) FROM posting p WHERE p.action_id BETWEEN @first_one AND @last_one AND p.to_account IN (3, 4)
+        AND p.at >= coalesce((SELECT (max(day) + 1)::timestamp AT TIME ZONE 'UTC' FROM reward_day), '-infinity')), 0)::bigint AS pooled,
+    coalesce((SELECT min(m.action_id) FROM webhook_message m WHERE m.action_id BETWEEN @first_one AND @last_one), 0)::bigint AS told,
+    coalesce((SELECT min(p.action_id) FROM posting_rest p WHERE p.action_id <= @last_one),
+        (SELECT min(h.action_id) FROM action_history_rest h WHERE h.action_id <= @last_one), 0)::bigint AS caught;
+
+-- name: FreezeActionRange :exec
+-- Until the end of the transaction nobody writes to the history and the postings of a range.
+SELECT freeze_action_range(@first_one);
+
+-- name: ArchiveBalances :exec
+INSERT INTO archived_balance (first_action, account_id, msat)
+SELECT @first_one::bigint, p.id, sum(p.msat) FROM (
+    SELECT to_account AS id, msat FROM posting WHERE action_id BETWEEN @first_one AND @last_one::bigint
+    UNION ALL SELECT from_account, -msat FROM posting WHERE action_id BETWEEN @first_one AND @last_one) AS p
+GROUP BY p.id;
+
+-- name: ArchiveLosses :exec
+INSERT INTO archived_loss (action_id, msat, incoming)
+SELECT l.action_id, sum(l.msat), bool_or(l.incoming) FROM (
+    SELECT action_id, msat, false AS incoming FROM posting WHERE action_id BETWEEN @first_one::bigint AND @last_one::bigint AND from_account = 8
+    UNION ALL SELECT action_id, 0, true FROM action_history WHERE action_id BETWEEN @first_one AND @last_one AND fact = 'INCOMING_LOST') AS l
+GROUP BY l.action_id;
+
+-- name: ArchiveActionRange :one
+-- No row comes back where somebody else has archived it.
+UPDATE action_range SET archived_at = @at,
+    steps = (SELECT count(*) FROM action_history WHERE action_id BETWEEN @first_one::bigint AND @last_one::bigint),
+    postings = (SELECT count(*) FROM posting WHERE action_id BETWEEN @first_one AND @last_one)
+WHERE first_action = @first_one AND archived_at IS NULL
+RETURNING steps, postings;
+
+-- name: DetachActionRange :exec
+-- The range leaves the history and the postings for the schema archive.
+SELECT detach_action_range(@first_one);
