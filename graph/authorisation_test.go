@@ -315,7 +315,7 @@ func (a *api) fingerprint() string {
 	err := a.Pool.QueryRow(a.Ctx, `SELECT string_agg(format('SELECT %L || count(*) || md5(coalesce(string_agg(t::text, '','' ORDER BY t::text), '''')) AS row FROM %I AS t',
 		tablename, tablename), ' UNION ALL ' ORDER BY tablename) FROM pg_tables WHERE schemaname = 'public'`).Scan(&query)
 	if err == nil {
-		err = a.Pool.QueryRow(a.Ctx, `SELECT string_agg(row, ' ') FROM (`+query+`) AS rows`).Scan(&all)
+		err = a.Pool.QueryRow(a.Ctx, `SELECT string_agg(row, ' ' ORDER BY row) FROM (`+query+`) AS rows`).Scan(&all)
 	}
 	if err != nil {
 		a.Fatal(err)

@@ -85,7 +85,7 @@ type node struct {
 }
 
 func (n node) scans(found *[]string) {
-	if strings.HasSuffix(n.Type, "Seq Scan") && slices.Contains(grown, n.Table) {
+	if strings.HasSuffix(n.Type, "Seq Scan") && slices.Contains(grown, strings.TrimSuffix(n.Table, "_1")) { // the first partition is the one that grows
 		*found = append(*found, n.Table)
 	}
 	for _, p := range n.Plans {

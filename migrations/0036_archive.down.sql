@@ -25,8 +25,8 @@ ALTER TABLE action_history ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY;
 ALTER TABLE posting ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY;
 SELECT setval(pg_get_serial_sequence('action_history', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM action_history), false),
     setval(pg_get_serial_sequence('posting', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM posting), false);
-ALTER TABLE action_history ADD FOREIGN KEY (action_id) REFERENCES paid_action (id);
-ALTER TABLE posting ADD FOREIGN KEY (action_id) REFERENCES paid_action (id);
+ALTER TABLE action_history ADD CONSTRAINT action_history_action_id_fkey FOREIGN KEY (action_id) REFERENCES paid_action (id);
+ALTER TABLE posting ADD CONSTRAINT posting_action_id_fkey FOREIGN KEY (action_id) REFERENCES paid_action (id);
 CREATE INDEX action_history_action ON action_history (action_id);
 CREATE INDEX posting_action ON posting (action_id);
 CREATE INDEX posting_from ON posting (from_account, id);
@@ -39,7 +39,7 @@ CREATE TRIGGER history_append_only BEFORE UPDATE OR DELETE ON action_history
 ALTER TABLE webhook_message DROP COLUMN action_id;
 ALTER TABLE webhook_message ADD FOREIGN KEY (step_id) REFERENCES action_history (id);
 
-DROP FUNCTION detach_action_range, freeze_action_range, make_action_ranges, add_action_range, hold_action_ranges, archived_to, newest_action;
+DROP FUNCTION detach_action_range, freeze_action_range, hold_back_vacuum, make_action_ranges, lacks_action_ranges, add_action_range, hold_action_ranges, archived_to, newest_action;
 DROP TABLE archived_loss;
 DROP TABLE archived_balance;
 DROP TABLE action_range;

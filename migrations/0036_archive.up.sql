@@ -63,8 +63,8 @@ ALTER TABLE action_history ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY;
 ALTER TABLE posting ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY;
 SELECT setval(pg_get_serial_sequence('action_history', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM action_history_1), false),
     setval(pg_get_serial_sequence('posting', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM posting_1), false);
-ALTER TABLE action_history ADD FOREIGN KEY (action_id) REFERENCES paid_action (id);
-ALTER TABLE posting ADD FOREIGN KEY (action_id) REFERENCES paid_action (id);
+ALTER TABLE action_history ADD CONSTRAINT action_history_action_id_fkey FOREIGN KEY (action_id) REFERENCES paid_action (id);
+ALTER TABLE posting ADD CONSTRAINT posting_action_id_fkey FOREIGN KEY (action_id) REFERENCES paid_action (id);
 CREATE INDEX action_history_action ON action_history (action_id);
 CREATE INDEX posting_action ON posting (action_id);
 CREATE INDEX posting_from ON posting (from_account, id);
@@ -124,12 +124,17 @@ BEGIN
     END LOOP;
 END $$;
 
--- As many ranges as are missing for this many whole ones after the one that the newest action is in; returns how many were made.
+-- Whether there are fewer than this many whole ranges after the one that the newest action is in.
+CREATE FUNCTION lacks_action_ranges(size bigint, ahead bigint) RETURNS boolean LANGUAGE sql AS $$
+    SELECT coalesce(max(last_action), 0) < greatest(newest_action(), 1) + ahead * size FROM action_range
+$$;
+
+-- As many ranges as are missing for that; returns how many were made.
 CREATE FUNCTION make_action_ranges(size bigint, ahead bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     made bigint := 0;
 BEGIN
-    WHILE (SELECT coalesce(max(last_action), 0) FROM action_range) < newest_action() + ahead * size LOOP
+    WHILE lacks_action_ranges(size, ahead) LOOP
         -- In the order in which payments come to them. A foreign key of a new partition stops writes to what it refers to.
         LOCK TABLE paid_action IN SHARE ROW EXCLUSIVE MODE;
         LOCK TABLE ONLY action_history, ONLY posting IN SHARE UPDATE EXCLUSIVE MODE;
@@ -137,6 +142,13 @@ BEGIN
         made := made + 1;
     END LOOP;
     RETURN made;
+END $$;
+
+-- No vacuum by itself, which can last for long, is in the way of the locks that follow from here to the end of the transaction. Neither readers nor
+-- writers wait for this one; a vacuum that is under way is broken off by PostgreSQL once it has been waited for.
+CREATE FUNCTION hold_back_vacuum() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    LOCK TABLE paid_action, action_history_rest, posting_rest IN SHARE UPDATE EXCLUSIVE MODE;
 END $$;
 
 -- Nobody writes to the partitions of a range from here to the end of the transaction.

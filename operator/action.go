@@ -40,6 +40,7 @@ type WholeAction struct {
 	Bolt11         *string         `json:"bolt11"`
 	AmountMsat     *int64          `json:"amount_msat"`
 	ReceivedMsat   *int64          `json:"received_msat"`
+	Archived       bool            `json:"archived"` // its history and postings are, and not to be seen here
 	History        []Step          `json:"history"`
 	Postings       []Posting       `json:"postings"`
 }
@@ -74,6 +75,10 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 	if err != nil {
 		return nil, err
 	}
+	archivedTo, err := q.ArchivedTo(ctx)
+	if err != nil {
+		return nil, err
+	}
 	a := row.PaidAction
 	whole := &WholeAction{
 		Action: Action{ID: a.ID, Kind: a.Kind, Flow: a.Flow, State: a.State, Attempt: a.Attempt, PayerID: a.PayerID,
@@ -81,7 +86,7 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 		Method: a.Method, Genesis: a.GenesisID, Successor: a.SuccessorID, DeadlineHeight: a.DeadlineHeight,
 		FailureMessage: a.FailureMessage, Args: a.Args, Result: a.Result,
 		Node: row.Node, PaymentHash: hex.EncodeToString(row.PaymentHash), Bolt11: row.Bolt11,
-		AmountMsat: row.AmountMsat, ReceivedMsat: row.ReceivedMsat,
+		AmountMsat: row.AmountMsat, ReceivedMsat: row.ReceivedMsat, Archived: a.ID <= archivedTo,
 	}
 	for _, h := range history {
 		whole.History = append(whole.History, step(h))

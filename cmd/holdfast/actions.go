@@ -129,6 +129,10 @@ func (c actionsShow) Run(ctx context.Context, e *environment) error {
 			t.row("payment hash", whole.PaymentHash)
 			t.row("received", whole.ReceivedMsat)
 			t.row()
+			if whole.Archived {
+				t.row("Its history and postings are archived (holdfast archive).")
+				return
+			}
 			t.row("AT", "FROM", "TO", "FACT")
 			for _, h := range whole.History {
 				t.row(h.At, h.From, h.To, h.Fact)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
@@ -41,6 +42,13 @@ func (s *service) chores() []worker.Chore {
 		{Name: "webhooks", Every: time.Second, Do: again(s.webhooks.Queue)},
 		{Name: "old messages of webhooks", Every: time.Minute, Do: s.untilDone(webhook.Sweep)},
 		{Name: "dropping of invoices", Every: time.Minute, Do: s.untilDone(community.DropInvoices)},
+		{Name: "partitions", Every: time.Minute, Do: func(ctx context.Context) error {
+			made, err := archive.MakeRanges(ctx, s.pool, archive.RangeSize, archive.Pause)
+			if made > 0 {
+				s.log.InfoContext(ctx, "partitions were made for the actions to come", "ranges", made)
+			}
+			return err
+		}},
 	}
 	if every := s.config.ReconcileEvery; every > 0 && s.config.Has("worker") {
 		watch := reconcile.NewWatch(s.reconciled(reconcileAgain), every, s.log, s.registry)

@@ -41,6 +41,7 @@ type cli struct {
 	Webhooks webhooksCommand `cmd:"" help:"Have servers told of everybody's actions."`
 	Settings configCommand   `cmd:"" name:"config" help:"Look at the settings."`
 
+	Archive     archiveCommand     `cmd:"" help:"Take the history and postings of old actions out of the tables, in whole ranges. The service goes on."`
 	Reconcile   reconcileCommand   `cmd:"" help:"Hold every invariant against the database and the nodes. Exit code 0 only if none is broken."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask the service on this machine whether it lives. Exit code 0 if it does."`
 }

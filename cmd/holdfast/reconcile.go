@@ -69,6 +69,10 @@ func invariantsTable(report *reconcile.Report) func(t *table) {
 				t.row("", fmt.Sprintf("  and %d more", more))
 			}
 		}
+		if report.Archived > 0 {
+			t.row()
+			t.row("", fmt.Sprintf("Of %d actions the history and the postings are archived: their sums were counted.", report.Archived))
+		}
 		for _, u := range report.Unknown {
 			t.row()
 			t.row("", "UNKNOWN: "+u)

@@ -17,7 +17,7 @@ var layers = [][]string{
 	// lnurl is the other edge: the words of wallets that pay to people's addresses; web are the pages that people use, operator those of
 	// whoever runs the service.
 	{"lightning", "worker", "graph", "lnurl", "web", "operator", "reconcile"},
-	{"relay"},
+	{"relay", "archive"},
 	{"cmd"},
 }
 

@@ -12,26 +12,34 @@ SELECT set_config('lock_timeout', (@lock::bigint)::text, true), set_config('stat
 -- Until the end of the transaction nobody else makes or archives ranges. false: somebody is at it.
 SELECT hold_action_ranges()::boolean;
 
+-- name: LacksActionRanges :one
+-- Whether there are fewer than this many after the one that the newest action is in.
+SELECT lacks_action_ranges(@size, @ahead)::boolean;
+
+-- name: HoldBackVacuum :exec
+-- Until the end of the transaction.
+SELECT hold_back_vacuum();
+
 -- name: MakeActionRanges :one
 -- Returns how many were made, so that there are this many after the one that the newest action is in.
 SELECT make_action_ranges(@size, @ahead)::bigint;
 
--- name: OldestActionRange :one
--- Of those that are not archived.
-SELECT first_action, last_action FROM action_range WHERE archived_at IS NULL ORDER BY first_action LIMIT 1;
+-- name: NextActionRange :one
+-- The oldest after the given action that is not archived. One that still grows has actions to come.
+SELECT first_action, last_action, (newest_action() < last_action)::boolean AS grows FROM action_range
+WHERE archived_at IS NULL AND first_action > @after ORDER BY first_action LIMIT 1;
 
 -- name: WhatKeepsActionRange :one
--- What speaks against archiving the actions from first to last, by the first action that it is about; 0: nothing of the kind. What into the
--- rewards was posted since the last day that was paid is still needed (reward.sql; accounts 3 and 4).
-SELECT (newest_action() < @last_one::bigint)::boolean AS growing,
-    coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN @first_one::bigint AND @last_one AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')), 0)::bigint AS open,
+-- What speaks against archiving the actions from first to last, by one that it is about; 0: nothing of the kind. What was posted to the rewards
+-- since the last day that was paid is still needed (reward.sql; accounts 3 and 4).
+SELECT coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN @first_one::bigint AND @last_one::bigint AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')), 0)::bigint AS open,
     coalesce((SELECT min(r.action_id) FROM relay_payment r WHERE r.action_id BETWEEN @first_one AND @last_one
         AND r.stage IN ('incoming', 'in_work', 'pending_confirmation')), 0)::bigint AS leaving,
-    coalesce((SELECT min(c.id) FROM (
+    coalesce((SELECT c.id FROM (
         SELECT a.id FROM paid_action a WHERE a.id BETWEEN @first_one AND @last_one AND a.changed_at >= @since::timestamptz
         UNION ALL SELECT h.action_id FROM action_history h WHERE h.action_id BETWEEN @first_one AND @last_one AND h.at >= @since
         UNION ALL SELECT p.action_id FROM posting p WHERE p.action_id BETWEEN @first_one AND @last_one AND p.at >= @since
-    ) AS c), 0)::bigint AS young,
+    ) AS c LIMIT 1), 0)::bigint AS young,
     coalesce((SELECT min(p.action_id) FROM posting p WHERE p.action_id BETWEEN @first_one AND @last_one AND p.to_account IN (3, 4)
         AND p.at >= coalesce((SELECT (max(day) + 1)::timestamp AT TIME ZONE 'UTC' FROM reward_day), '-infinity')), 0)::bigint AS pooled,
     coalesce((SELECT min(m.action_id) FROM webhook_message m WHERE m.action_id BETWEEN @first_one AND @last_one), 0)::bigint AS told,
@@ -58,11 +66,11 @@ GROUP BY l.action_id;
 
 -- name: ArchiveActionRange :one
 -- No row comes back where somebody else has archived it.
-UPDATE action_range SET archived_at = @at,
+UPDATE action_range SET archived_at = @at::timestamptz,
     steps = (SELECT count(*) FROM action_history WHERE action_id BETWEEN @first_one::bigint AND @last_one::bigint),
     postings = (SELECT count(*) FROM posting WHERE action_id BETWEEN @first_one AND @last_one)
 WHERE first_action = @first_one AND archived_at IS NULL
-RETURNING steps, postings;
+RETURNING steps::bigint AS steps, postings::bigint AS postings;
 
 -- name: DetachActionRange :exec
 -- The range leaves the history and the postings for the schema archive.

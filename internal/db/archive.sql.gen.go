@@ -11,22 +11,22 @@ import (
 )
 
 const archiveActionRange = `-- name: ArchiveActionRange :one
-UPDATE action_range SET archived_at = $1,
+UPDATE action_range SET archived_at = $1::timestamptz,
     steps = (SELECT count(*) FROM action_history WHERE action_id BETWEEN $2::bigint AND $3::bigint),
     postings = (SELECT count(*) FROM posting WHERE action_id BETWEEN $2 AND $3)
 WHERE first_action = $2 AND archived_at IS NULL
-RETURNING steps, postings
+RETURNING steps::bigint AS steps, postings::bigint AS postings
 `
 
 type ArchiveActionRangeParams struct {
-	At       *time.Time
+	At       time.Time
 	FirstOne int64
 	LastOne  int64
 }
 
 type ArchiveActionRangeRow struct {
-	Steps    *int64
-	Postings *int64
+	Steps    int64
+	Postings int64
 }
 
 // No row comes back where somebody else has archived it.
@@ -134,6 +134,33 @@ func (q *Queries) HoldActionRanges(ctx context.Context) (bool, error) {
 	return column_1, err
 }
 
+const holdBackVacuum = `-- name: HoldBackVacuum :exec
+SELECT hold_back_vacuum()
+`
+
+// Until the end of the transaction.
+func (q *Queries) HoldBackVacuum(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, holdBackVacuum)
+	return err
+}
+
+const lacksActionRanges = `-- name: LacksActionRanges :one
+SELECT lacks_action_ranges($1, $2)::boolean
+`
+
+type LacksActionRangesParams struct {
+	Size  int64
+	Ahead int64
+}
+
+// Whether there are fewer than this many after the one that the newest action is in.
+func (q *Queries) LacksActionRanges(ctx context.Context, arg LacksActionRangesParams) (bool, error) {
+	row := q.db.QueryRow(ctx, lacksActionRanges, arg.Size, arg.Ahead)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const makeActionRanges = `-- name: MakeActionRanges :one
 SELECT make_action_ranges($1, $2)::bigint
 `
@@ -151,48 +178,48 @@ func (q *Queries) MakeActionRanges(ctx context.Context, arg MakeActionRangesPara
 	return column_1, err
 }
 
-const oldestActionRange = `-- name: OldestActionRange :one
-SELECT first_action, last_action FROM action_range WHERE archived_at IS NULL ORDER BY first_action LIMIT 1
+const nextActionRange = `-- name: NextActionRange :one
+SELECT first_action, last_action, (newest_action() < last_action)::boolean AS grows FROM action_range
+WHERE archived_at IS NULL AND first_action > $1 ORDER BY first_action LIMIT 1
 `
 
-type OldestActionRangeRow struct {
+type NextActionRangeRow struct {
 	FirstAction int64
 	LastAction  int64
+	Grows       bool
 }
 
-// Of those that are not archived.
-func (q *Queries) OldestActionRange(ctx context.Context) (OldestActionRangeRow, error) {
-	row := q.db.QueryRow(ctx, oldestActionRange)
-	var i OldestActionRangeRow
-	err := row.Scan(&i.FirstAction, &i.LastAction)
+// The oldest after the given action that is not archived. One that still grows has actions to come.
+func (q *Queries) NextActionRange(ctx context.Context, after int64) (NextActionRangeRow, error) {
+	row := q.db.QueryRow(ctx, nextActionRange, after)
+	var i NextActionRangeRow
+	err := row.Scan(&i.FirstAction, &i.LastAction, &i.Grows)
 	return i, err
 }
 
 const whatKeepsActionRange = `-- name: WhatKeepsActionRange :one
-SELECT (newest_action() < $1::bigint)::boolean AS growing,
-    coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN $2::bigint AND $1 AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')), 0)::bigint AS open,
-    coalesce((SELECT min(r.action_id) FROM relay_payment r WHERE r.action_id BETWEEN $2 AND $1
+SELECT coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN $1::bigint AND $2::bigint AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')), 0)::bigint AS open,
+    coalesce((SELECT min(r.action_id) FROM relay_payment r WHERE r.action_id BETWEEN $1 AND $2
         AND r.stage IN ('incoming', 'in_work', 'pending_confirmation')), 0)::bigint AS leaving,
-    coalesce((SELECT min(c.id) FROM (
-        SELECT a.id FROM paid_action a WHERE a.id BETWEEN $2 AND $1 AND a.changed_at >= $3::timestamptz
-        UNION ALL SELECT h.action_id FROM action_history h WHERE h.action_id BETWEEN $2 AND $1 AND h.at >= $3
-        UNION ALL SELECT p.action_id FROM posting p WHERE p.action_id BETWEEN $2 AND $1 AND p.at >= $3
-    ) AS c), 0)::bigint AS young,
-    coalesce((SELECT min(p.action_id) FROM posting p WHERE p.action_id BETWEEN $2 AND $1 AND p.to_account IN (3, 4)
+    coalesce((SELECT c.id FROM (
+        SELECT a.id FROM paid_action a WHERE a.id BETWEEN $1 AND $2 AND a.changed_at >= $3::timestamptz
+        UNION ALL SELECT h.action_id FROM action_history h WHERE h.action_id BETWEEN $1 AND $2 AND h.at >= $3
+        UNION ALL SELECT p.action_id FROM posting p WHERE p.action_id BETWEEN $1 AND $2 AND p.at >= $3
+    ) AS c LIMIT 1), 0)::bigint AS young,
+    coalesce((SELECT min(p.action_id) FROM posting p WHERE p.action_id BETWEEN $1 AND $2 AND p.to_account IN (3, 4)
         AND p.at >= coalesce((SELECT (max(day) + 1)::timestamp AT TIME ZONE 'UTC' FROM reward_day), '-infinity')), 0)::bigint AS pooled,
-    coalesce((SELECT min(m.action_id) FROM webhook_message m WHERE m.action_id BETWEEN $2 AND $1), 0)::bigint AS told,
-    coalesce((SELECT min(p.action_id) FROM posting_rest p WHERE p.action_id <= $1),
-        (SELECT min(h.action_id) FROM action_history_rest h WHERE h.action_id <= $1), 0)::bigint AS caught
+    coalesce((SELECT min(m.action_id) FROM webhook_message m WHERE m.action_id BETWEEN $1 AND $2), 0)::bigint AS told,
+    coalesce((SELECT min(p.action_id) FROM posting_rest p WHERE p.action_id <= $2),
+        (SELECT min(h.action_id) FROM action_history_rest h WHERE h.action_id <= $2), 0)::bigint AS caught
 `
 
 type WhatKeepsActionRangeParams struct {
-	LastOne  int64
 	FirstOne int64
+	LastOne  int64
 	Since    time.Time
 }
 
 type WhatKeepsActionRangeRow struct {
-	Growing bool
 	Open    int64
 	Leaving int64
 	Young   int64
@@ -201,13 +228,12 @@ type WhatKeepsActionRangeRow struct {
 	Caught  int64
 }
 
-// What speaks against archiving the actions from first to last, by the first action that it is about; 0: nothing of the kind. What into the
-// rewards was posted since the last day that was paid is still needed (reward.sql; accounts 3 and 4).
+// What speaks against archiving the actions from first to last, by one that it is about; 0: nothing of the kind. What was posted to the rewards
+// since the last day that was paid is still needed (reward.sql; accounts 3 and 4).
 func (q *Queries) WhatKeepsActionRange(ctx context.Context, arg WhatKeepsActionRangeParams) (WhatKeepsActionRangeRow, error) {
-	row := q.db.QueryRow(ctx, whatKeepsActionRange, arg.LastOne, arg.FirstOne, arg.Since)
+	row := q.db.QueryRow(ctx, whatKeepsActionRange, arg.FirstOne, arg.LastOne, arg.Since)
 	var i WhatKeepsActionRangeRow
 	err := row.Scan(
-		&i.Growing,
 		&i.Open,
 		&i.Leaving,
 		&i.Young,

@@ -23,7 +23,10 @@ SELECT id, author_id FROM item WHERE author_id = ANY(@authors::bigint[]) AND kin
 -- name: HistoryOf :many
 -- One page of each stream of somebody's history, each newest first: the actions they paid for, what came to their credits and to their
 -- sats, and what they were paid directly. Of whoever paid them there is nothing in here but what they said to the receiver of a payment
--- to an address.
+-- to an address. What came to balances reaches back as far as the postings do: what is archived is not in here.
+--
+-- The accounts as subqueries: of a known account PostgreSQL takes the two conditions together to leave hardly a row, so that it would read all
+-- that ever came to it and sort that, rather than merge the partitions from their ends.
 (SELECT 'OUT' AS stream, a.id, a.created_at AS at, a.kind AS kind, a.cost_msat AS msat, '' AS reason, NULL::bigint AS item_id,
     NULL::text AS comment, NULL::jsonb AS sender
 FROM paid_action a WHERE (a.payer_id, a.id) < (@user_id::bigint, @out_before::bigint) AND a.payer_id >= @user_id
@@ -31,14 +34,14 @@ ORDER BY a.payer_id DESC, a.id DESC LIMIT @page)
 UNION ALL
 (SELECT 'CREDITS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result), NULL, NULL
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
-WHERE (p.to_account, p.id) < (@credits::bigint, @credits_before::bigint) AND p.to_account >= @credits
+WHERE (p.to_account, p.id) < ((SELECT @credits::bigint), @credits_before::bigint) AND p.to_account >= (SELECT @credits)
 ORDER BY p.to_account DESC, p.id DESC LIMIT @page)
 UNION ALL
 (SELECT 'SATS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result),
     CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = (@user_id::bigint)::text THEN a.args->>'comment' END,
     CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = (@user_id::bigint)::text THEN a.args->'sender' END
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
-WHERE (p.to_account, p.id) < (@sats::bigint, @sats_before::bigint) AND p.to_account >= @sats
+WHERE (p.to_account, p.id) < ((SELECT @sats::bigint), @sats_before::bigint) AND p.to_account >= (SELECT @sats)
 ORDER BY p.to_account DESC, p.id DESC LIMIT @page)
 UNION ALL
 (SELECT 'DIRECT', r.id, r.changed_at, a.kind, r.amount_msat, 'paid directly', action_item(a.args, a.result),

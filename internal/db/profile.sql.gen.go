@@ -49,14 +49,14 @@ ORDER BY a.payer_id DESC, a.id DESC LIMIT $3)
 UNION ALL
 (SELECT 'CREDITS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result), NULL, NULL
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
-WHERE (p.to_account, p.id) < ($4::bigint, $5::bigint) AND p.to_account >= $4
+WHERE (p.to_account, p.id) < ((SELECT $4::bigint), $5::bigint) AND p.to_account >= (SELECT $4)
 ORDER BY p.to_account DESC, p.id DESC LIMIT $3)
 UNION ALL
 (SELECT 'SATS', p.id, p.at, coalesce(a.kind, ''), p.msat, p.reason, action_item(a.args, a.result),
     CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = ($1::bigint)::text THEN a.args->>'comment' END,
     CASE WHEN a.kind = 'RECEIVE' AND a.args->>'user' = ($1::bigint)::text THEN a.args->'sender' END
 FROM posting p LEFT JOIN paid_action a ON a.id = p.action_id
-WHERE (p.to_account, p.id) < ($6::bigint, $7::bigint) AND p.to_account >= $6
+WHERE (p.to_account, p.id) < ((SELECT $6::bigint), $7::bigint) AND p.to_account >= (SELECT $6)
 ORDER BY p.to_account DESC, p.id DESC LIMIT $3)
 UNION ALL
 (SELECT 'DIRECT', r.id, r.changed_at, a.kind, r.amount_msat, 'paid directly', action_item(a.args, a.result),
@@ -92,7 +92,10 @@ type HistoryOfRow struct {
 
 // One page of each stream of somebody's history, each newest first: the actions they paid for, what came to their credits and to their
 // sats, and what they were paid directly. Of whoever paid them there is nothing in here but what they said to the receiver of a payment
-// to an address.
+// to an address. What came to balances reaches back as far as the postings do: what is archived is not in here.
+//
+// The accounts as subqueries: of a known account PostgreSQL takes the two conditions together to leave hardly a row, so that it would read all
+// that ever came to it and sort that, rather than merge the partitions from their ends.
 func (q *Queries) HistoryOf(ctx context.Context, arg HistoryOfParams) ([]HistoryOfRow, error) {
 	rows, err := q.db.Query(ctx, historyOf,
 		arg.UserID,

@@ -1,0 +1,220 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+)
+
+// MinAge is for how long actions have to be at rest at least: longer than one can be retried (an hour), and as long as reconcile holds what has
+// ended against the nodes.
+const MinAge = 24 * time.Hour
+
+// Config says what is archived. Pool and OlderThan are needed.
+type Config struct {
+	Pool      *pgxpool.Pool
+	OlderThan time.Duration    // only ranges of which nothing has changed since; MinAge at least
+	DryRun    bool             // look at everything, and change nothing
+	Now       func() time.Time // default time.Now
+	Pause     time.Duration    // between two tries to get the locks; default Pause
+}
+
+// Range are the actions from First to Last.
+type Range struct {
+	First int64 `json:"first_action"`
+	Last  int64 `json:"last_action"`
+}
+
+// Tables are those that hold the history and the postings of an archived range.
+func (r Range) Tables() []string {
+	return []string{fmt.Sprintf("archive.action_history_%d", r.First), fmt.Sprintf("archive.posting_%d", r.First)}
+}
+
+// Archived is a range that was archived, with how many rows that were. Of a dry run: one that would be, of which no rows are counted.
+type Archived struct {
+	Range
+	Steps    int64 `json:"steps"`
+	Postings int64 `json:"postings"`
+}
+
+// Kept is a range that cannot be archived now, and why. With it, all later ones stay.
+type Kept struct {
+	Range
+	Why    string            `json:"why"`
+	Breaks []reconcile.Break `json:"breaks,omitempty"` // what reconcile has found
+}
+
+// Result is what was done.
+type Result struct {
+	Archived []Archived `json:"archived"`
+	Kept     *Kept      `json:"kept,omitempty"` // nil: there was no further range
+}
+
+// Errors besides ErrBusy.
+var (
+	// ErrTooYoung is returned for an OlderThan below MinAge.
+	ErrTooYoung = fmt.Errorf("only what has been at rest for %s and longer is archived", MinAge)
+	// ErrOther is returned where another process makes or archives ranges at this moment.
+	ErrOther = errors.New("another process makes partitions or archives")
+)
+
+// Run archives the oldest ranges, one after the other, until one is not yet to be. A range is taken as a whole, in one transaction: what its postings
+// came to for each account, its losses, and the number up to which all is archived are written together with its tables leaving for the schema archive.
+// So balances are, at every moment, the sum of what is archived and what is posted, and a crash leaves a range where it was or has archived it.
+//
+// It is taken only if every action of it is at its end and has been for OlderThan, nothing of it is still needed (an outgoing payment under way,
+// rewards that were not paid, messages of webhooks), and reconcile finds nothing wrong with the books or with one of its actions. Payments go on
+// meanwhile, and wait for half a second at most. Together with an error the Result has what was archived before.
+func Run(ctx context.Context, c Config) (Result, error) {
+	if c.OlderThan < MinAge {
+		return Result{}, ErrTooYoung
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Pause == 0 {
+		c.Pause = Pause
+	}
+	result := Result{Archived: []Archived{}}
+	var after int64
+	for {
+		row, err := db.New(c.Pool).NextActionRange(ctx, after)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return result, nil
+		}
+		if err != nil {
+			return result, fmt.Errorf("find the oldest range: %w", err)
+		}
+		r := Range{First: row.FirstAction, Last: row.LastAction}
+		if row.Grows {
+			result.Kept = &Kept{Range: r, Why: "its last action is still to come"}
+			return result, nil
+		}
+		archived, kept, err := c.one(ctx, r, len(result.Archived) == 0)
+		if err != nil {
+			return result, fmt.Errorf("archive the actions from %d to %d: %w", r.First, r.Last, err)
+		}
+		if result.Kept = kept; kept != nil {
+			return result, nil
+		}
+		result.Archived = append(result.Archived, archived)
+		after = r.First
+	}
+}
+
+// one looks at a range, the books included if first, and takes it.
+func (c Config) one(ctx context.Context, r Range, first bool) (done Archived, kept *Kept, err error) {
+	err = pgx.BeginTxFunc(ctx, c.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		kept, err = c.keeps(ctx, db.New(tx), r)
+		return err
+	})
+	if err != nil || kept != nil {
+		return done, kept, err
+	}
+	if kept, err = c.broken(ctx, r, first); err != nil || kept != nil {
+		return done, kept, err
+	}
+	if c.DryRun {
+		return Archived{Range: r}, nil, nil
+	}
+	err = pgx.BeginFunc(ctx, c.Pool, func(tx pgx.Tx) error {
+		done, kept, err = c.take(ctx, tx, r)
+		return err
+	})
+	return done, kept, err
+}
+
+// keeps says what of a range is not at rest; nil if nothing is. Statements of the transaction may take long from here on, but not wait for long.
+func (c Config) keeps(ctx context.Context, q *db.Queries, r Range) (*Kept, error) {
+	if err := q.BoundLocks(ctx, db.BoundLocksParams{Lock: lockWait.Milliseconds()}); err != nil {
+		return nil, fmt.Errorf("bound the locks: %w", err)
+	}
+	since := c.Now().Add(-c.OlderThan)
+	k, err := q.WhatKeepsActionRange(ctx, db.WhatKeepsActionRangeParams{FirstOne: r.First, LastOne: r.Last, Since: since})
+	if err != nil {
+		return nil, fmt.Errorf("look what is not at rest: %w", err)
+	}
+	for _, reason := range []struct {
+		action int64
+		why    string
+	}{
+		{k.Open, "action %d is not at its end"},
+		{k.Leaving, "the outgoing payment of action %d is not at its end"},
+		{k.Young, fmt.Sprintf("action %%d has changed within %s", c.OlderThan)},
+		{k.Pooled, "what action %d gave to the rewards is still to be paid out"},
+		{k.Told, "there are messages of webhooks about action %d"},
+		{k.Caught, "rows of action %d are outside of its partitions: run holdfast reconcile"},
+	} {
+		if reason.action != 0 {
+			return &Kept{Range: r, Why: fmt.Sprintf(reason.why, reason.action)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// broken says what reconcile finds; nil if that is nothing.
+func (c Config) broken(ctx context.Context, r Range, books bool) (*Kept, error) {
+	compared := reconcile.Config{Pool: c.Pool, Now: c.Now}
+	var breaks []reconcile.Break
+	if books {
+		found, err := reconcile.Books(ctx, compared)
+		if err != nil {
+			return nil, fmt.Errorf("reconcile the books: %w", err)
+		}
+		breaks = found
+	}
+	found, err := reconcile.Range(ctx, compared, r.First, r.Last)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile the range: %w", err)
+	}
+	if breaks = append(breaks, found...); len(breaks) == 0 {
+		return nil, nil
+	}
+	return &Kept{Range: r, Why: "reconcile finds something broken: " + breaks[0].What, Breaks: breaks}, nil
+}
+
+// take archives a range inside of tx, unless something of it has moved since it was looked at. What takes long, the sums, is done while only writes to
+// this range would have to wait, and nobody writes to it. Payments wait for the very end alone.
+func (c Config) take(ctx context.Context, tx pgx.Tx, r Range) (Archived, *Kept, error) {
+	q := db.New(tx)
+	switch mine, err := q.HoldActionRanges(ctx); {
+	case err != nil:
+		return Archived{}, nil, err
+	case !mine:
+		return Archived{}, nil, ErrOther
+	}
+	if next, err := q.NextActionRange(ctx, 0); err != nil || next.FirstAction != r.First {
+		return Archived{}, nil, errors.Join(ErrOther, err)
+	}
+	if err := apart(ctx, q, q.HoldBackVacuum); err != nil {
+		return Archived{}, nil, fmt.Errorf("hold back vacuum: %w", err)
+	}
+	if err := apart(ctx, q, func(ctx context.Context) error { return q.FreezeActionRange(ctx, r.First) }); err != nil {
+		return Archived{}, nil, fmt.Errorf("hold back writes to the range: %w", err)
+	}
+	if kept, err := c.keeps(ctx, q, r); err != nil || kept != nil {
+		return Archived{}, kept, err
+	}
+	if err := q.ArchiveBalances(ctx, db.ArchiveBalancesParams{FirstOne: r.First, LastOne: r.Last}); err != nil {
+		return Archived{}, nil, fmt.Errorf("sum up the postings: %w", err)
+	}
+	if err := q.ArchiveLosses(ctx, db.ArchiveLossesParams{FirstOne: r.First, LastOne: r.Last}); err != nil {
+		return Archived{}, nil, fmt.Errorf("keep the losses: %w", err)
+	}
+	rows, err := q.ArchiveActionRange(ctx, db.ArchiveActionRangeParams{FirstOne: r.First, LastOne: r.Last, At: c.Now()})
+	if err != nil {
+		return Archived{}, nil, fmt.Errorf("mark the range: %w", err)
+	}
+	err = briefly(ctx, tx, c.Pause, func(q *db.Queries) error { return q.DetachActionRange(ctx, r.First) })
+	if err != nil {
+		return Archived{}, nil, fmt.Errorf("detach the partitions: %w", err)
+	}
+	return Archived{Range: r, Steps: rows.Steps, Postings: rows.Postings}, nil, nil
+}

@@ -1,0 +1,52 @@
+// Package archive keeps the history and the postings in partitions by ranges of actions: it makes those that will be needed, and takes old ones out
+// of the way of what is read and backed up every day.
+package archive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+const (
+	// RangeSize is how many actions share a partition: about 5 GB. A history is merged from the ends of all partitions, so there should be dozens
+	// rather than hundreds. The first range is made by migrations/0036_archive.up.sql.
+	RangeSize = 10_000_000
+	// ahead is how many ranges there are after the one that the newest action is in: at a thousand actions a second more than five hours.
+	ahead = 2
+	// Pause is between two tries to get the locks.
+	Pause = time.Second
+)
+
+// MakeRanges makes the partitions that are missing, of so many actions each, until two whole ranges come after the newest action, and returns how
+// many ranges it made. It may be called at any time by any number of processes: one of them makes them, the others find nothing to do. While it locks
+// out payments they wait for half a second at most; ErrBusy if that never sufficed. Rows that found no partition meanwhile are moved to theirs.
+func MakeRanges(ctx context.Context, pool *pgxpool.Pool, size int64, pause time.Duration) (made int64, err error) {
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		mine, err := q.HoldActionRanges(ctx)
+		if err != nil || !mine {
+			return err
+		}
+		lacks, err := q.LacksActionRanges(ctx, db.LacksActionRangesParams{Size: size, Ahead: ahead})
+		if err != nil || !lacks {
+			return err
+		}
+		if err := apart(ctx, q, q.HoldBackVacuum); err != nil {
+			return fmt.Errorf("hold back vacuum: %w", err)
+		}
+		return briefly(ctx, tx, pause, func(q *db.Queries) error {
+			made, err = q.MakeActionRanges(ctx, db.MakeActionRangesParams{Size: size, Ahead: ahead})
+			return err
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("make partitions: %w", err)
+	}
+	return made, nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/archive"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+type archiveCommand struct {
+	OlderThan time.Duration `help:"Only ranges of which nothing has changed for so long; 24h at least." default:"8760h"`
+	DryRun    bool          `help:"Say what would be archived, and change nothing."`
+}
+
+// archivedRange is what is told of a range: with what is left to do for it.
+type archivedRange struct {
+	archive.Archived
+	Then []string `json:"then"` // commands for a shell
+}
+
+// Run may run beside the service at any time. It exits with 3 if a range stays because reconcile finds something broken.
+func (c archiveCommand) Run(ctx context.Context, e *environment) error {
+	if c.OlderThan < archive.MinAge {
+		return fmt.Errorf("%w: --older-than: %w", errSettings, archive.ErrTooYoung)
+	}
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+		result, failed := archive.Run(ctx, archive.Config{Pool: pool, OlderThan: c.OlderThan, DryRun: c.DryRun})
+		told := struct {
+			DryRun   bool            `json:"dry_run"`
+			Archived []archivedRange `json:"archived"`
+			Kept     *archive.Kept   `json:"kept,omitempty"`
+		}{c.DryRun, []archivedRange{}, result.Kept}
+		for _, a := range result.Archived {
+			told.Archived = append(told.Archived, archivedRange{a, thenDo(a.Range, c.DryRun)})
+		}
+		err := e.print(told, func(t *table) {
+			for _, a := range told.Archived {
+				if c.DryRun {
+					t.row(fmt.Sprintf("The actions from %d to %d would be archived.", a.First, a.Last))
+					continue
+				}
+				t.row(fmt.Sprintf("The actions from %d to %d are archived: %d steps, %d postings. To have them in a file, and then no longer here:", a.First, a.Last, a.Steps, a.Postings))
+				for _, command := range a.Then {
+					t.row("  " + command)
+				}
+			}
+			if k := told.Kept; k != nil {
+				t.row(fmt.Sprintf("Those from %d to %d stay: %s.", k.First, k.Last, k.Why))
+				for _, b := range k.Breaks {
+					t.row("  " + b.What)
+					t.row("    What to do: " + b.Mend)
+				}
+			}
+		})
+		switch {
+		case failed != nil:
+			return failed // after what was archived before
+		case err == nil && result.Kept != nil && len(result.Kept.Breaks) > 0:
+			return exitCode(exitFound)
+		}
+		return err
+	})
+}
+
+// thenDo are the commands that take an archived range out of the database. Nothing else needs its tables.
+func thenDo(r archive.Range, dry bool) []string {
+	if dry {
+		return []string{}
+	}
+	tables := r.Tables()
+	return []string{
+		fmt.Sprintf(`pg_dump "$HOLDFAST_DATABASE_URL" --format custom --table %s --file actions_%d_%d.dump`, strings.Join(tables, " --table "), r.First, r.Last),
+		fmt.Sprintf(`psql "$HOLDFAST_DATABASE_URL" --command 'DROP TABLE %s'`, strings.Join(tables, ", ")),
+	}
+}
