@@ -1,0 +1,427 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/archive"
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Every row of an old range is in its two tables in the schema archive, and nowhere else; those of later actions are where they were. Money moves on.
+func TestRangesAreArchivedAsAWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.live()
+	w.zap(2 * few)
+	w.age()
+	w.zap(1)
+	before := w.rows()
+	result := w.archive()
+	if len(result.Archived) < 3 || result.Kept == nil || result.Archived[0].First != 1 || result.Kept.First != w.archivedTo()+1 {
+		t.Fatalf("%+v, kept %+v", result.Archived, result.Kept)
+	}
+	if w.rows() != before {
+		t.Error("rows have changed, or are in two places or none")
+	}
+	if n := w.Count(`SELECT (SELECT count(*) FROM action_history WHERE action_id <= archived_to()) + (SELECT count(*) FROM posting WHERE action_id <= archived_to())`); n != 0 {
+		t.Errorf("%d rows of archived actions are still in the tables", n)
+	}
+	for _, a := range result.Archived {
+		tables := a.Tables()
+		if steps, postings := w.Count(`SELECT count(*) FROM `+tables[0]), w.Count(`SELECT count(*) FROM `+tables[1]); steps != a.Steps || postings != a.Postings || steps < few {
+			t.Errorf("%d to %d: %d steps and %d postings, told are %d and %d", a.First, a.Last, steps, postings, a.Steps, a.Postings)
+		}
+	}
+	w.wantSound()
+	w.zap(2 * few)
+	w.wantSound()
+	if again := w.archive(); len(again.Archived) != 0 || again.Kept == nil {
+		t.Errorf("a second time: %+v", again)
+	}
+	w.age()
+	if later := w.archive(); len(later.Archived) == 0 {
+		t.Errorf("nothing is archived later: %+v", later.Kept)
+	}
+	w.wantSound()
+	for _, a := range result.Archived {
+		w.exec(`DROP TABLE ` + strings.Join(a.Tables(), ", ")) // nothing needs them
+	}
+	w.zap(few)
+	w.wantSound()
+}
+
+// A dry run says what would be done, and does nothing.
+func TestADryRunChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(3 * few)
+	w.age()
+	before := w.rows()
+	config := w.config()
+	config.DryRun = true
+	would, err := archive.Run(w.Ctx, config)
+	if err != nil || len(would.Archived) != 3 || w.rows() != before || w.archivedTo() != 0 {
+		t.Fatalf("%+v, %v, archived to %d", would, err, w.archivedTo())
+	}
+	if did := w.archive(); len(did.Archived) != len(would.Archived) {
+		t.Errorf("%d ranges would be archived, and %d are", len(would.Archived), len(did.Archived))
+	}
+}
+
+// What is still needed stays, and all that comes after it; once it no longer is, it goes.
+func TestWhatIsNeededStays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		need func(w *world)
+		free func(w *world) // nil: nothing does
+		why  string
+	}{
+		"an action that is open": {
+			need: func(w *world) {
+				w.Pay(w.payer, community.KindZap, community.ZapArgs{Item: w.post, Sats: 1}, paidaction.Optimistic)
+				w.zap(few)
+				w.age()
+			},
+			free: func(w *world) {
+				if _, err := w.Engine.Cancel(w.Ctx, paidaction.Caller{User: &w.payer}, w.Count(`SELECT max(id) FROM paid_action WHERE state = 'PENDING'`)); err != nil {
+					w.Fatal(err)
+				}
+				w.Drain()
+				w.age()
+			},
+			why: "is not at its end",
+		},
+		"a range that grows": {need: func(*world) {}, free: func(w *world) { w.zap(few); w.age() }, why: "still to come"},
+		"an action that has just ended": {
+			need: func(w *world) { w.zap(few); w.age(); w.exec(`UPDATE paid_action SET changed_at = $1 WHERE id = 3`, w.Clock.Now()) },
+			free: (*world).age, why: "has changed within",
+		},
+		"a posting that was booked late": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`WITH p AS (INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'late', $1), (3, 5, 1, 7, 'back', $1)) SELECT`, w.Clock.Now())
+			},
+			free: (*world).age, why: "has changed within",
+		},
+		"an outgoing payment": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`INSERT INTO relay_payment (action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at, preimage, fee_msat,
+					created_at, changed_at) VALUES (3, 'pending_confirmation', sha256('x'), '', 1, 1, 1000, 0, 18, '2026-01-01', sha256('p'), NULL, '2026-01-01', '2026-01-01')`)
+			},
+			why: "the outgoing payment of action 3",
+		},
+		"rewards to be paid": {
+			need: func(w *world) { w.zap(few); w.Clock.Advance(old + time.Hour) },
+			free: (*world).age, why: "to the rewards",
+		},
+		"a message of a webhook": {
+			need: func(w *world) {
+				w.exec(`INSERT INTO webhook (url, events, secret, created_at) VALUES ('https://example.org', '{}', '', '2026-01-01')`)
+				w.zap(few)
+				w.exec(`DELETE FROM webhook_message WHERE action_id <> 3`)
+				w.age()
+			},
+			free: func(w *world) { w.exec(`DELETE FROM webhook_message`) }, why: "messages of webhooks about action 3",
+		},
+		"books that differ": {
+			need: func(w *world) { w.zap(few); w.age(); w.exec(`UPDATE account SET balance = balance + 1 WHERE id = 16`) },
+			free: func(w *world) { w.exec(`UPDATE account SET balance = balance - 1 WHERE id = 16`) }, why: "reconcile finds something broken",
+		},
+		"a history with a gap": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`ALTER TABLE action_history DISABLE TRIGGER USER; UPDATE action_history SET fact = 'INVOICE_SETTLED' WHERE action_id = 3; ALTER TABLE action_history ENABLE TRIGGER USER`)
+			},
+			why: "reconcile finds something broken",
+		},
+		"what the last periodic run has found": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`INSERT INTO reconcile_run (began_at, ended_at, report) VALUES ('2026-01-01', '2026-01-01',
+					'{"invariants": [{"id": 9, "breaks": [{"kind": "received", "explanation": "differs", "actions": [3]}]}]}')`)
+			},
+			free: func(w *world) { w.exec(`DELETE FROM reconcile_run`) }, why: "differs",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c.need(w)
+			before := w.rows()
+			result := w.archive()
+			if len(result.Archived) != 0 || result.Kept == nil || !strings.Contains(result.Kept.Why, c.why) || w.rows() != before || w.archivedTo() != 0 {
+				t.Fatalf("archived %+v, kept %+v, want %q", result.Archived, result.Kept, c.why)
+			}
+			if broken := strings.HasPrefix(result.Kept.Why, "reconcile"); broken != (len(result.Kept.Breaks) > 0) {
+				t.Errorf("what is broken: %v", result.Kept.Breaks)
+			}
+			if c.free == nil {
+				return
+			}
+			c.free(w)
+			if result := w.archive(); len(result.Archived) == 0 {
+				t.Errorf("it stays for ever: %+v", result.Kept)
+			}
+			w.WantConserved()
+		})
+	}
+}
+
+// What is at rest for less than a day is never archived: it could be tried again, or be compared with its node.
+func TestTheYoungStay(t *testing.T) {
+	t.Parallel()
+	if _, err := archive.Run(t.Context(), archive.Config{OlderThan: archive.MinAge - 1}); !errors.Is(err, archive.ErrTooYoung) {
+		t.Error(err)
+	}
+}
+
+// cut breaks the connection before the given statement of a connection pool, and counts them.
+type cut struct {
+	mu sync.Mutex
+	at int // 0: never
+	n  int
+}
+
+func (c *cut) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n++; c.n != c.at {
+		return ctx
+	}
+	broken, stop := context.WithCancel(ctx)
+	stop()
+	return broken
+}
+
+func (c *cut) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A crash before any one statement leaves a range where it was, as a whole; the next run archives it.
+func TestACrashLeavesAllOrNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.live()
+	w.zap(few)
+	w.age()
+	before, ranges := w.rows(), w.Count(`SELECT count(*) FROM action_range`)
+	crash := &cut{}
+	settings := w.Pool.Config()
+	settings.ConnConfig.Tracer, settings.MaxConns = crash, 1
+	config := w.config()
+	crashes, taken := 0, int64(0)
+	for at := 1; ; at++ {
+		pool, err := pgxpool.NewWithConfig(w.Ctx, settings.Copy())
+		if err != nil {
+			t.Fatal(err)
+		}
+		crash.mu.Lock()
+		crash.at, crash.n = at, 0
+		crash.mu.Unlock()
+		config.Pool = pool
+		result, err := archive.Run(w.Ctx, config)
+		pool.Close()
+		if err == nil {
+			break
+		}
+		crashes++
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("before statement %d: %v", at, err)
+		}
+		if taken += int64(len(result.Archived)); w.Count(`SELECT count(*) FROM action_range WHERE archived_at IS NOT NULL`) != taken {
+			t.Errorf("before statement %d: %d ranges were said to be archived, and they are %d", at, taken, w.Count(`SELECT count(*) FROM action_range WHERE archived_at IS NOT NULL`))
+		}
+		if w.rows() != before || w.Count(`SELECT count(*) FROM action_range`) != ranges {
+			t.Fatalf("before statement %d: rows were lost, or are in two places", at)
+		}
+		w.WantConserved()
+	}
+	if crashes < 20 || w.archivedTo() == 0 {
+		t.Errorf("%d crashes, archived to %d: does this test still break what it should?", crashes, w.archivedTo())
+	}
+	w.wantSound()
+}
+
+// Payments go on while ranges are archived and made: none fails, and nothing differs afterwards.
+func TestPaymentsGoOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(4 * few)
+	w.age()
+	var payers []int64
+	for _, name := range []string{"anna", "bert", "carl", "dora"} {
+		payers = append(payers, w.User(name, 1000*sat, 0))
+	}
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	for _, payer := range payers {
+		all.Go(func() {
+			for paid := 0; ; paid++ {
+				select {
+				case <-done:
+					if paid < 5 {
+						t.Errorf("%d payments of user %d", paid, payer)
+					}
+					return
+				default:
+				}
+				if _, err := w.Try(payer, community.KindZap, community.ZapArgs{Item: w.post, Sats: 1}, paidaction.FeeCredit, ""); err != nil && paid < 90 {
+					t.Errorf("payment %d of user %d: %v", paid, payer, err)
+				}
+			}
+		})
+	}
+	archived := 0
+	for archived < 4 && !t.Failed() {
+		result, err := archive.Run(w.Ctx, w.config())
+		if err != nil && !errors.Is(err, archive.ErrBusy) {
+			t.Error(err)
+		}
+		archived += len(result.Archived)
+		if _, err := archive.MakeRanges(w.Ctx, w.Pool, few, time.Millisecond); err != nil && !errors.Is(err, archive.ErrBusy) {
+			t.Error(err)
+		}
+	}
+	close(done)
+	all.Wait()
+	if w.make(); w.archivedTo() < 4*few {
+		t.Errorf("archived to %d", w.archivedTo())
+	}
+	w.wantSound()
+	if w.Faults.Conflicts != 0 {
+		t.Errorf("%d conflicts", w.Faults.Conflicts)
+	}
+}
+
+// Of two who archive at once each range is archived by one.
+func TestTwoArchiveAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(6 * few)
+	w.age()
+	var mu sync.Mutex
+	var firsts []int64
+	for len(firsts) < 6 && !t.Failed() {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				result, err := archive.Run(w.Ctx, w.config())
+				if err != nil && !errors.Is(err, archive.ErrOther) && !errors.Is(err, archive.ErrBusy) {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, a := range result.Archived {
+					firsts = append(firsts, a.First)
+				}
+			})
+		}
+		both.Wait()
+	}
+	slices.Sort(firsts)
+	if want := []int64{1, 6, 11, 16, 21, 26}; !slices.Equal(firsts, want) {
+		t.Errorf("archived are the ranges that begin with %v, want %v", firsts, want)
+	}
+	w.wantSound()
+}
+
+// Who reads for long is not disturbed: nothing is archived until they are done.
+func TestAReaderIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(few)
+	w.age()
+	before := w.rows()
+	tx, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(w.Ctx, `SELECT FROM posting`); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := archive.Run(w.Ctx, w.config()); !errors.Is(err, archive.ErrBusy) || len(result.Archived) != 0 || w.rows() != before {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if err := tx.Rollback(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if result := w.archive(); len(result.Archived) != 1 {
+		t.Errorf("%+v", result.Kept)
+	}
+	w.wantSound()
+}
+
+// What is asked of an action that is archived is answered as before: whether its receiver's proof of payment is good, what it lost us. Its operator
+// is told that the rest is archived.
+func TestArchivedActionsAreAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hash := make([]byte, 32)
+	w.exec(`INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args, result) VALUES ('RECEIVE', 'BALANCE', 'ZERO_COST', 'PAID', 0, $1, $1, '{}', '{}')`, w.Clock.Now())
+	lost := w.Count(`SELECT max(id) FROM paid_action`)
+	w.exec(`INSERT INTO invoice (action_id, node, payment_hash, hold, amount_msat, memo, cltv_delta, expires_at) VALUES ($1, 'sim', $2, true, 1, '', 80, $3)`, lost, hash, w.Clock.Now())
+	w.exec(`INSERT INTO action_history (action_id, to_state, fact, at) VALUES ($1, 'PAID', 'INCOMING_LOST', $2)`, lost, w.Clock.Now())
+	w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES ($1, 8, 2, 7, 'lost', $2), ($1, 2, 8, 7, 'found', $2)`, lost, w.Clock.Now())
+	w.zap(few)
+	w.age()
+	ask := func() (settled bool, losses []db.LossesRow, shown *operator.WholeAction) {
+		t.Helper()
+		q := db.New(w.Pool)
+		received, err := q.ReceivedByHash(w.Ctx, hash)
+		if err == nil {
+			losses, err = q.Losses(w.Ctx, 10)
+		}
+		if err == nil {
+			shown, err = operator.ReadAction(w.Ctx, q, lost)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return received.Settled, losses, shown
+	}
+	settled, losses, shown := ask()
+	if settled || len(losses) != 1 || losses[0].Msat != 7 || shown.Archived || len(shown.History) != 1 {
+		t.Fatalf("before: settled %t, losses %v, %+v", settled, losses, shown)
+	}
+	// It has no step of the machine, which reconcile would find.
+	if err := take(w); err != nil {
+		t.Fatal(err)
+	}
+	settled, losses, shown = ask()
+	if settled || len(losses) != 1 || *losses[0].ActionID != lost || losses[0].Msat != 7 || !shown.Archived || len(shown.History) != 0 {
+		t.Errorf("settled %t, losses %v, %+v", settled, losses, shown)
+	}
+	w.WantConserved()
+}
+
+// take archives the first range as Run does, whatever reconcile says.
+func take(w *world) error {
+	return pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
+		q, at := db.New(tx), w.Clock.Now()
+		if err := q.ArchiveBalances(w.Ctx, db.ArchiveBalancesParams{FirstOne: 1, LastOne: few}); err != nil {
+			return err
+		}
+		if err := q.ArchiveLosses(w.Ctx, db.ArchiveLossesParams{FirstOne: 1, LastOne: few}); err != nil {
+			return err
+		}
+		if _, err := q.ArchiveActionRange(w.Ctx, db.ArchiveActionRangeParams{FirstOne: 1, LastOne: few, At: at}); err != nil {
+			return err
+		}
+		return q.DetachActionRange(w.Ctx, 1)
+	})
+}

@@ -1,0 +1,91 @@
+package archive_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/a-seed-a7aed72f/holdfast/archive"
+)
+
+// Two whole ranges come after the newest action, however many processes see to it at once.
+func TestRangesAreMadeAheadOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(1)
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 7*few) // as after many payments
+	var mu sync.Mutex
+	var made int64
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			n, err := archive.MakeRanges(w.Ctx, w.Pool, few, time.Millisecond)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			made += n
+		})
+	}
+	all.Wait()
+	if last, want := w.Count(`SELECT max(last_action) FROM action_range`), int64(9*few); last != want || made != 6 {
+		t.Errorf("%d ranges were made, up to action %d, want %d", made, last, want)
+	}
+	if n := w.make(); n != 0 {
+		t.Errorf("%d more were made", n)
+	}
+	if n := w.Count(`SELECT count(*) FROM action_range a JOIN action_range b ON b.first_action = a.last_action + 1`); n != 8 {
+		t.Errorf("%d ranges abut, want 8", n)
+	}
+}
+
+// A payment is never refused for want of a partition. Its rows are moved to theirs once that is made.
+func TestWhatFindsNoPartitionIsCaught(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 6*few+1)
+	w.live() // of its ranges the first ones are made meanwhile
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 20*few)
+	before := w.rows()
+	w.WantConserved()
+	w.make()
+	if w.rows() != before {
+		t.Error("rows have changed")
+	}
+	if n := w.Count(`SELECT (SELECT count(*) FROM posting_rest WHERE action_id IS NOT NULL) + (SELECT count(*) FROM action_history_rest)`); n != 0 {
+		t.Errorf("%d rows are still outside of their partitions", n)
+	}
+	w.wantSound()
+}
+
+// What was ever written stays as it is, in each partition, also past the table that it belongs to; nobody numbers rows past the sequence.
+func TestEveryPartitionIsAppendOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(few)
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 6*few+1)
+	w.zap(1) // caught, and moved: the triggers were off for that
+	tables := 0
+	for _, table := range []string{"posting", "posting_1", "posting_6", "posting_31", "posting_rest", "action_history", "action_history_1", "action_history_31"} {
+		for _, change := range []string{"UPDATE " + table + " SET at = at", "DELETE FROM " + table} {
+			_, err := w.Pool.Exec(w.Ctx, change)
+			var refused *pgconn.PgError
+			if !errors.As(err, &refused) || refused.Code != "HF002" {
+				t.Errorf("%s: %v", change, err)
+			}
+			tables++
+		}
+	}
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO posting_1 (action_id, from_account, to_account, msat, reason, at) VALUES (1, 3, 5, 1, 'x', '2026-01-01')`); err == nil {
+		t.Error("a partition numbers rows by itself")
+	}
+	for _, bad := range []string{`(99999, 3, 5, 1)`, `(1, 3, 3, 1)`, `(1, 3, 5, 0)`, `(1, 3, 4, 1)`} {
+		if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) SELECT v.*, 'x', '2026-01-01' FROM (VALUES `+bad+`) AS v`); err == nil {
+			t.Errorf("%s was posted", bad)
+		}
+	}
+}

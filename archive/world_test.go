@@ -1,0 +1,164 @@
+package archive_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/archive"
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	sat = 1000 // msat
+	few = 5    // actions of a range
+	old = 48 * time.Hour
+)
+
+// world is one whose ranges are of a few actions.
+type world struct {
+	*enginetest.World
+	author, payer, post int64
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{World: enginetest.New(t, paidaction.Settings{})}
+	w.exec(`DO $$ DECLARE first_one bigint; BEGIN
+		FOR first_one IN DELETE FROM action_range RETURNING first_action LOOP
+			EXECUTE format('DROP TABLE %I, %I', 'action_history_' || first_one, 'posting_' || first_one);
+		END LOOP; END $$`)
+	w.make()
+	w.author, w.payer = w.User("author", 1000*sat, 1000*sat), w.User("payer", 10_000*sat, 1000*sat)
+	w.post = w.Post(w.author, "a post")
+	return w
+}
+
+// make makes the ranges ahead, as the chore does.
+func (w *world) make() (made int64) {
+	w.Helper()
+	made, err := archive.MakeRanges(w.Ctx, w.Pool, few, time.Millisecond)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return made
+}
+
+func (w *world) exec(sql string, args ...any) {
+	w.Helper()
+	if _, err := w.Pool.Exec(w.Ctx, sql, args...); err != nil {
+		w.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// zap pays from credits, as often as said.
+func (w *world) zap(times int) {
+	w.Helper()
+	for range times {
+		w.Pay(w.payer, community.KindZap, community.ZapArgs{Item: w.post, Sats: 10}, paidaction.FeeCredit)
+	}
+	w.make()
+}
+
+// live has actions end in every way that leaves rows behind: paid from balances and by invoice, given up, tried again, bought.
+func (w *world) live() {
+	w.Helper()
+	args := community.ZapArgs{Item: w.post, Sats: 10}
+	w.Pay(w.payer, community.KindBuyCredits, community.BuyCreditsArgs{Credits: 5}, paidaction.RewardSats)
+	for _, method := range []paidaction.Method{paidaction.Optimistic, paidaction.Pessimistic} {
+		paid, failed := w.Pay(w.payer, community.KindZap, args, method), w.Pay(w.payer, community.KindZap, args, method)
+		if err := w.Node.PayBolt11(paid.Invoice.Bolt11, simnode.Payment{Msat: 12 * sat}); err != nil {
+			w.Fatal(err)
+		}
+		w.Advance(paid.ID)
+		w.Drain()
+		w.WantState(paid.ID, paidaction.Paid)
+		if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(w.payer), failed.ID); err != nil {
+			w.Fatal(err)
+		}
+		w.Drain()
+		again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(w.payer), failed.ID)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if again.State != paidaction.Paid {
+			if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(w.payer), again.ID); err != nil {
+				w.Fatal(err)
+			}
+		}
+		w.make()
+	}
+	w.Drain()
+}
+
+// age lets everything lie for long, and the rewards of the days be paid.
+func (w *world) age() {
+	w.Helper()
+	w.Clock.Advance(old + time.Hour)
+	if _, err := community.PayRewards(w.Ctx, db.New(w.Pool), w.Clock.Now(), community.DefaultSettings()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) config() archive.Config {
+	return archive.Config{Pool: w.Pool, OlderThan: old, Now: w.Clock.Now, Pause: time.Millisecond}
+}
+
+func (w *world) archive() archive.Result {
+	w.Helper()
+	result, err := archive.Run(w.Ctx, w.config())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return result
+}
+
+// archivedTo is the last action that is archived.
+func (w *world) archivedTo() int64 { w.Helper(); return w.Count(`SELECT archived_to()`) }
+
+// wantSound fails the test unless the books are right and reconcile finds nothing.
+func (w *world) wantSound() {
+	w.Helper()
+	w.WantConserved()
+	report, err := reconcile.Run(w.Ctx, reconcile.Config{Pool: w.Pool, Nodes: w.Nodes, Now: w.Clock.Now})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		if i.Broken > 0 {
+			w.Errorf("invariant %d: %v", i.ID, i.Breaks)
+		}
+	}
+	if want := w.Count(`SELECT count(*) FROM paid_action WHERE id <= archived_to()`); report.Archived != want {
+		w.Errorf("reconcile says that %d actions are archived, want %d", report.Archived, want)
+	}
+}
+
+// rows is everything in the history and the postings, the archived included, as text in the order of their ids.
+func (w *world) rows() string {
+	w.Helper()
+	var all string
+	for _, table := range []string{"action_history", "posting"} {
+		parts := `SELECT id, p::text FROM ` + table + ` p`
+		for at := range w.Count(`SELECT count(*) FROM action_range WHERE archived_at IS NOT NULL`) {
+			var part string
+			if err := w.Pool.QueryRow(w.Ctx, `SELECT format('archive.%I', $1 || '_' || first_action) FROM action_range ORDER BY first_action OFFSET $2 LIMIT 1`, table, at).Scan(&part); err != nil {
+				w.Fatal(err)
+			}
+			parts += ` UNION ALL SELECT id, p::text FROM ` + part + ` p`
+		}
+		var text string
+		if err := w.Pool.QueryRow(w.Ctx, `SELECT coalesce(string_agg(p, ' ' ORDER BY id), '') FROM (`+parts+`) AS rows`).Scan(&text); err != nil {
+			w.Fatal(err)
+		}
+		all += table + ": " + text + "\n"
+	}
+	return all
+}
