@@ -17,6 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
 // Every row of an old range is in its two tables in the schema archive, and nowhere else; those of later actions are where they were. Money moves on.
@@ -257,7 +258,7 @@ func TestACrashLeavesAllOrNothing(t *testing.T) {
 	w.wantSound()
 }
 
-// Payments go on while ranges are archived and made: none fails, and nothing differs afterwards.
+// Payments go on while ranges are archived and made: none fails, and nothing differs afterwards, or to reconcile meanwhile.
 func TestPaymentsGoOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -286,6 +287,25 @@ func TestPaymentsGoOn(t *testing.T) {
 			}
 		})
 	}
+	all.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			report, err := reconcile.Run(w.Ctx, reconcile.Config{Pool: w.Pool, Nodes: w.Nodes, Now: w.Clock.Now})
+			if err != nil {
+				t.Errorf("reconcile: %v", err)
+				return
+			}
+			for _, i := range report.Invariants {
+				if i.Broken > 0 {
+					t.Errorf("reconcile meanwhile: invariant %d: %v", i.ID, i.Breaks)
+				}
+			}
+		}
+	})
 	archived := 0
 	for archived < 4 && !t.Failed() {
 		result, err := archive.Run(w.Ctx, w.config())
@@ -407,6 +427,26 @@ func TestArchivedActionsAreAskedFor(t *testing.T) {
 		t.Errorf("settled %t, losses %v, %+v", settled, losses, shown)
 	}
 	w.WantConserved()
+}
+
+// Whatever is written to an archived action is there, counts, and is an alarm: nothing more is archived.
+func TestNothingIsWrittenToTheArchivedUnseen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(2 * few)
+	w.age()
+	if err := take(w); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'late', '2026-01-01'), (3, 5, 1, 7, 'back', '2026-01-01')`)
+	w.WantConserved()
+	if result := w.archive(); len(result.Archived) != 0 || !strings.Contains(result.Kept.Why, "rows of action 3 are outside") {
+		t.Errorf("%+v", result)
+	}
+	report, err := reconcile.Run(w.Ctx, reconcile.Config{Pool: w.Pool, Nodes: w.Nodes, Now: w.Clock.Now})
+	if err != nil || report.OK || len(report.Invariants[0].Breaks) != 1 || report.Invariants[0].Breaks[0].Kind != "rest" {
+		t.Errorf("%+v, %v", report, err)
+	}
 }
 
 // take archives the first range as Run does, whatever reconcile says.

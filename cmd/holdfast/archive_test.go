@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/archive"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+)
+
+// past is a database with two ranges of five actions each that are long at rest, and a third that grows.
+func past(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool := pgtest.New(t)
+	for _, sql := range []string{
+		`DO $$ DECLARE first_one bigint; BEGIN
+			FOR first_one IN DELETE FROM action_range RETURNING first_action LOOP
+				EXECUTE format('DROP TABLE %I, %I', 'action_history_' || first_one, 'posting_' || first_one);
+			END LOOP; END $$`,
+		`SELECT make_action_ranges(5, 2)`,
+		`INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args, result)
+			SELECT 'INVITE', 'BALANCE', 'ZERO_COST', 'PAID', 0, '2025-01-01', '2025-01-01', '{}', '{}' FROM generate_series(1, 12)`,
+		`INSERT INTO action_history (action_id, to_state, fact, at) SELECT id, 'PAID', 'REQUESTED', '2025-01-01' FROM paid_action`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pool
+}
+
+// told is what holdfast archive says.
+type told struct {
+	DryRun   bool `json:"dry_run"`
+	Archived []struct {
+		First int64 `json:"first_action"`
+		Steps int64
+		Then  []string
+	}
+	Kept *struct {
+		First  int64 `json:"first_action"`
+		Why    string
+		Breaks []struct{ Mend string }
+	}
+}
+
+func archived(t *testing.T, pool *pgxpool.Pool, wantCode int, args ...string) (got told) {
+	t.Helper()
+	code, out, said := command(t, settings(pool), append([]string{"archive"}, args...)...)
+	if code != wantCode {
+		t.Fatalf("archive %v: exit code %d, want %d\n%s%s", args, code, wantCode, out, said)
+	}
+	if out != "" {
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return got
+}
+
+// What it tells to do next can be done: the rows are in a file, the tables are gone, and can be brought back.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	pool := past(t)
+	if got := archived(t, pool, exitOK, "--dry-run"); !got.DryRun || len(got.Archived) != 2 || len(got.Archived[0].Then) != 0 || got.Kept == nil {
+		t.Errorf("a dry run: %+v", got)
+	}
+	if got := archived(t, pool, exitOK, "--older-than=876000h"); len(got.Archived) != 0 || got.Kept == nil || got.Kept.First != 1 {
+		t.Errorf("of a hundred years: %+v", got)
+	}
+	archived(t, pool, exitUsage, "--older-than=23h")
+	got := archived(t, pool, exitOK)
+	if len(got.Archived) != 2 || got.Archived[1].First != 6 || got.Archived[0].Steps != 5 || got.Kept == nil || got.Kept.First != 11 {
+		t.Fatalf("%+v", got)
+	}
+	count := func() (n int) {
+		t.Helper()
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = 'archive'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if count() != 4 {
+		t.Errorf("%d tables are in the archive, want 4", count())
+	}
+	dir := t.TempDir()
+	shell := func(line string) {
+		t.Helper()
+		run := exec.CommandContext(t.Context(), "sh", "-c", line)
+		run.Dir, run.Env = dir, append(os.Environ(), "HOLDFAST_DATABASE_URL="+pool.Config().ConnString())
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	for _, a := range got.Archived {
+		for _, line := range a.Then {
+			shell(line)
+		}
+	}
+	if count() != 0 {
+		t.Errorf("%d tables are left", count())
+	}
+	shell(`pg_restore --dbname "$HOLDFAST_DATABASE_URL" actions_1_5.dump`)
+	var steps int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM archive.action_history_1`).Scan(&steps); err != nil || steps != 5 || count() != 2 {
+		t.Errorf("%d steps came back, in %d tables, %v", steps, count(), err)
+	}
+	code, out, said := command(t, settings(pool), "actions", "show", "3")
+	var whole struct {
+		Archived bool
+		History  []struct{}
+	}
+	if err := json.Unmarshal([]byte(out), &whole); err != nil || code != exitOK || !whole.Archived || len(whole.History) != 0 {
+		t.Errorf("what is shown of an archived action: exit code %d, %v\n%s%s", code, err, out, said)
+	}
+}
+
+// What reconcile finds is told with what to do, as by reconcile, and by the exit code.
+func TestNothingBrokenIsArchived(t *testing.T) {
+	t.Parallel()
+	pool := past(t)
+	if _, err := pool.Exec(t.Context(), `UPDATE account SET balance = 5 WHERE id = 8`); err != nil {
+		t.Fatal(err)
+	}
+	if got := archived(t, pool, exitFound); len(got.Archived) != 0 || got.Kept == nil || len(got.Kept.Breaks) == 0 || got.Kept.Breaks[0].Mend == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A worker makes partitions by itself, and says so.
+func TestTheServiceMakesPartitions(t *testing.T) {
+	t.Parallel()
+	pool := past(t)
+	s := serve(t, settings(pool))
+	s.await("partitions", func() bool { return strings.Contains(s.said(), "partitions were made for the actions to come") })
+	var last int64
+	if err := pool.QueryRow(t.Context(), `SELECT max(last_action) FROM action_range`).Scan(&last); err != nil || last < 2*archive.RangeSize {
+		t.Errorf("up to action %d, %v", last, err)
+	}
+}
