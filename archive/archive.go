@@ -190,11 +190,11 @@ func (c Config) take(ctx context.Context, tx pgx.Tx, r Range) (Archived, *Kept, 
 	case !mine:
 		return Archived{}, nil, ErrOther
 	}
-	if next, err := q.NextActionRange(ctx, 0); err != nil || next.FirstAction != r.First {
-		return Archived{}, nil, errors.Join(ErrOther, err)
-	}
 	if err := apart(ctx, q, q.HoldBackVacuum); err != nil {
 		return Archived{}, nil, fmt.Errorf("hold back vacuum: %w", err)
+	}
+	if next, err := q.NextActionRange(ctx, 0); err != nil || next.FirstAction != r.First {
+		return Archived{}, nil, errors.Join(ErrOther, err)
 	}
 	if err := apart(ctx, q, func(ctx context.Context) error { return q.FreezeActionRange(ctx, r.First) }); err != nil {
 		return Archived{}, nil, fmt.Errorf("hold back writes to the range: %w", err)

@@ -124,7 +124,7 @@ func TestWhatIsNeededStays(t *testing.T) {
 				w.exec(`INSERT INTO relay_payment (action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at, preimage, fee_msat,
 					created_at, changed_at) VALUES (3, 'pending_confirmation', sha256('x'), '', 1, 1, 1000, 0, 18, '2026-01-01', sha256('p'), NULL, '2026-01-01', '2026-01-01')`)
 			},
-			why: "the outgoing payment of action 3",
+			why: "the outgoing payment of action 3 is not at its end",
 		},
 		"rewards to be paid": {
 			need: func(w *world) { w.zap(few); w.Clock.Advance(old + time.Hour) },
@@ -268,6 +268,13 @@ func TestPaymentsGoOn(t *testing.T) {
 	for _, name := range []string{"anna", "bert", "carl", "dora"} {
 		payers = append(payers, w.User(name, 1000*sat, 0))
 	}
+	// Ranges for all that they can pay for, and more each time.
+	makeMore := func(times int64) {
+		if _, err := archive.MakeRanges(w.Ctx, w.Pool, times*10_000, time.Millisecond); err != nil && !errors.Is(err, archive.ErrBusy) {
+			t.Error(err)
+		}
+	}
+	makeMore(1)
 	var all sync.WaitGroup
 	done := make(chan struct{})
 	for _, payer := range payers {
@@ -313,13 +320,11 @@ func TestPaymentsGoOn(t *testing.T) {
 			t.Error(err)
 		}
 		archived += len(result.Archived)
-		if _, err := archive.MakeRanges(w.Ctx, w.Pool, few, time.Millisecond); err != nil && !errors.Is(err, archive.ErrBusy) {
-			t.Error(err)
-		}
+		makeMore(int64(archived + 1))
 	}
 	close(done)
 	all.Wait()
-	if w.make(); w.archivedTo() < 4*few {
+	if w.archivedTo() < 4*few {
 		t.Errorf("archived to %d", w.archivedTo())
 	}
 	w.wantSound()
@@ -360,28 +365,93 @@ func TestTwoArchiveAtOnce(t *testing.T) {
 	w.wantSound()
 }
 
-// Who reads for long is not disturbed: nothing is archived until they are done.
-func TestAReaderIsWaitedFor(t *testing.T) {
+// reader begins a transaction that reads the postings, and holds up whoever would detach one of their partitions until it ends.
+func (w *world) reader() (end func()) {
+	w.Helper()
+	tx, err := w.Pool.Begin(w.Ctx)
+	if err == nil {
+		_, err = tx.Exec(w.Ctx, `SELECT FROM posting`)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(w.Ctx); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// Who reads for long is not disturbed: nothing is archived until they are done. And payments do not wait behind that for long.
+func TestAReaderIsNotDisturbed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.zap(few)
 	w.age()
-	before := w.rows()
-	tx, err := w.Pool.Begin(w.Ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(w.Ctx, `SELECT FROM posting`); err != nil {
-		t.Fatal(err)
-	}
+	before, end := w.rows(), w.reader()
+	done := make(chan struct{})
+	var pays sync.WaitGroup
+	pays.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if _, err := w.Pool.Exec(w.Ctx, `SET LOCAL lock_timeout = '3s'; LOCK TABLE paid_action IN ROW EXCLUSIVE MODE; LOCK TABLE ONLY posting IN ROW EXCLUSIVE MODE`); err != nil {
+				t.Errorf("a payment waits for too long: %v", err)
+				return
+			}
+		}
+	})
 	if result, err := archive.Run(w.Ctx, w.config()); !errors.Is(err, archive.ErrBusy) || len(result.Archived) != 0 || w.rows() != before {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if err := tx.Rollback(w.Ctx); err != nil {
-		t.Fatal(err)
-	}
+	close(done)
+	pays.Wait()
+	end()
 	if result := w.archive(); len(result.Archived) != 1 {
 		t.Errorf("%+v", result.Kept)
+	}
+	w.wantSound()
+}
+
+// triedOnce calls then when the partitions could not be detached for the first time.
+type triedOnce struct {
+	once sync.Once
+	then func()
+}
+
+type queryKey struct{}
+
+func (o *triedOnce) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, queryKey{}, data.SQL)
+}
+
+func (o *triedOnce) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	if sql, _ := ctx.Value(queryKey{}).(string); data.Err != nil && strings.Contains(sql, "detach_action_range") {
+		o.once.Do(o.then)
+	}
+}
+
+// It is tried again until whoever reads is done.
+func TestALockIsTriedForAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(few)
+	w.age()
+	again := &triedOnce{then: w.reader()}
+	settings := w.Pool.Config()
+	settings.ConnConfig.Tracer = again
+	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	config := w.config()
+	config.Pool = pool
+	if result, err := archive.Run(w.Ctx, config); err != nil || len(result.Archived) != 1 {
+		t.Errorf("%+v, %v", result, err)
 	}
 	w.wantSound()
 }

@@ -28,8 +28,8 @@ func Books(ctx context.Context, c Config) ([]Break, error) {
 	return r.suspect, nil
 }
 
-// Range looks at the actions from first to last as Run does, but asks no node: they are to be at rest for long. It returns what is broken, the first
-// of much; and of them, what the last periodic run has found and nobody has mended.
+// Range looks at the actions from first to last as Run does, but asks no node: they are to be at rest for long. It returns what is broken: what the last
+// periodic run has found of them and nobody has mended, and what it finds itself, up to the first page with anything.
 func Range(ctx context.Context, c Config, first, last int64) ([]Break, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}}
 	if err := r.standing(ctx, first, last); err != nil {
@@ -49,8 +49,8 @@ func Range(ctx context.Context, c Config, first, last int64) ([]Break, error) {
 			return r.suspect, nil
 		}
 		for part := range slices.Chunk(ids, page) {
-			if _, err := r.rows(ctx, part); err != nil {
-				return nil, err
+			if _, err := r.rows(ctx, part); err != nil || len(r.suspect) > 0 {
+				return r.suspect, err
 			}
 		}
 		after = ids[len(ids)-1]

@@ -253,9 +253,8 @@ func (r *run) snapshot(ctx context.Context, timeout time.Duration, do func(q *db
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, r.Pool, options, func(tx pgx.Tx) error {
 		// A migration may lock a table: then this gives up, rather than stand in the queue for it. Partitions come and go whatever a snapshot says:
-		// those that are there stay until its end, since they are locked before it is taken. No payment waits for that. And only a plan for the very
-		// actions of a page leaves out the partitions of others.
-		_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d; SET LOCAL plan_cache_mode = force_custom_plan; LOCK TABLE paid_action, action_history, posting IN ACCESS SHARE MODE",
+		// those that are there stay until its end, since they are locked before it is taken. No payment waits for that.
+		_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d; LOCK TABLE paid_action, action_history, posting IN ACCESS SHARE MODE",
 			timeout.Milliseconds(), lockTimeout.Milliseconds()))
 		if err != nil {
 			return fmt.Errorf("bound the statements: %w", err)
@@ -335,6 +334,9 @@ func (r *run) rows(ctx context.Context, ids []int64) (kept []int64, err error) {
 		}
 		if len(kept) == 0 {
 			return nil
+		}
+		if err := q.PlanAnew(ctx); err != nil {
+			return err
 		}
 		for _, c := range checksByPast {
 			if err := c(ctx, r, q, kept); err != nil {

@@ -51,7 +51,7 @@ func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 			}
 			if k := told.Kept; k != nil {
 				t.row(fmt.Sprintf("Those from %d to %d stay: %s.", k.First, k.Last, k.Why))
-				for _, b := range k.Breaks {
+				for _, b := range k.Breaks[:min(len(k.Breaks), printed)] {
 					t.row("  " + b.What)
 					t.row("    What to do: " + b.Mend)
 				}

@@ -1,6 +1,10 @@
 -- Every query here looks for what must not be, in one page of actions unless it says otherwise. They run in read-only snapshots and
 -- lock nothing. What needs the history or the postings is not asked of actions up to archived_to: theirs are archived.
 
+-- name: PlanAnew :exec
+-- For the rest of the transaction: only a plan for the very actions of a page leaves out the partitions of all others.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
+
 -- name: ActionsToCheck :many
 -- Every action, in pages.
 SELECT id FROM paid_action WHERE id > @after ORDER BY id LIMIT @page;

@@ -11,7 +11,6 @@ import (
 )
 
 const actionsToCheck = `-- name: ActionsToCheck :many
-
 SELECT id FROM paid_action WHERE id > $1 ORDER BY id LIMIT $2
 `
 
@@ -20,8 +19,6 @@ type ActionsToCheckParams struct {
 	Page  int32
 }
 
-// Every query here looks for what must not be, in one page of actions unless it says otherwise. They run in read-only snapshots and
-// lock nothing. What needs the history or the postings is not asked of actions up to archived_to: theirs are archived.
 // Every action, in pages.
 func (q *Queries) ActionsToCheck(ctx context.Context, arg ActionsToCheckParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, actionsToCheck, arg.After, arg.Page)
@@ -969,6 +966,19 @@ func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToComparePa
 		return nil, err
 	}
 	return items, nil
+}
+
+const planAnew = `-- name: PlanAnew :exec
+
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true)
+`
+
+// Every query here looks for what must not be, in one page of actions unless it says otherwise. They run in read-only snapshots and
+// lock nothing. What needs the history or the postings is not asked of actions up to archived_to: theirs are archived.
+// For the rest of the transaction: only a plan for the very actions of a page leaves out the partitions of all others.
+func (q *Queries) PlanAnew(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, planAnew)
+	return err
 }
 
 const recordedHashes = `-- name: RecordedHashes :many
