@@ -5292,7 +5292,7 @@ type Me {
   user: User!
   creditsMsat: Msat!
   satsMsat: Msat!
-  "What one paid for and what one was paid, newest first."
+  "What one paid for and what one was paid, newest first. What came to balances long ago may be archived, and is not listed then."
   history(first: Int! = 20, after: String): HistoryPage!
   "How many notifications came since notificationsSeen; at most 100 are counted."
   unseenNotifications: Int!

@@ -203,7 +203,7 @@ type Me struct {
 	User        *db.Usr         `json:"user"`
 	CreditsMsat paidaction.Msat `json:"creditsMsat"`
 	SatsMsat    paidaction.Msat `json:"satsMsat"`
-	// What one paid for and what one was paid, newest first.
+	// What one paid for and what one was paid, newest first. What came to balances long ago may be archived, and is not listed then.
 	History *HistoryPage `json:"history"`
 	// How many notifications came since notificationsSeen; at most 100 are counted.
 	UnseenNotifications int `json:"unseenNotifications"`
