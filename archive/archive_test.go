@@ -106,7 +106,11 @@ func TestWhatIsNeededStays(t *testing.T) {
 		},
 		"a range that grows": {need: func(*world) {}, free: func(w *world) { w.zap(few); w.age() }, why: "still to come"},
 		"an action that has just ended": {
-			need: func(w *world) { w.zap(few); w.age(); w.exec(`UPDATE paid_action SET changed_at = $1 WHERE id = 3`, w.Clock.Now()) },
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`UPDATE paid_action SET changed_at = $1 WHERE id = 3`, w.Clock.Now())
+			},
 			free: (*world).age, why: "has changed within",
 		},
 		"a posting that was booked late": {
@@ -361,6 +365,47 @@ func TestTwoArchiveAtOnce(t *testing.T) {
 	slices.Sort(firsts)
 	if want := []int64{1, 6, 11, 16, 21, 26}; !slices.Equal(firsts, want) {
 		t.Errorf("archived are the ranges that begin with %v, want %v", firsts, want)
+	}
+	w.wantSound()
+}
+
+// before calls first when a statement with these words comes for the first time, before it is sent.
+type before struct {
+	words string
+	once  sync.Once
+	first func()
+}
+
+func (b *before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, b.words) {
+		b.once.Do(b.first)
+	}
+	return ctx
+}
+
+func (*before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Who has looked at a range that another archives before they come to it leaves it alone.
+func TestARangeIsArchivedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(2 * few)
+	w.age()
+	settings := w.Pool.Config()
+	settings.ConnConfig.Tracer = &before{words: "hold_action_ranges", first: func() {
+		if other := w.archive(); len(other.Archived) != 2 {
+			t.Errorf("the other one: %+v", other)
+		}
+	}}
+	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	config := w.config()
+	config.Pool = pool
+	if result, err := archive.Run(w.Ctx, config); !errors.Is(err, archive.ErrOther) || len(result.Archived) != 0 {
+		t.Errorf("%+v, %v", result, err)
 	}
 	w.wantSound()
 }
