@@ -75,6 +75,9 @@ func TestInvoicesAreBookedTogether(t *testing.T) {
 			author := w.User("author", 1000*sat, 0)
 			item := w.Post(author, "popular")
 			before := w.Balance(ledger.UserCredits(author))
+			if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO webhook (url, events, secret, created_at) VALUES ('https://example.org', '{action.paid}', '', now())`); err != nil {
+				t.Fatal(err)
+			}
 			users, actions := paidZaps(w, item, method, 10*sat, 10*sat, 10*sat, 13*sat, 10*sat, 10*sat)
 			heard := actions
 			if method == paidaction.Optimistic {
@@ -104,6 +107,9 @@ func TestInvoicesAreBookedTogether(t *testing.T) {
 			}
 			if n := w.Count(`SELECT count(*) FROM notification WHERE kind = 'ZAP'`); n != 6 {
 				t.Errorf("the author was told of %d zaps, want 6", n)
+			}
+			if n := w.Count(`SELECT count(*) FROM webhook_message m JOIN action_history h ON h.id = m.step_id AND h.action_id = m.action_id WHERE h.to_state = 'PAID'`); n != 6 {
+				t.Errorf("webhooks are told of %d paid actions, want 6", n)
 			}
 			w.WantConserved()
 		})

@@ -93,8 +93,8 @@ WITH moved AS (
     SELECT id, CAST(@from_state::text AS action_state), state, @fact::text, @at FROM moved ORDER BY id
     RETURNING id, action_id
 ), told AS (
-    INSERT INTO webhook_message (webhook_id, step_id, type, created_at)
-    SELECT w.id, history.id, webhook_type(moved.flow::text, moved.state::text), @at
+    INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+    SELECT w.id, history.id, moved.id, webhook_type(moved.flow::text, moved.state::text), @at
     FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
     WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
 )
