@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -91,11 +92,12 @@ func (r *realRun) share(ctx context.Context, way flow, n int) (s Share, err erro
 func (r *realRun) pay(ctx context.Context, o opened) (sent, told time.Time, err error) {
 	group, watching := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(ready) })
 	group.Go(func() error {
 		return r.node.WatchInvoice(watching, o.hash, func(e paidaction.InvoiceEvent) error {
 			switch {
 			case e.State == paidaction.InvoiceOpen:
-				close(ready) // the first event of a stream
+				begun() // the first event of a stream; an invoice that is still open may be told of twice
 			case told.IsZero():
 				told = time.Now()
 			}
