@@ -16,8 +16,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// inside is what an answer never holds: SQL, a stack, a path, an address, a name of the database's.
-var inside = regexp.MustCompile(`(?i)SQLSTATE|\b(select|insert|update|delete)\b .*\b(from|into|set)\b|pgx|postgres|goroutine|runtime error|panic|\.go\b|/root/|/var/|` +
+// inside is what an answer never holds: SQL, a stack, a path, an address, a name of the database's. The number of a fault is capital letters, which may
+// say PGX by chance.
+var inside = regexp.MustCompile(`(?i)SQLSTATE|\b(select|insert|update|delete)\b .*\b(from|into|set)\b|(?-i:pgx)|postgres|goroutine|runtime error|panic|\.go\b|/root/|/var/|` +
 	`127\.0\.0\.1|localhost|host=|database=|relation |column |at the disco|dial |connect:|simnode|(?-i:paidaction)|community\.`)
 
 // Whatever breaks, whoever asks for anything learns no more than a number to ask about (spec 05.38).
