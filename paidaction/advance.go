@@ -35,8 +35,9 @@ type finding struct {
 	safety   uint32 // the HTLC safety height
 	failure  *Error // the reason that is stored and shown
 	outcome  Outcome
-	reason   string // an operator's
-	driven   bool   // whoever takes the step takes the next one as well
+	reason   string    // an operator's
+	driven   bool      // whoever takes the step takes the next one as well
+	asked    time.Time // before the node was
 }
 
 // driveGrace is when the job that a driven step leaves behind is due: it is for the case that the driver dies.
@@ -53,7 +54,7 @@ func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 		if progress != Moved || !pa.State.Driven() {
 			return progress, err
 		}
-		if !pa.heldNow {
+		if !pa.heldNow { // else all that is needed is known
 			pa, err = e.get(ctx, id)
 		}
 	}
@@ -82,11 +83,12 @@ func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Prog
 	if pa.State.Terminal() {
 		return Done, nil
 	}
+	asked := e.now()
 	found, err := e.observe(ctx, pa)
 	if err != nil {
 		return Owing, fmt.Errorf("action %d in %s: %w", pa.ID, pa.State, err)
 	}
-	found.driven = driven
+	found.driven, found.asked = driven, asked
 	return e.step(ctx, pa, found)
 }
 
@@ -120,7 +122,8 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 		}
 		return Waiting, nil
 	}
-	pa.State, pa.heldNow = step.To, settlesNext(step, found.driven)
+	// Who stood still meanwhile asks again before the preimage is given away: the node may have fallen behind the chain.
+	pa.State, pa.heldNow = step.To, settlesNext(step, found.driven) && e.now().Sub(found.asked) < driveGrace
 	return Moved, nil
 }
 
@@ -311,8 +314,8 @@ func (e *Engine) settleNow(ctx context.Context, node Node, pa *PaidAction) (Node
 }
 
 // settlesNext says whether whoever takes this step settles at once: the height and the chain were looked at for the step itself, and the permission to
-// settle (see settle) is committed with it. That spares the payment a commit and three questions. The window in which a call may be under way is the
-// same: it begins with a commit, and who dies in it has permitted a call that the job makes later.
+// settle (see settle) is committed with it. That spares the payment a commit and three questions. Who dies after the commit has permitted a call that the
+// job makes later, and asks for the chain before; so does who took long for the step.
 func settlesNext(step Step, driven bool) bool {
 	return driven && step.When == InvoiceIsHeld && step.To == Held
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -151,5 +152,46 @@ func TestFaultOfOneBookingTakesNoOtherWithIt(t *testing.T) {
 	}
 	w.Advance(broken)
 	w.WantState(broken, paidaction.Paid)
+	w.WantConserved()
+}
+
+// Who performs a held action settles at once, since the chain was looked at for the step; but not who stood still in between: the node may have fallen
+// behind, and then the preimage could be given away for a payment that has run out.
+func TestWhoStoodStillAsksForTheChainAgain(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	item := w.Post(w.User("author", 1000*sat, 0), "popular")
+	_, actions := paidZaps(w, item, paidaction.Pessimistic, 10*sat)
+	gate, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gate.Exec(w.Ctx, `SELECT FROM paid_action WHERE id = $1 FOR UPDATE`, actions[0]); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := w.Engine.Drive(w.Ctx, actions[0])
+		done <- err
+	}()
+	for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+	}
+	w.Clock.Advance(time.Minute)
+	w.Node.SetSynced(false)
+	if err := gate.Rollback(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("the node was behind the chain, and nobody asked")
+	}
+	pa := w.WantState(actions[0], paidaction.Held)
+	if inv, err := w.Node.LookupInvoice(w.Ctx, pa.Invoice.Hash); err != nil || inv.State != paidaction.InvoiceAccepted {
+		t.Errorf("the invoice is %s, %v", inv.State, err)
+	}
+	w.Node.SetSynced(true)
+	if _, err := w.Engine.Drive(w.Ctx, actions[0]); err != nil {
+		t.Error(err)
+	}
+	w.WantState(actions[0], paidaction.Paid)
 	w.WantConserved()
 }
