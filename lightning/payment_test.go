@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,7 +165,11 @@ func TestDecodeInvoice(t *testing.T) {
 		d.Expires.Sub(d.Created) != time.Hour {
 		t.Fatalf("%+v", d)
 	}
-	if _, err := c.DecodeInvoice(t.Context(), bolt11[:len(bolt11)-1]+"q"); err == nil {
+	last := "q"
+	if strings.HasSuffix(bolt11, last) { // the time is in it: one checksum in 32 ends like that
+		last = "p"
+	}
+	if _, err := c.DecodeInvoice(t.Context(), bolt11[:len(bolt11)-1]+last); err == nil {
 		t.Fatal("a broken checksum was believed")
 	}
 }
