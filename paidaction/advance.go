@@ -366,14 +366,8 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		if err := e.apply(ctx, q, pg, row, step, found, now); err != nil {
 			return err
 		}
-		if step.To.OwesCall() {
-			follow := []Job{followUp(step, id, found.driven, now)}
-			if relayMoves(step.Flow, step.To) {
-				follow = append(follow, Job{Kind: JobAdvance, Action: id, At: *set.Deadline})
-			}
-			if err := e.Jobs.Insert(ctx, pg, follow...); err != nil {
-				return fmt.Errorf("store the follow-up job: %w", err)
-			}
+		if err := e.follow(ctx, pg, step, found.driven, now, id); err != nil {
+			return err
 		}
 		if err := e.followFailure(ctx, pg, row, step); err != nil {
 			return err
@@ -392,15 +386,32 @@ func (e *Engine) told(ctx context.Context, id int64, step Step) {
 	e.Log.DebugContext(ctx, "an action moved", "action", id, "flow", step.Flow, "from", step.From, "to", step.To, "fact", step.When)
 	e.moved(step)
 	e.changed(id)
+	if step.To == Forwarding && e.Relay != nil {
+		e.Relay.Wake()
+	}
 }
 
-// followUp is the job for the call that a new state owes. If the one who took the step makes the call, it stands by for their death.
-func followUp(step Step, id int64, driven bool, now time.Time) Job {
-	job := Job{Kind: JobAdvance, Action: id}
-	if driven && step.To.Driven() {
-		job.At = now.Add(driveGrace)
+// follow stores the jobs for the call that a new state owes. If the one who took the step makes the call, or has told the relay of it (told), the first stands
+// by for their death.
+func (e *Engine) follow(ctx context.Context, pg pgx.Tx, step Step, driven bool, now time.Time, actions ...int64) error {
+	if !step.To.OwesCall() {
+		return nil
 	}
-	return job
+	var jobs []Job
+	for _, id := range actions {
+		job := Job{Kind: JobAdvance, Action: id}
+		if driven {
+			job.At = now.Add(driveGrace)
+		}
+		jobs = append(jobs, job)
+		if relayMoves(step.Flow, step.To) {
+			jobs = append(jobs, Job{Kind: JobAdvance, Action: id, At: *e.deadlineAfter(step.To, now)})
+		}
+	}
+	if err := e.Jobs.Insert(ctx, pg, jobs...); err != nil {
+		return fmt.Errorf("store the follow-up jobs: %w", err)
+	}
+	return nil
 }
 
 // followFailure stores the job of a step to FAILED with it: the next attempt is prepared, or else its payer is told.

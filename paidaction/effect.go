@@ -30,7 +30,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 	case ClaimForward:
 		return e.performAndClaim(ctx, def, tx, row, found)
 	case StorePreimage:
-		return storePreimage(ctx, tx, row, found)
+		return storePreimages(ctx, q, now, known{row.ID, found.outcome.Preimage})
 	case BookAndFinish, BookLoss:
 		tx.Cost = Msat(row.CostMsat)
 		if step.When == WrittenOff {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -136,41 +139,77 @@ func storeInner(ctx context.Context, q *db.Queries, action int64, f *Forward) er
 	return nil
 }
 
-// claimForward puts the receiver's payment into the pipeline, now that the payer's is held. What one receiver has under way is
-// bounded: they could let it hang, and with it the payer's money and our channels.
-func (e *Engine) claimForward(ctx context.Context, q *db.Queries, tx *Tx) error {
-	inner, err := q.GetInner(ctx, tx.Action)
+// claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held. What one receiver has under way is
+// bounded: they could let it hang, and with it the payer's money and our channels. Those that would be too many come back, and are not in the pipeline.
+func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time, actions ...int64) (crowded []int64, err error) {
+	inners, err := q.GetInners(ctx, actions)
 	if err != nil {
-		return fmt.Errorf("read the receiver's invoice: %w", err)
+		return nil, fmt.Errorf("read the receivers' invoices: %w", err)
 	}
-	if _, err := q.LockUser(ctx, inner.ReceiverID); err != nil {
-		return fmt.Errorf("lock the receiver: %w", err)
+	receivers := make([]int64, len(inners))
+	for i, inner := range inners {
+		receivers[i] = inner.ReceiverID
 	}
-	capital, err := q.CapitalAtReceiver(ctx, db.CapitalAtReceiverParams{ReceiverID: inner.ReceiverID, At: tx.Now})
+	slices.Sort(receivers)
+	receivers = slices.Compact(receivers)
+	if err := q.LockUsers(ctx, receivers); err != nil {
+		return nil, fmt.Errorf("lock the receivers: %w", err)
+	}
+	rows, err := q.CapitalAtReceivers(ctx, db.CapitalAtReceiversParams{Receivers: receivers, At: now})
 	if err != nil {
-		return fmt.Errorf("sum up what is under way: %w", err)
+		return nil, fmt.Errorf("sum up what is under way: %w", err)
 	}
-	if capital.Payments >= e.Settings.MaxForwards || Msat(capital.Msat+inner.AmountMsat+inner.BudgetMsat) > e.Settings.MaxForwarded {
-		return Errorf(CodeReceiverBusy, "Too many payments to this receiver are under way. Your payment goes back to you; try again later.")
+	capital := make(map[int64]db.CapitalAtReceiversRow, len(rows))
+	for _, row := range rows {
+		capital[row.ReceiverID] = row
 	}
-	n, err := q.AcceptRelay(ctx, db.AcceptRelayParams{ActionID: tx.Action, PaymentHash: inner.PaymentHash, Bolt11: inner.Bolt11,
-		ReceiverID: &inner.ReceiverID, WalletID: &inner.WalletID, AmountMsat: inner.AmountMsat, BudgetMsat: inner.BudgetMsat,
-		FinalCltv: inner.FinalCltv, ExpiresAt: inner.ExpiresAt, At: tx.Now})
+	for _, inner := range inners {
+		at := capital[inner.ReceiverID]
+		at.Payments++
+		at.Msat += inner.AmountMsat + inner.BudgetMsat
+		if at.Payments > e.Settings.MaxForwards || Msat(at.Msat) > e.Settings.MaxForwarded {
+			crowded = append(crowded, inner.ActionID)
+			continue
+		}
+		capital[inner.ReceiverID] = at
+	}
+	actions = slices.DeleteFunc(slices.Clone(actions), func(id int64) bool { return slices.Contains(crowded, id) })
+	n, err := q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: actions, At: now})
 	if err != nil {
-		return fmt.Errorf("put the payment into the pipeline: %w", err)
+		return nil, fmt.Errorf("put the payments into the pipeline: %w", err)
 	}
-	if n == 0 {
-		return Errorf(CodeDuplicate, "This invoice was paid before. Your payment goes back to you.")
+	if n != int64(len(actions)) {
+		return nil, Errorf(CodeDuplicate, "This invoice was paid before. Your payment goes back to you.")
 	}
-	return nil
+	return crowded, nil
 }
 
-// forwardOf is the Forward of a row, as OnPaid sees it.
-func forwardOf(ctx context.Context, q *db.Queries, action int64) (*Forward, error) {
-	inner, err := q.GetInner(ctx, action)
-	if err != nil {
-		return nil, fmt.Errorf("read the receiver's invoice: %w", err)
-	}
+// forwardOf is what is inside of an invoice, as OnPaid sees it.
+func forwardOf(inner db.InnerInvoice) *Forward {
 	return &Forward{Receiver: inner.ReceiverID, Wallet: inner.WalletID, Bolt11: inner.Bolt11, Amount: Msat(inner.AmountMsat),
-		Budget: Msat(inner.BudgetMsat), FinalCLTV: uint32(inner.FinalCltv), Expires: inner.ExpiresAt}, nil
+		Budget: Msat(inner.BudgetMsat), FinalCLTV: uint32(inner.FinalCltv), Expires: inner.ExpiresAt}
+}
+
+// setAside reads what is inside of the invoices of these actions, and sets aside out of what their payers paid what forwarding it took. It is booked as spent
+// once that is known.
+func setAside(ctx context.Context, q *db.Queries, txs ...*Tx) error {
+	byAction := make(map[int64]*Tx, len(txs))
+	for _, tx := range txs {
+		byAction[tx.Action] = tx
+	}
+	inners, err := q.GetInners(ctx, slices.Collect(maps.Keys(byAction)))
+	if err != nil {
+		return fmt.Errorf("read the receivers' invoices: %w", err)
+	}
+	if len(inners) != len(txs) {
+		return fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(txs))
+	}
+	for _, inner := range inners {
+		tx := byAction[inner.ActionID]
+		tx.Forward = forwardOf(inner)
+		if err := tx.Pay(ledger.RoutingSats, tx.Forward.Amount+tx.Forward.Budget, "set aside for the forward"); err != nil {
+			return err
+		}
+	}
+	return nil
 }

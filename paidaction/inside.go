@@ -82,9 +82,8 @@ func (e *Engine) bookInside(ctx context.Context, q *db.Queries, pg pgx.Tx, def D
 	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, Msat(by.AmountMsat)); err != nil {
 		return err
 	}
-	n, err := q.RelayPaid(ctx, db.RelayPaidParams{ActionID: by.ActionID, Preimage: inv.Preimage, At: tx.Now})
-	if err != nil || n == 0 {
-		return fmt.Errorf("hand over the preimage (%d rows): %w", n, err)
+	if err := storePreimages(ctx, q, tx.Now, known{by.ActionID, new(Preimage(inv.Preimage))}); err != nil {
+		return err
 	}
 	return e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: by.ActionID})
 }

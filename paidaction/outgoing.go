@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -133,13 +134,17 @@ func (e *Engine) debit(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) er
 // left of the budget goes to rest, and so does what came back though the receiver gave the preimage: who settles one part of several
 // has been paid by that (BOLT 4), and the rest is not theirs. A fee above the budget is no fee that the node was allowed: it is a
 // loss, and shown as one (spec 05.10).
-func payOut(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, left Outcome, rest ledger.Account) error {
-	fee := left.Fee
-	n, err := q.RelayCompleted(ctx, db.RelayCompletedParams{ActionID: tx.Action, FeeMsat: new(int64(fee)), At: tx.Now})
-	if err != nil || n == 0 {
+func payOut(ctx context.Context, q *db.Queries, tx *Tx, left Outcome, rest ledger.Account) error {
+	rows, err := q.RelaysCompleted(ctx, db.RelaysCompletedParams{ActionIds: []int64{tx.Action}, Fees: []int64{int64(left.Fee)}, At: tx.Now})
+	if err != nil || len(rows) == 0 {
 		return err
 	}
-	budget := Msat(row.BudgetMsat)
+	return ledger.Post(ctx, q, &tx.Action, tx.Now, paidOut(rows[0], left, rest))
+}
+
+// paidOut are the transfers of payOut.
+func paidOut(row db.RelayPayment, left Outcome, rest ledger.Account) []ledger.Transfer {
+	fee, budget := left.Fee, Msat(row.BudgetMsat)
 	out := func(from, to ledger.Account, amount Msat, reason string) []ledger.Transfer {
 		if amount <= 0 {
 			return nil
@@ -153,8 +158,7 @@ func payOut(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, lef
 	transfers := out(ledger.RoutingSats, ledger.Lightning, spent, "paid out")
 	transfers = append(transfers, out(ledger.RoutingSats, rest, Msat(row.AmountMsat)-left.Paid, "came back")...)
 	transfers = append(transfers, out(ledger.LossSats, ledger.Lightning, fee-budget, "routing fee above the budget")...)
-	transfers = append(transfers, out(ledger.RoutingSats, rest, budget-fee, "unused routing fee")...)
-	return ledger.Post(ctx, q, &tx.Action, tx.Now, transfers)
+	return append(transfers, out(ledger.RoutingSats, rest, budget-fee, "unused routing fee")...)
 }
 
 // finishForward books the routing fee of a forward that was PAID before all its parts were final.
@@ -164,11 +168,7 @@ func (e *Engine) finishForward(ctx context.Context, pa *PaidAction) (Progress, e
 		return Waiting, err
 	}
 	err = e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
-		row, err := q.LockRelay(ctx, pa.ID)
-		if err != nil {
-			return fmt.Errorf("lock the outgoing payment: %w", err)
-		}
-		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, row, out, ledger.RewardSats)
+		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, out, ledger.RewardSats)
 	})
 	if err != nil {
 		return Owing, err
@@ -187,44 +187,43 @@ func (e *Engine) performAndClaim(ctx context.Context, def Definition, tx *Tx, ro
 	} else if err := tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))}); err != nil {
 		return fmt.Errorf("store what was received: %w", err)
 	}
-	return e.claimForward(ctx, tx.DB, tx)
+	crowded, err := e.claimForwards(ctx, tx.DB, tx.Now, tx.Action)
+	if len(crowded) > 0 {
+		return Errorf(CodeReceiverBusy, "Too many payments to this receiver are under way. Your payment goes back to you; try again later.")
+	}
+	return err
 }
 
-// storePreimage keeps the receiver's preimage in the same transaction as the state that owes the settling.
-func storePreimage(ctx context.Context, tx *Tx, row db.PaidAction, found finding) error {
-	p := found.outcome.Preimage
-	n, err := tx.DB.RelayPaid(ctx, db.RelayPaidParams{ActionID: row.ID, Preimage: p[:], At: tx.Now})
+// known is a preimage that a receiver gave.
+type known struct {
+	action   int64
+	preimage *Preimage
+}
+
+// storePreimages keeps the receivers' preimages in the same transaction as the state that owes the settling.
+func storePreimages(ctx context.Context, q *db.Queries, now time.Time, all ...known) error {
+	paid := db.RelaysPaidParams{At: now}
+	for _, k := range all {
+		paid.ActionIds, paid.Preimages = append(paid.ActionIds, k.action), append(paid.Preimages, k.preimage[:])
+	}
+	n, err := q.RelaysPaid(ctx, paid)
 	if err != nil {
-		return fmt.Errorf("store the preimage: %w", err)
+		return fmt.Errorf("store the preimages: %w", err)
 	}
-	if n == 0 {
-		return errors.New("a payment was made that is not in work")
-	}
-	if err := tx.DB.EndPaidAttempt(ctx, db.EndPaidAttemptParams{ActionID: row.ID, At: &tx.Now}); err != nil {
-		return fmt.Errorf("end the attempt: %w", err)
-	}
-	if Flow(row.Flow) != FlowWrapped {
-		return nil
-	}
-	if err := tx.DB.SetPreimage(ctx, db.SetPreimageParams{ActionID: row.ID, Preimage: p[:]}); err != nil {
-		return fmt.Errorf("store the preimage of the invoice: %w", err)
+	if n != int64(len(all)) {
+		return fmt.Errorf("of %d payments that were made %d are in work", len(all), n)
 	}
 	return nil
 }
 
-// bookForward makes a wrapped action count. The receiver was paid by our node: what that took is set aside out of what the payer paid
-// us, and booked as spent once it is known. Where the payer's payment was lost, all of it is our loss: the receiver has theirs, and
+// bookForward makes a wrapped action count. The receiver was paid by our node. Where the payer's payment was lost, all of it is our loss: the receiver has theirs, and
 // what others have earned they keep.
 func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
-	var err error
-	if tx.Forward, err = forwardOf(ctx, q, row.ID); err != nil {
-		return err
-	}
 	received := found.received
 	if step.Effect == BookLoss {
 		tx.source, received = ledger.LossSats, tx.Cost
 	}
-	if err := tx.Pay(ledger.RoutingSats, tx.Forward.Amount+tx.Forward.Budget, "set aside for the forward"); err != nil {
+	if err := setAside(ctx, q, tx); err != nil {
 		return err
 	}
 	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, received); err != nil {
@@ -233,28 +232,24 @@ func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def 
 	if !found.outcome.Final {
 		return nil // finishForward does the rest
 	}
-	out, err := q.LockRelay(ctx, row.ID)
-	if err != nil {
-		return fmt.Errorf("lock the outgoing payment: %w", err)
-	}
-	return payOut(ctx, q, tx, out, found.outcome, ledger.RewardSats)
+	return payOut(ctx, q, tx, found.outcome, ledger.RewardSats)
 }
 
 // bookPayout makes a withdrawal count, and gives back what did not leave.
 func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
-	out, err := q.LockRelay(ctx, row.ID)
-	if err != nil {
-		return fmt.Errorf("lock the outgoing payment: %w", err)
-	}
 	// The debit was posted when it began; there is nothing left to hand out.
 	tx.given = tx.Cost
 	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, tx.Cost); err != nil {
 		return err
 	}
-	if step.Effect == BookLoss {
-		return payOutUnknown(ctx, q, tx, out, ledger.UserSats(*row.PayerID))
+	if step.Effect != BookLoss {
+		return payOut(ctx, q, tx, found.outcome, ledger.UserSats(*row.PayerID))
 	}
-	return payOut(ctx, q, tx, out, found.outcome, ledger.UserSats(*row.PayerID))
+	out, err := q.LockRelay(ctx, row.ID)
+	if err != nil {
+		return fmt.Errorf("lock the outgoing payment: %w", err)
+	}
+	return payOutUnknown(ctx, q, tx, out, ledger.UserSats(*row.PayerID))
 }
 
 // refund gives back all that a withdrawal took, and undoes what was performed.

@@ -17,6 +17,8 @@ type Relay interface {
 	// Proceed looks after an outgoing payment as far as that needs no waiting, and says what is known of it. It may be called at any
 	// time, any number of times.
 	Proceed(ctx context.Context, action int64) (Outcome, error)
+	// Wake says that there is a payment to send: whoever sends for this process need not wait until they look for one.
+	Wake()
 }
 
 // ErrNoReceiver says that no wallet of the receiver gives an invoice that can be wrapped. Another method may do.

@@ -11,12 +11,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// inStride says whether actions of one kind (Grouped) that take this step at the same time take it in one transaction: the two that every payment by
-// an invoice of ours goes through, for which all that is needed is in the actions' own rows.
+// inStride says whether actions of one kind (Grouped) that take this step at the same time take it in one transaction: those that every payment by
+// an invoice of ours goes through where nothing is in its way.
 func (s Step) inStride() bool {
-	return s.When == InvoiceIsPaid && s.Effect == BookAndFinish || s.When == InvoiceIsHeld && s.Effect == PerformAction
+	switch s.When {
+	case InvoiceIsPaid:
+		return s.Effect == BookAndFinish
+	case InvoiceIsHeld:
+		return s.Effect == PerformAction || s.Effect == ClaimForward
+	case OutgoingPaid:
+		return s.Flow == FlowWrapped
+	}
+	return s.When == IncomingWasOwn
 }
 
 // take takes one step of an action, with others of its kind that take the same one at the same time where that is possible.
@@ -46,16 +55,27 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 		if moved, err = lockTogether(ctx, q, step, members, now); err != nil || len(moved) == 0 {
 			return err
 		}
-		if step.Effect == PerformAction {
-			if moved, err = performTogether(ctx, q, def, now, moved); err != nil || len(moved) == 0 {
-				return err
-			}
+		switch step.Effect {
+		case PerformAction:
+			moved, err = performTogether(ctx, q, def, now, moved)
+		case ClaimForward:
+			moved, err = e.claimTogether(ctx, q, now, moved)
+		case StorePreimage:
+			err = storePreimagesTogether(ctx, q, now, moved)
+		}
+		if err != nil || len(moved) == 0 {
+			return err
 		}
 		if err := e.setTogether(ctx, q, step, now, moved); err != nil {
 			return err
 		}
-		if step.Effect == PerformAction {
-			return e.followTogether(ctx, pg, step, now, moved)
+		if step.Effect != BookAndFinish {
+			return e.follow(ctx, pg, step, true, now, actionsOf(moved)...)
+		}
+		if step.Flow == FlowWrapped {
+			if err := forwardTogether(ctx, q, now, moved); err != nil {
+				return err
+			}
 		}
 		if err := def.onPaidTogether(ctx, q, now, moved); err != nil {
 			return err
@@ -72,14 +92,18 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 	return nil
 }
 
-// lockTogether locks the rows of all, in the order of their numbers: no two groups wait for each other. Those stand that are still where the step
-// begins.
-func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*member, now time.Time) (standing []*member, err error) {
+func actionsOf(members []*member) []int64 {
 	ids := make([]int64, len(members))
 	for i, m := range members {
 		ids[i] = m.tx.Action
 	}
-	rows, err := q.LockActions(ctx, ids)
+	return ids
+}
+
+// lockTogether locks the rows of all, in the order of their numbers: no two groups wait for each other. Those stand that are still where the step
+// begins.
+func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*member, now time.Time) (standing []*member, err error) {
+	rows, err := q.LockActions(ctx, actionsOf(members))
 	if err != nil {
 		return nil, fmt.Errorf("lock the actions: %w", err)
 	}
@@ -90,11 +114,11 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 	for _, m := range members {
 		row := byID[m.tx.Action]
 		delete(byID, m.tx.Action) // of two who heard of one payment at the same time the second is too late, as it would be by itself
-		m.moved, m.err, m.kept = false, nil, nil
+		m.moved, m.err, m.kept, m.spent = false, nil, nil, nil
 		if State(row.State) != step.From {
 			continue
 		}
-		if m.due = Msat(row.CostMsat); m.found.received < m.due {
+		if m.due = Msat(row.CostMsat); m.found.received < m.due && step.When != OutgoingPaid {
 			m.err = errApart // what is wrong with it is said there
 			continue
 		}
@@ -144,14 +168,56 @@ func (e *Engine) setTogether(ctx context.Context, q *db.Queries, step Step, now 
 	return nil
 }
 
-// followTogether stores the jobs for what the new state owes.
-func (e *Engine) followTogether(ctx context.Context, pg pgx.Tx, step Step, now time.Time, members []*member) error {
-	var jobs []Job
+// claimTogether is the step to FORWARDING. Whose action is not performed yet, or whose receiver has too much under way, is seen to by itself.
+func (e *Engine) claimTogether(ctx context.Context, q *db.Queries, now time.Time, members []*member) ([]*member, error) {
 	for _, m := range members {
-		jobs = append(jobs, followUp(step, m.tx.Action, true, now))
+		if m.result == nil {
+			m.err = errApart
+		}
 	}
-	if err := e.Jobs.Insert(ctx, pg, jobs...); err != nil {
-		return fmt.Errorf("store the follow-up jobs: %w", err)
+	if members = standing(members); len(members) == 0 {
+		return nil, nil
+	}
+	crowded, err := e.claimForwards(ctx, q, now, actionsOf(members)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range members {
+		if slices.Contains(crowded, m.tx.Action) {
+			m.err = errApart
+		}
+	}
+	return standing(members), nil
+}
+
+// storePreimagesTogether is the step to FORWARDED.
+func storePreimagesTogether(ctx context.Context, q *db.Queries, now time.Time, members []*member) error {
+	all := make([]known, len(members))
+	for i, m := range members {
+		all[i] = known{m.tx.Action, m.found.outcome.Preimage}
+	}
+	return storePreimages(ctx, q, now, all...)
+}
+
+// forwardTogether is what bookForward does beside booking: it sets aside what the forwards took, and accounts for those of which that is known.
+func forwardTogether(ctx context.Context, q *db.Queries, now time.Time, members []*member) error {
+	txs, final, byAction := make([]*Tx, len(members)), db.RelaysCompletedParams{At: now}, make(map[int64]*member, len(members))
+	for i, m := range members {
+		txs[i], byAction[m.tx.Action] = m.tx, m
+		if m.found.outcome.Final { // else finishForward does it
+			final.ActionIds, final.Fees = append(final.ActionIds, m.tx.Action), append(final.Fees, int64(m.found.outcome.Fee))
+		}
+	}
+	if err := setAside(ctx, q, txs...); err != nil {
+		return err
+	}
+	rows, err := q.RelaysCompleted(ctx, final)
+	if err != nil {
+		return fmt.Errorf("complete the outgoing payments: %w", err)
+	}
+	for _, row := range rows {
+		m := byAction[row.ActionID]
+		m.spent = paidOut(row, m.found.outcome, ledger.RewardSats)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func noteWriteOff(ctx context.Context, tx *Tx, reason string) error {
 // payOutUnknown books a payment that was made for a fee that nobody knows. The amount has left. Who would have got what routing does not
 // use gets all of it: they are not to pay for our loss, which is the most that the fee can have been.
 func payOutUnknown(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, rest ledger.Account) error {
-	if err := payOut(ctx, q, tx, row, Outcome{Paid: Msat(row.AmountMsat)}, rest); err != nil || row.BudgetMsat == 0 {
+	if err := payOut(ctx, q, tx, Outcome{Paid: Msat(row.AmountMsat)}, rest); err != nil || row.BudgetMsat == 0 {
 		return err
 	}
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, []ledger.Transfer{

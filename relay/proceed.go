@@ -69,7 +69,7 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		// One node may have been given it under a claim that nobody saw the end of. It alone is asked again, and until the invoice
 		// has surely expired there, the payment cannot be given up.
 		if never, err := r.neverSent(ctx, row); err != nil || !never {
-			r.wake()
+			r.Wake()
 			return paidaction.Outcome{}, err
 		}
 	}
@@ -81,7 +81,7 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		}
 	}
 	if refusal == nil {
-		r.wake()
+		r.Wake()
 		return paidaction.Outcome{}, nil
 	}
 	return r.giveUp(ctx, row, incoming, refusal)
@@ -288,7 +288,7 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 		return err
 	})
 	if err == nil {
-		r.wake()
+		r.Wake()
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 		return paidaction.Outcome{}, err
 	}
 	if out.Failure == nil {
-		r.wake()
+		r.Wake()
 		return out, nil
 	}
 	r.Metrics.failed(paidaction.Code(reason))

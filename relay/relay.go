@@ -160,8 +160,8 @@ func New(c Config) (*Relay, error) {
 // now is the injected time in the precision of the database.
 func (r *Relay) now() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }
 
-// wake tells the workers of this process to look.
-func (r *Relay) wake() {
+// Wake implements paidaction.Relay: it tells the workers of this process to look.
+func (r *Relay) Wake() {
 	for _, w := range r.wakes {
 		select {
 		case w <- struct{}{}:

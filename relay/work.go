@@ -160,12 +160,12 @@ func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
 	defer done()
 	blame, tracked := r.send(ctx, c, advance)
 	c.lease.Release(context.WithoutCancel(ctx), blame)
-	r.wake()
+	r.Wake()
 	if tracked {
 		r.track(ctx, c, advance)
 	}
 	r.bringOn(ctx, c.row.ActionID, advance)
-	r.wake()
+	r.Wake()
 }
 
 // bringOn takes the steps of an action that are possible now.

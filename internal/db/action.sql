@@ -73,7 +73,8 @@ FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w
 WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events);
 
 -- name: MoveActions :one
--- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved. A height of 0 is none.
+-- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved. A height of 0 is none, and nothing is
+-- received with a step that takes no money. That the rows are among the ids is said for the planner: with few rows it would read all of them for the join.
 WITH moved AS (
     UPDATE paid_action SET
         state = @to_state,
@@ -83,11 +84,11 @@ WITH moved AS (
         settle_permitted_at = coalesce(sqlc.narg(settle_permitted_at), settle_permitted_at),
         result = found.result
     FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@heights::int[]) AS height, unnest(@results::jsonb[]) AS result) AS found
-    WHERE paid_action.id = found.id AND state::text = @from_state::text
+    WHERE paid_action.id = found.id AND paid_action.id = ANY(@ids::bigint[]) AND state::text = @from_state::text
     RETURNING paid_action.id, flow, payer_id, state
 ), received AS (
     UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest(@ids) AS id, unnest(@received::bigint[]) AS msat) AS paid
-    WHERE invoice.action_id = paid.id
+    WHERE invoice.action_id = paid.id AND invoice.action_id = ANY(@ids::bigint[]) AND paid.msat > 0
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at)
     SELECT id, CAST(@from_state::text AS action_state), state, @fact::text, @at FROM moved ORDER BY id

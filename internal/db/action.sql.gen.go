@@ -838,15 +838,15 @@ WITH moved AS (
         deadline_height = coalesce(nullif(found.height, 0), deadline_height),
         settle_permitted_at = coalesce($4, settle_permitted_at),
         result = found.result
-    FROM (SELECT unnest($6::bigint[]) AS id, unnest($7::int[]) AS height, unnest($8::jsonb[]) AS result) AS found
-    WHERE paid_action.id = found.id AND state::text = $5::text
+    FROM (SELECT unnest($5::bigint[]) AS id, unnest($7::int[]) AS height, unnest($8::jsonb[]) AS result) AS found
+    WHERE paid_action.id = found.id AND paid_action.id = ANY($5::bigint[]) AND state::text = $6::text
     RETURNING paid_action.id, flow, payer_id, state
 ), received AS (
-    UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest($6) AS id, unnest($9::bigint[]) AS msat) AS paid
-    WHERE invoice.action_id = paid.id
+    UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest($5) AS id, unnest($9::bigint[]) AS msat) AS paid
+    WHERE invoice.action_id = paid.id AND invoice.action_id = ANY($5::bigint[]) AND paid.msat > 0
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at)
-    SELECT id, CAST($5::text AS action_state), state, $10::text, $2 FROM moved ORDER BY id
+    SELECT id, CAST($6::text AS action_state), state, $10::text, $2 FROM moved ORDER BY id
     RETURNING id, action_id
 ), told AS (
     INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
@@ -862,23 +862,24 @@ type MoveActionsParams struct {
 	At                time.Time
 	Deadline          *time.Time
 	SettlePermittedAt *time.Time
-	FromState         string
 	Ids               []int64
+	FromState         string
 	Heights           []int32
 	Results           []json.RawMessage
 	Received          []int64
 	Fact              string
 }
 
-// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved. A height of 0 is none.
+// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved. A height of 0 is none, and nothing is
+// received with a step that takes no money. That the rows are among the ids is said for the planner: with few rows it would read all of them for the join.
 func (q *Queries) MoveActions(ctx context.Context, arg MoveActionsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, moveActions,
 		arg.ToState,
 		arg.At,
 		arg.Deadline,
 		arg.SettlePermittedAt,
-		arg.FromState,
 		arg.Ids,
+		arg.FromState,
 		arg.Heights,
 		arg.Results,
 		arg.Received,

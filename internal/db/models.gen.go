@@ -67,6 +67,17 @@ type ActionHistory struct {
 	At        time.Time
 }
 
+type InnerInvoice struct {
+	ActionID   int64
+	ReceiverID int64
+	WalletID   int64
+	Bolt11     string
+	AmountMsat int64
+	BudgetMsat int64
+	FinalCltv  int32
+	ExpiresAt  time.Time
+}
+
 type Invite struct {
 	Code      string
 	InviterID int64

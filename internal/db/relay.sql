@@ -14,9 +14,9 @@ FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id WHERE invoic
 INSERT INTO inner_invoice (action_id, receiver_id, wallet_id, bolt11, amount_msat, budget_msat, final_cltv, expires_at)
 VALUES (@action_id, @receiver_id, @wallet_id, @bolt11, @amount_msat, @budget_msat, @final_cltv, @expires_at);
 
--- name: GetInner :one
-SELECT inner_invoice.*, invoice.payment_hash FROM inner_invoice JOIN invoice ON invoice.action_id = inner_invoice.action_id
-WHERE inner_invoice.action_id = $1;
+-- name: GetInners :many
+-- In the order of their actions.
+SELECT * FROM inner_invoice WHERE action_id = ANY(@action_ids::bigint[]) ORDER BY action_id;
 
 -- name: CountPendingOfWallet :one
 -- Invoices of a wallet that wait inside of ours for their payer.
@@ -24,11 +24,18 @@ SELECT count(*) FROM inner_invoice JOIN paid_action ON paid_action.id = inner_in
 WHERE inner_invoice.wallet_id = $1 AND paid_action.state = 'PENDING_HELD';
 
 -- name: AcceptRelay :execrows
--- Into the pipeline. 0 rows: the same hash is in it, or was paid.
+-- A withdrawal, into the pipeline. 0 rows: the same hash is in it, or was paid.
+INSERT INTO relay_payment (action_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
+VALUES (@action_id, @payment_hash, @bolt11, @amount_msat, @budget_msat, @final_cltv, @expires_at, @at, @at)
+ON CONFLICT DO NOTHING;
+
+-- name: AcceptForwards :execrows
+-- As AcceptRelay, for what is inside of the invoices of these actions.
 INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
     created_at, changed_at)
-VALUES (@action_id, @payment_hash, @bolt11, sqlc.narg(receiver_id), sqlc.narg(wallet_id), @amount_msat, @budget_msat, @final_cltv,
-    @expires_at, @at, @at)
+SELECT i.action_id, invoice.payment_hash, i.bolt11, i.receiver_id, i.wallet_id, i.amount_msat, i.budget_msat, i.final_cltv, i.expires_at,
+    @at::timestamptz, @at
+FROM inner_invoice i JOIN invoice ON invoice.action_id = i.action_id WHERE i.action_id = ANY(@action_ids::bigint[]) ORDER BY i.action_id
 ON CONFLICT DO NOTHING;
 
 -- name: AcceptInside :execrows
@@ -42,12 +49,14 @@ ON CONFLICT DO NOTHING;
 -- The withdrawal that pays for this action.
 SELECT action_id, amount_msat FROM relay_payment WHERE inside_id = $1 AND stage = 'in_work';
 
--- name: CapitalAtReceiver :one
--- What is under way to one receiver, who may let it hang: payments, and probes.
-SELECT count(*) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM (
+-- name: CapitalAtReceivers :many
+-- What is under way to each receiver, who may let it hang: payments, and probes.
+SELECT r.id::bigint AS receiver_id, count(u.msat) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM unnest(@receivers::bigint[]) AS r(id)
+LEFT JOIN LATERAL (
     SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
-    WHERE p.receiver_id = @receiver_id::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = @receiver_id::bigint AND o.until > @at) AS u;
+    WHERE p.receiver_id = r.id AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = r.id AND o.until > @at) AS u ON true
+GROUP BY r.id;
 
 -- name: OpenProbes :one
 SELECT count(*) FROM route_probe WHERE receiver_id = @receiver_id AND until > @at;
@@ -64,22 +73,32 @@ SELECT * FROM relay_payment WHERE action_id = $1;
 -- name: LockRelay :one
 SELECT * FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE;
 
--- name: RelayPaid :execrows
--- The stage as text, as wherever one row is meant: see PermitSettle. The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.
-UPDATE relay_payment SET stage = 'pending_confirmation', preimage = @preimage, changed_at = @at
-WHERE action_id = @action_id AND stage::text IN ('in_work', 'pending_confirmation');
+-- name: RelaysPaid :one
+-- The preimages are known: of each the claim has ended, and the invoice around it, if there is one, can be settled. Together with the step to FORWARDED, or
+-- before it where the payment was made inside. The stage as text, as wherever a row is meant: see PermitSettle; and the ids twice: see MoveActions. Says how
+-- many were in work.
+WITH paid AS (
+    UPDATE relay_payment SET stage = 'pending_confirmation', preimage = known.preimage, changed_at = @at::timestamptz
+    FROM (SELECT unnest(@action_ids::bigint[]) AS action_id, unnest(@preimages::bytea[]) AS preimage) AS known
+    WHERE relay_payment.action_id = known.action_id AND relay_payment.action_id = ANY(@action_ids::bigint[]) AND stage::text IN ('in_work', 'pending_confirmation')
+    RETURNING relay_payment.id, relay_payment.action_id, known.preimage
+), ended AS (
+    UPDATE relay_attempt SET outcome = 'PAID', ended_at = @at FROM paid WHERE payment_id = paid.id AND outcome IS NULL
+), settles AS (
+    UPDATE invoice SET preimage = paid.preimage FROM paid WHERE invoice.action_id = paid.action_id AND invoice.action_id = ANY(@action_ids::bigint[])
+)
+SELECT count(*) FROM paid;
 
--- name: RelayCompleted :execrows
--- Together with the booking of the fee, which so happens once.
-UPDATE relay_payment SET stage = 'completed', fee_msat = @fee_msat, changed_at = @at
-WHERE action_id = @action_id AND stage::text = 'pending_confirmation';
+-- name: RelaysCompleted :many
+-- Together with the booking of the fees, which so happens once. Those that were not completed before.
+UPDATE relay_payment SET stage = 'completed', fee_msat = final.fee, changed_at = @at
+FROM (SELECT unnest(@action_ids::bigint[]) AS action_id, unnest(@fees::bigint[]) AS fee) AS final
+WHERE relay_payment.action_id = final.action_id AND relay_payment.action_id = ANY(@action_ids::bigint[]) AND stage::text = 'pending_confirmation'
+RETURNING relay_payment.*;
 
 -- name: WriteOffRelay :exec
 -- What an operator says of a payment whose node has lost its data.
 UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failure_message WHERE action_id = @action_id;
-
--- name: SetPreimage :exec
-UPDATE invoice SET preimage = @preimage WHERE action_id = @action_id;
 
 -- name: ClaimableRelay :one
 -- What a node takes next: the one that expires first, of those it can pay for and has not refused. Others that are being claimed
@@ -114,10 +133,6 @@ SELECT * FROM relay_attempt WHERE payment_id = $1 ORDER BY id;
 
 -- name: EndAttempt :execrows
 UPDATE relay_attempt SET outcome = @outcome, reason = @reason, ended_at = @at WHERE id = @id AND outcome::text IS NULL;
-
--- name: EndPaidAttempt :exec
-UPDATE relay_attempt SET outcome = 'PAID', ended_at = @at
-WHERE payment_id = (SELECT id FROM relay_payment WHERE action_id = @action_id) AND outcome IS NULL;
 
 -- name: NoteEarlier :execrows
 -- Before the send. 0 rows: the claim has ended.

@@ -10,6 +10,29 @@ import (
 	"time"
 )
 
+const acceptForwards = `-- name: AcceptForwards :execrows
+INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
+    created_at, changed_at)
+SELECT i.action_id, invoice.payment_hash, i.bolt11, i.receiver_id, i.wallet_id, i.amount_msat, i.budget_msat, i.final_cltv, i.expires_at,
+    $1::timestamptz, $1
+FROM inner_invoice i JOIN invoice ON invoice.action_id = i.action_id WHERE i.action_id = ANY($2::bigint[]) ORDER BY i.action_id
+ON CONFLICT DO NOTHING
+`
+
+type AcceptForwardsParams struct {
+	At        time.Time
+	ActionIds []int64
+}
+
+// As AcceptRelay, for what is inside of the invoices of these actions.
+func (q *Queries) AcceptForwards(ctx context.Context, arg AcceptForwardsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, acceptForwards, arg.At, arg.ActionIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const acceptInside = `-- name: AcceptInside :execrows
 INSERT INTO relay_payment (action_id, stage, inside_id, node, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at,
     created_at, changed_at)
@@ -47,10 +70,8 @@ func (q *Queries) AcceptInside(ctx context.Context, arg AcceptInsideParams) (int
 }
 
 const acceptRelay = `-- name: AcceptRelay :execrows
-INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
-    created_at, changed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-    $9, $10, $10)
+INSERT INTO relay_payment (action_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
 ON CONFLICT DO NOTHING
 `
 
@@ -58,8 +79,6 @@ type AcceptRelayParams struct {
 	ActionID    int64
 	PaymentHash []byte
 	Bolt11      string
-	ReceiverID  *int64
-	WalletID    *int64
 	AmountMsat  int64
 	BudgetMsat  int64
 	FinalCltv   int32
@@ -67,14 +86,12 @@ type AcceptRelayParams struct {
 	At          time.Time
 }
 
-// Into the pipeline. 0 rows: the same hash is in it, or was paid.
+// A withdrawal, into the pipeline. 0 rows: the same hash is in it, or was paid.
 func (q *Queries) AcceptRelay(ctx context.Context, arg AcceptRelayParams) (int64, error) {
 	result, err := q.db.Exec(ctx, acceptRelay,
 		arg.ActionID,
 		arg.PaymentHash,
 		arg.Bolt11,
-		arg.ReceiverID,
-		arg.WalletID,
 		arg.AmountMsat,
 		arg.BudgetMsat,
 		arg.FinalCltv,
@@ -181,29 +198,45 @@ func (q *Queries) BeginRelay(ctx context.Context, arg BeginRelayParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const capitalAtReceiver = `-- name: CapitalAtReceiver :one
-SELECT count(*) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM (
+const capitalAtReceivers = `-- name: CapitalAtReceivers :many
+SELECT r.id::bigint AS receiver_id, count(u.msat) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM unnest($1::bigint[]) AS r(id)
+LEFT JOIN LATERAL (
     SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
-    WHERE p.receiver_id = $1::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = $1::bigint AND o.until > $2) AS u
+    WHERE p.receiver_id = r.id AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = r.id AND o.until > $2) AS u ON true
+GROUP BY r.id
 `
 
-type CapitalAtReceiverParams struct {
+type CapitalAtReceiversParams struct {
+	Receivers []int64
+	At        time.Time
+}
+
+type CapitalAtReceiversRow struct {
 	ReceiverID int64
-	At         time.Time
+	Payments   int64
+	Msat       int64
 }
 
-type CapitalAtReceiverRow struct {
-	Payments int64
-	Msat     int64
-}
-
-// What is under way to one receiver, who may let it hang: payments, and probes.
-func (q *Queries) CapitalAtReceiver(ctx context.Context, arg CapitalAtReceiverParams) (CapitalAtReceiverRow, error) {
-	row := q.db.QueryRow(ctx, capitalAtReceiver, arg.ReceiverID, arg.At)
-	var i CapitalAtReceiverRow
-	err := row.Scan(&i.Payments, &i.Msat)
-	return i, err
+// What is under way to each receiver, who may let it hang: payments, and probes.
+func (q *Queries) CapitalAtReceivers(ctx context.Context, arg CapitalAtReceiversParams) ([]CapitalAtReceiversRow, error) {
+	rows, err := q.db.Query(ctx, capitalAtReceivers, arg.Receivers, arg.At)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CapitalAtReceiversRow
+	for rows.Next() {
+		var i CapitalAtReceiversRow
+		if err := rows.Scan(&i.ReceiverID, &i.Payments, &i.Msat); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const claimableRelay = `-- name: ClaimableRelay :one
@@ -290,21 +323,6 @@ func (q *Queries) EndAttempt(ctx context.Context, arg EndAttemptParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const endPaidAttempt = `-- name: EndPaidAttempt :exec
-UPDATE relay_attempt SET outcome = 'PAID', ended_at = $1
-WHERE payment_id = (SELECT id FROM relay_payment WHERE action_id = $2) AND outcome IS NULL
-`
-
-type EndPaidAttemptParams struct {
-	At       *time.Time
-	ActionID int64
-}
-
-func (q *Queries) EndPaidAttempt(ctx context.Context, arg EndPaidAttemptParams) error {
-	_, err := q.db.Exec(ctx, endPaidAttempt, arg.At, arg.ActionID)
-	return err
-}
-
 const endProbe = `-- name: EndProbe :exec
 DELETE FROM route_probe WHERE id = $1
 `
@@ -352,38 +370,38 @@ func (q *Queries) ForeignHashUse(ctx context.Context, paymentHash []byte) (strin
 	return used, err
 }
 
-const getInner = `-- name: GetInner :one
-SELECT inner_invoice.action_id, inner_invoice.receiver_id, inner_invoice.wallet_id, inner_invoice.bolt11, inner_invoice.amount_msat, inner_invoice.budget_msat, inner_invoice.final_cltv, inner_invoice.expires_at, invoice.payment_hash FROM inner_invoice JOIN invoice ON invoice.action_id = inner_invoice.action_id
-WHERE inner_invoice.action_id = $1
+const getInners = `-- name: GetInners :many
+SELECT action_id, receiver_id, wallet_id, bolt11, amount_msat, budget_msat, final_cltv, expires_at FROM inner_invoice WHERE action_id = ANY($1::bigint[]) ORDER BY action_id
 `
 
-type GetInnerRow struct {
-	ActionID    int64
-	ReceiverID  int64
-	WalletID    int64
-	Bolt11      string
-	AmountMsat  int64
-	BudgetMsat  int64
-	FinalCltv   int32
-	ExpiresAt   time.Time
-	PaymentHash []byte
-}
-
-func (q *Queries) GetInner(ctx context.Context, actionID int64) (GetInnerRow, error) {
-	row := q.db.QueryRow(ctx, getInner, actionID)
-	var i GetInnerRow
-	err := row.Scan(
-		&i.ActionID,
-		&i.ReceiverID,
-		&i.WalletID,
-		&i.Bolt11,
-		&i.AmountMsat,
-		&i.BudgetMsat,
-		&i.FinalCltv,
-		&i.ExpiresAt,
-		&i.PaymentHash,
-	)
-	return i, err
+// In the order of their actions.
+func (q *Queries) GetInners(ctx context.Context, actionIds []int64) ([]InnerInvoice, error) {
+	rows, err := q.db.Query(ctx, getInners, actionIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InnerInvoice
+	for rows.Next() {
+		var i InnerInvoice
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.ReceiverID,
+			&i.WalletID,
+			&i.Bolt11,
+			&i.AmountMsat,
+			&i.BudgetMsat,
+			&i.FinalCltv,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const getRelay = `-- name: GetRelay :one
@@ -692,26 +710,6 @@ func (q *Queries) RefusingNodes(ctx context.Context, id int64) ([]string, error)
 	return items, nil
 }
 
-const relayCompleted = `-- name: RelayCompleted :execrows
-UPDATE relay_payment SET stage = 'completed', fee_msat = $1, changed_at = $2
-WHERE action_id = $3 AND stage::text = 'pending_confirmation'
-`
-
-type RelayCompletedParams struct {
-	FeeMsat  *int64
-	At       time.Time
-	ActionID int64
-}
-
-// Together with the booking of the fee, which so happens once.
-func (q *Queries) RelayCompleted(ctx context.Context, arg RelayCompletedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, relayCompleted, arg.FeeMsat, arg.At, arg.ActionID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const relayOfNode = `-- name: RelayOfNode :many
 SELECT id, action_id FROM relay_payment
 WHERE stage IN ('in_work', 'pending_confirmation') AND inside_id IS NULL AND node = $1 AND id > $2 ORDER BY id LIMIT $3
@@ -749,26 +747,6 @@ func (q *Queries) RelayOfNode(ctx context.Context, arg RelayOfNodeParams) ([]Rel
 	return items, nil
 }
 
-const relayPaid = `-- name: RelayPaid :execrows
-UPDATE relay_payment SET stage = 'pending_confirmation', preimage = $1, changed_at = $2
-WHERE action_id = $3 AND stage::text IN ('in_work', 'pending_confirmation')
-`
-
-type RelayPaidParams struct {
-	Preimage []byte
-	At       time.Time
-	ActionID int64
-}
-
-// The stage as text, as wherever one row is meant: see PermitSettle. The preimage is known. Together with the step to FORWARDED, or before it where the payment was made inside.
-func (q *Queries) RelayPaid(ctx context.Context, arg RelayPaidParams) (int64, error) {
-	result, err := q.db.Exec(ctx, relayPaid, arg.Preimage, arg.At, arg.ActionID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const relayStages = `-- name: RelayStages :many
 SELECT stage, count(*) AS payments, min(created_at)::timestamptz AS oldest FROM relay_payment
 WHERE stage IN ('incoming', 'in_work', 'pending_confirmation') GROUP BY stage
@@ -799,6 +777,93 @@ func (q *Queries) RelayStages(ctx context.Context) ([]RelayStagesRow, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const relaysCompleted = `-- name: RelaysCompleted :many
+UPDATE relay_payment SET stage = 'completed', fee_msat = final.fee, changed_at = $1
+FROM (SELECT unnest($2::bigint[]) AS action_id, unnest($3::bigint[]) AS fee) AS final
+WHERE relay_payment.action_id = final.action_id AND relay_payment.action_id = ANY($2::bigint[]) AND stage::text = 'pending_confirmation'
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at
+`
+
+type RelaysCompletedParams struct {
+	At        time.Time
+	ActionIds []int64
+	Fees      []int64
+}
+
+// Together with the booking of the fees, which so happens once. Those that were not completed before.
+func (q *Queries) RelaysCompleted(ctx context.Context, arg RelaysCompletedParams) ([]RelayPayment, error) {
+	rows, err := q.db.Query(ctx, relaysCompleted, arg.At, arg.ActionIds, arg.Fees)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RelayPayment
+	for rows.Next() {
+		var i RelayPayment
+		if err := rows.Scan(
+			&i.ID,
+			&i.ActionID,
+			&i.Stage,
+			&i.PaymentHash,
+			&i.Bolt11,
+			&i.ReceiverID,
+			&i.WalletID,
+			&i.InsideID,
+			&i.AmountMsat,
+			&i.BudgetMsat,
+			&i.FinalCltv,
+			&i.ExpiresAt,
+			&i.Node,
+			&i.Attempts,
+			&i.RequeuedAt,
+			&i.NotBefore,
+			&i.Preimage,
+			&i.FeeMsat,
+			&i.FailureCode,
+			&i.FailureMessage,
+			&i.CreatedAt,
+			&i.ChangedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const relaysPaid = `-- name: RelaysPaid :one
+WITH paid AS (
+    UPDATE relay_payment SET stage = 'pending_confirmation', preimage = known.preimage, changed_at = $1::timestamptz
+    FROM (SELECT unnest($2::bigint[]) AS action_id, unnest($3::bytea[]) AS preimage) AS known
+    WHERE relay_payment.action_id = known.action_id AND relay_payment.action_id = ANY($2::bigint[]) AND stage::text IN ('in_work', 'pending_confirmation')
+    RETURNING relay_payment.id, relay_payment.action_id, known.preimage
+), ended AS (
+    UPDATE relay_attempt SET outcome = 'PAID', ended_at = $1 FROM paid WHERE payment_id = paid.id AND outcome IS NULL
+), settles AS (
+    UPDATE invoice SET preimage = paid.preimage FROM paid WHERE invoice.action_id = paid.action_id AND invoice.action_id = ANY($2::bigint[])
+)
+SELECT count(*) FROM paid
+`
+
+type RelaysPaidParams struct {
+	At        time.Time
+	ActionIds []int64
+	Preimages [][]byte
+}
+
+// The preimages are known: of each the claim has ended, and the invoice around it, if there is one, can be settled. Together with the step to FORWARDED, or
+// before it where the payment was made inside. The stage as text, as wherever a row is meant: see PermitSettle; and the ids twice: see MoveActions. Says how
+// many were in work.
+func (q *Queries) RelaysPaid(ctx context.Context, arg RelaysPaidParams) (int64, error) {
+	row := q.db.QueryRow(ctx, relaysPaid, arg.At, arg.ActionIds, arg.Preimages)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const requeueFailed = `-- name: RequeueFailed :execrows
@@ -853,20 +918,6 @@ UPDATE relay_attempt SET seen = true WHERE id = $1 AND NOT seen
 
 func (q *Queries) SeeAttempt(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, seeAttempt, id)
-	return err
-}
-
-const setPreimage = `-- name: SetPreimage :exec
-UPDATE invoice SET preimage = $1 WHERE action_id = $2
-`
-
-type SetPreimageParams struct {
-	Preimage []byte
-	ActionID int64
-}
-
-func (q *Queries) SetPreimage(ctx context.Context, arg SetPreimageParams) error {
-	_, err := q.db.Exec(ctx, setPreimage, arg.Preimage, arg.ActionID)
 	return err
 }
 

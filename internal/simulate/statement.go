@@ -208,7 +208,7 @@ func (t *written) note(name string, args []any) {
 			t.steps = append(t.steps, taken{action: action, from: paidaction.State(args[4].(string)), to: paidaction.State(args[0].(string)),
 				fact: paidaction.Fact(args[9].(string))})
 		}
-	case "AcceptRelay", "RequeueRelay", "RequeueFailed":
+	case "AcceptRelay", "AcceptForwards", "RequeueRelay", "RequeueFailed":
 		t.relay = true
 	case "PermitSettle":
 		t.takes = args[1].(int64)
