@@ -81,7 +81,7 @@ func (b *bundle) wantQuickQueries() {
 		AND p.expires_at > now() + interval '90 minutes' AND (p.not_before IS NULL OR p.not_before <= now()) AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = 'one'
 		AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))`
 	for name, query := range map[string]string{
-		"AnyClaimable":   `SELECT EXISTS (SELECT ` + claimable + `)`,
+		"NextClaimable":  `SELECT p.amount_msat + p.budget_msat ` + claimable + ` ORDER BY p.expires_at, p.id LIMIT 1`,
 		"ClaimableRelay": `SELECT * ` + claimable + ` ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`,
 	} {
 		plan, took := b.plan(query)

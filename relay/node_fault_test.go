@@ -280,7 +280,11 @@ func TestASendingNodeIsNotBlamedForAnother(t *testing.T) {
 	b.Node.SetAway(true)
 	blames := make(chan relay.Blame, 1000)
 	b.Run(b.NewRelay(func(c *relay.Config) { c.Leases = blamed(blames) }))
-	if blame := <-blames; blame != relay.Nobody {
+	blame := <-blames
+	for blame == relay.Unused { // another claimer of the process was faster
+		blame = <-blames
+	}
+	if blame != relay.Nobody {
 		t.Errorf("blamed: %d", blame)
 	}
 	b.Node.SetAway(false)

@@ -158,6 +158,9 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	if row.InsideID != nil {
 		return r.lookInside(ctx, row)
 	}
+	if u, known := r.heard.Load(row.ActionID); known {
+		return outcomeOf(u.(paidaction.PaymentUpdate)), nil
+	}
 	attempt, err := db.New(r.Pool).OpenAttempt(ctx, row.ID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return paidaction.Outcome{}, nil // it has just ended
@@ -183,13 +186,18 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	}
 	switch {
 	case now.Preimage != nil:
-		return paidaction.Outcome{Preimage: now.Preimage, Final: now.State == paidaction.PaymentSucceeded, Paid: now.Paid, Fee: now.Fee}, nil
+		return outcomeOf(now), nil
 	case now.State == paidaction.PaymentSucceeded:
 		return paidaction.Outcome{}, fmt.Errorf("node %s says SUCCEEDED and shows no preimage", attempt.Node)
 	case now.State == paidaction.PaymentFailed && r.sendOver(attempt):
 		return r.ended(ctx, row, attempt, endedFailed, now.Failure)
 	}
 	return paidaction.Outcome{}, nil
+}
+
+// outcomeOf is what it means that a node shows the preimage. What left is known once no part is under way any more.
+func outcomeOf(u paidaction.PaymentUpdate) paidaction.Outcome {
+	return paidaction.Outcome{Preimage: u.Preimage, Final: u.State == paidaction.PaymentSucceeded, Paid: u.Paid, Fee: u.Fee}
 }
 
 // sendOver says whether nothing can be sent under a claim any more: a worker that was stopped between its claim and its send may wake
@@ -381,13 +389,16 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		out.Final, out.Paid = true, paidaction.Msat(row.AmountMsat)
 		return out, nil
 	}
-	node, err := r.Nodes.Sender(*row.Node)
-	if err != nil {
-		return out, err
-	}
-	now, err := r.present(ctx, node, hashOf(row))
-	if err != nil {
-		return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
+	heard, _ := r.heard.Load(row.ActionID)
+	now, _ := heard.(paidaction.PaymentUpdate)
+	if now.State != paidaction.PaymentSucceeded {
+		node, err := r.Nodes.Sender(*row.Node)
+		if err != nil {
+			return out, err
+		}
+		if now, err = r.present(ctx, node, hashOf(row)); err != nil {
+			return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
+		}
 	}
 	if now.State == paidaction.PaymentSucceeded {
 		out.Final, out.Paid, out.Fee = true, now.Paid, now.Fee

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -128,6 +129,9 @@ type Config struct {
 type Relay struct {
 	Config
 	wakes map[string]chan struct{} // by node: there may be something to send
+
+	// heard is by action what the node has just told of a payment that this process follows, once the preimage is known: nobody needs to ask again.
+	heard sync.Map
 }
 
 var _ paidaction.Relay = (*Relay)(nil)

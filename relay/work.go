@@ -18,7 +18,11 @@ import (
 // Advance brings an action on: Engine.Drive. It is handed to Run since the engine is made of the relay.
 type Advance func(ctx context.Context, action int64) (paidaction.Progress, error)
 
-// Run sends and tracks until ctx ends: one worker for each node, and an auditor. It returns when all that it has begun is over;
+// claimers are how many claim payments for a node at the same time. A claim is a few waits for the database, one after the other, and one claimer so a bound
+// of its own.
+const claimers = 4
+
+// Run sends and tracks until ctx ends: a few workers for each node, and an auditor. It returns when all that it has begun is over;
 // payments that are under way go on at their nodes, and whoever comes next tracks them.
 func (r *Relay) Run(ctx context.Context, advance Advance) error {
 	if r.Leases == nil {
@@ -26,7 +30,9 @@ func (r *Relay) Run(ctx context.Context, advance Advance) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for node, wake := range r.wakes {
-		group.Go(func() error { return r.work(ctx, node, wake, advance) })
+		for range claimers {
+			group.Go(func() error { return r.work(ctx, node, wake, advance) })
+		}
 		group.Go(func() error { return r.audit(ctx, node, advance) })
 	}
 	group.Go(func() error { return r.measure(ctx) })
@@ -90,8 +96,8 @@ type claim struct {
 // take claims the next payment for a node, if there is one that it can pay. A lease is taken only if there is: they cost more than a
 // look.
 func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
-	some, err := r.any(ctx, name, math.MaxInt64)
-	if err != nil || !some {
+	next, err := r.next(ctx, name, math.MaxInt64)
+	if err != nil || next == 0 {
 		return nil, err
 	}
 	node, err := r.Nodes.Sender(name)
@@ -102,8 +108,10 @@ func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask node %s what it can send: %w", name, err)
 	}
-	if some, err = r.any(ctx, name, sendable); err != nil || !some {
-		return nil, err
+	if next > sendable {
+		if next, err = r.next(ctx, name, sendable); err != nil || next == 0 {
+			return nil, err
+		}
 	}
 	key, err := node.PublicKey(ctx)
 	if err != nil {
@@ -124,12 +132,13 @@ func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
 	return c, nil
 }
 
-func (r *Relay) any(ctx context.Context, node string, sendable paidaction.Msat) (bool, error) {
-	some, err := db.New(r.Pool).AnyClaimable(ctx, db.AnyClaimableParams{Node: &node, Sendable: int64(sendable), At: new(r.now())})
-	if err != nil {
-		return false, fmt.Errorf("look for payments to send: %w", err)
+// next is what the next payment that the node could take may cost; 0 where there is none.
+func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat) (paidaction.Msat, error) {
+	msat, err := db.New(r.Pool).NextClaimable(ctx, db.NextClaimableParams{Node: &node, Sendable: int64(sendable), At: new(r.now())})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, fmt.Errorf("look for payments to send: %w", err)
 	}
-	return some, nil
+	return paidaction.Msat(msat), nil
 }
 
 // claim commits the promise to send, before anything is sent. pgx.ErrNoRows where nothing is left to claim.
@@ -142,13 +151,9 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 		}
 		c.pinned = c.row.Node != nil
 		a.PaymentID, a.ClaimedAt, a.SendUntil = c.row.ID, now, now.Add(r.Settings.SendWindow)
-		a.ID, err = q.InsertAttempt(ctx, db.InsertAttemptParams{PaymentID: a.PaymentID, Node: a.Node, NodeKey: a.NodeKey, Fence: a.Fence,
-			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil})
-		if err != nil {
-			return err
-		}
-		_, err = q.BeginRelay(ctx, db.BeginRelayParams{ID: c.row.ID, Node: &a.Node, At: now})
 		c.row.Attempts++
+		a.ID, err = q.BeginRelay(ctx, db.BeginRelayParams{PaymentID: a.PaymentID, Node: a.Node, NodeKey: a.NodeKey, Fence: a.Fence,
+			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil})
 		return err
 	})
 }
@@ -158,6 +163,7 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
 	ctx, done := r.Trace(paidaction.About(ctx, c.row.ActionID), c.row.ActionID)
 	defer done()
+	defer r.heard.Delete(c.row.ActionID)
 	blame, tracked := r.send(ctx, c, advance)
 	c.lease.Release(context.WithoutCancel(ctx), blame)
 	r.Wake()
@@ -243,12 +249,14 @@ func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
 }
 
 // follow brings the action on as soon as a part is settled, though others may hang. That the node has the payment is noted at its
-// first word: should it be wiped in the next moment, nobody else could tell.
+// first word: should it be wiped in the next moment, nobody else could tell. Where that word is the preimage, the step that stores it says as much.
 func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
 	seen, known := false, false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
-		if !seen && !isEarlier(c.attempt, u) {
+		if u.Preimage != nil {
+			r.heard.Store(c.row.ActionID, u)
+		} else if !seen && !isEarlier(c.attempt, u) {
 			if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
 				r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
 			} else {

@@ -96,7 +96,7 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			return err
 		}, "relay_payment_receiver"},
 		"BeginRelay": {func() error {
-			_, err := q.BeginRelay(ctx, db.BeginRelayParams{ID: 1, At: now})
+			_, err := q.BeginRelay(ctx, db.BeginRelayParams{PaymentID: 1, ClaimedAt: now, SendUntil: now})
 			return err
 		}, "relay_payment_pkey"},
 		"RequeueRelay": {func() error {

@@ -110,20 +110,23 @@ WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_m
         AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
 ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
 
--- name: AnyClaimable :one
--- Whether there is anything to claim, so that nobody takes a lease on a node for nothing.
-SELECT EXISTS (SELECT FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node)
+-- name: NextClaimable :one
+-- What the next one to claim may cost, if there is any: nobody takes a lease on a node for nothing.
+SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
+WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node)
     AND p.amount_msat + p.budget_msat <= @sendable::bigint AND (p.not_before IS NULL OR p.not_before <= @at)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
-        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at)));
+        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
+ORDER BY p.expires_at, p.id LIMIT 1;
 
--- name: BeginRelay :execrows
-UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @at
-WHERE id = @id AND stage::text = 'incoming';
-
--- name: InsertAttempt :one
+-- name: BeginRelay :one
+-- The payment that the caller has locked is claimed.
+WITH begun AS (
+    UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @claimed_at::timestamptz
+    WHERE relay_payment.id = @payment_id AND stage::text = 'incoming' RETURNING relay_payment.id
+)
 INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-VALUES (@payment_id, @node, @node_key, @fence, @claimed_at, @send_until) RETURNING id;
+SELECT begun.id, @node, @node_key, @fence, @claimed_at, @send_until FROM begun RETURNING relay_attempt.id;
 
 -- name: OpenAttempt :one
 SELECT * FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL;

@@ -104,27 +104,6 @@ func (q *Queries) AcceptRelay(ctx context.Context, arg AcceptRelayParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const anyClaimable = `-- name: AnyClaimable :one
-SELECT EXISTS (SELECT FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1)
-    AND p.amount_msat + p.budget_msat <= $2::bigint AND (p.not_before IS NULL OR p.not_before <= $3)
-    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
-        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at)))
-`
-
-type AnyClaimableParams struct {
-	Node     *string
-	Sendable int64
-	At       *time.Time
-}
-
-// Whether there is anything to claim, so that nobody takes a lease on a node for nothing.
-func (q *Queries) AnyClaimable(ctx context.Context, arg AnyClaimableParams) (bool, error) {
-	row := q.db.QueryRow(ctx, anyClaimable, arg.Node, arg.Sendable, arg.At)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const attempts = `-- name: Attempts :many
 SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, earlier, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 ORDER BY id
 `
@@ -179,23 +158,37 @@ func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, 
 	return id, err
 }
 
-const beginRelay = `-- name: BeginRelay :execrows
-UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
-WHERE id = $3 AND stage::text = 'incoming'
+const beginRelay = `-- name: BeginRelay :one
+WITH begun AS (
+    UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $4::timestamptz
+    WHERE relay_payment.id = $6 AND stage::text = 'incoming' RETURNING relay_payment.id
+)
+INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
+SELECT begun.id, $1, $2, $3, $4, $5 FROM begun RETURNING relay_attempt.id
 `
 
 type BeginRelayParams struct {
-	Node *string
-	At   time.Time
-	ID   int64
+	Node      string
+	NodeKey   string
+	Fence     int64
+	ClaimedAt time.Time
+	SendUntil time.Time
+	PaymentID int64
 }
 
+// The payment that the caller has locked is claimed.
 func (q *Queries) BeginRelay(ctx context.Context, arg BeginRelayParams) (int64, error) {
-	result, err := q.db.Exec(ctx, beginRelay, arg.Node, arg.At, arg.ID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	row := q.db.QueryRow(ctx, beginRelay,
+		arg.Node,
+		arg.NodeKey,
+		arg.Fence,
+		arg.ClaimedAt,
+		arg.SendUntil,
+		arg.PaymentID,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const capitalAtReceivers = `-- name: CapitalAtReceivers :many
@@ -438,34 +431,6 @@ func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, e
 	return i, err
 }
 
-const insertAttempt = `-- name: InsertAttempt :one
-INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
-`
-
-type InsertAttemptParams struct {
-	PaymentID int64
-	Node      string
-	NodeKey   string
-	Fence     int64
-	ClaimedAt time.Time
-	SendUntil time.Time
-}
-
-func (q *Queries) InsertAttempt(ctx context.Context, arg InsertAttemptParams) (int64, error) {
-	row := q.db.QueryRow(ctx, insertAttempt,
-		arg.PaymentID,
-		arg.Node,
-		arg.NodeKey,
-		arg.Fence,
-		arg.ClaimedAt,
-		arg.SendUntil,
-	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
-}
-
 const insertInner = `-- name: InsertInner :exec
 INSERT INTO inner_invoice (action_id, receiver_id, wallet_id, bolt11, amount_msat, budget_msat, final_cltv, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -608,6 +573,29 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 		&i.ChangedAt,
 	)
 	return i, err
+}
+
+const nextClaimable = `-- name: NextClaimable :one
+SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
+WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1)
+    AND p.amount_msat + p.budget_msat <= $2::bigint AND (p.not_before IS NULL OR p.not_before <= $3)
+    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
+        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
+ORDER BY p.expires_at, p.id LIMIT 1
+`
+
+type NextClaimableParams struct {
+	Node     *string
+	Sendable int64
+	At       *time.Time
+}
+
+// What the next one to claim may cost, if there is any: nobody takes a lease on a node for nothing.
+func (q *Queries) NextClaimable(ctx context.Context, arg NextClaimableParams) (int32, error) {
+	row := q.db.QueryRow(ctx, nextClaimable, arg.Node, arg.Sendable, arg.At)
+	var msat int32
+	err := row.Scan(&msat)
+	return msat, err
 }
 
 const noteEarlier = `-- name: NoteEarlier :execrows
