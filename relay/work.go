@@ -91,6 +91,13 @@ type claim struct {
 	// pinned: an earlier claim on this node may have been sent and forgotten. The payment cannot be given up before its invoice
 	// has expired.
 	pinned bool
+
+	over sync.Once
+}
+
+// release gives the place at the node back, once.
+func (c *claim) release(ctx context.Context, blame Blame) {
+	c.over.Do(func() { c.lease.Release(context.WithoutCancel(ctx), blame) })
 }
 
 // take claims the next payment for a node, if there is one that it can pay. A lease is taken only if there is: they cost more than a
@@ -165,7 +172,7 @@ func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
 	defer done()
 	defer r.heard.Delete(c.row.ActionID)
 	blame, tracked := r.send(ctx, c, advance)
-	c.lease.Release(context.WithoutCancel(ctx), blame)
+	c.release(ctx, blame)
 	r.Wake()
 	if tracked {
 		r.track(ctx, c, advance)
@@ -265,6 +272,7 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 		}
 		if u.Preimage != nil && !known {
 			known = true
+			c.release(ctx, Nobody) // it was found, and what follows is no work of this node
 			r.Metrics.succeeded.WithLabelValues(c.attempt.Node).Inc()
 			r.Metrics.took.Observe(r.now().Sub(c.row.CreatedAt).Seconds())
 			r.bringOn(ctx, c.row.ActionID, advance)
