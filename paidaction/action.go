@@ -98,6 +98,7 @@ type Tx struct {
 	source    ledger.Account
 	proof     proof
 	transfers []ledger.Transfer
+	spent     []ledger.Transfer // what left with a forward, out of what is set aside for it
 	given     Msat
 }
 

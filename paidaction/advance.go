@@ -44,13 +44,16 @@ type finding struct {
 const driveGrace = 2 * time.Second
 
 // Drive takes the steps of an action that are possible now, one after the other, until somebody else moves next. It is Advance for whoever
-// would be called again at once: while it goes on, nobody else is told to.
+// would be called again at once: while it goes on, nobody else is told to. Where the last step has ended the action it returns Done.
 func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
 	for err == nil {
 		var progress Progress
 		progress, err = e.advance(ctx, pa, true)
+		if progress == Moved && pa.ended {
+			return Done, err
+		}
 		if progress != Moved || !pa.State.Driven() {
 			return progress, err
 		}
@@ -124,6 +127,7 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 	}
 	// Who stood still meanwhile asks again before the preimage is given away: the node may have fallen behind the chain.
 	pa.State, pa.heldNow = step.To, settlesNext(step, found.driven) && e.now().Sub(found.asked) < driveGrace
+	pa.ended = step.To.Terminal() && (step.Flow != FlowWrapped || found.outcome.Final || step.To != Paid)
 	return Moved, nil
 }
 

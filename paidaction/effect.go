@@ -103,7 +103,7 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 			return fmt.Errorf("store the job for after the payment: %w", err)
 		}
 	}
-	return ledger.Post(ctx, q, &tx.Action, tx.Now, tx.transfers)
+	return ledger.Post(ctx, q, &tx.Action, tx.Now, append(tx.transfers, tx.spent...))
 }
 
 // payExcess books what arrived beyond the price, if anything did: the node sets no upper limit. It is the payer's, as credits; an anonymous payer's

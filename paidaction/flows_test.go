@@ -185,7 +185,7 @@ func TestOneDriverTakesEveryStepThatIsPossible(t *testing.T) {
 	}
 	pa := donate(w, 0, "")
 	pay(w, pa, simnode.Payment{})
-	drive(pa.ID, paidaction.Moved)
+	drive(pa.ID, paidaction.Done)
 	w.WantState(pa.ID, paidaction.Paid)
 	if n := w.Node.Count(simnode.MethodSettle, pa.Invoice.Hash); n != 1 || stands(pa.ID) != 1 {
 		t.Errorf("%d settle calls, %d jobs that stand by", n, stands(pa.ID))

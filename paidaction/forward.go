@@ -190,26 +190,47 @@ func forwardOf(inner db.InnerInvoice) *Forward {
 		Budget: Msat(inner.BudgetMsat), FinalCLTV: uint32(inner.FinalCltv), Expires: inner.ExpiresAt}
 }
 
-// setAside reads what is inside of the invoices of these actions, and sets aside out of what their payers paid what forwarding it took. It is booked as spent
-// once that is known.
-func setAside(ctx context.Context, q *db.Queries, txs ...*Tx) error {
-	byAction := make(map[int64]*Tx, len(txs))
-	for _, tx := range txs {
-		byAction[tx.Action] = tx
+// forwarded is a forward that was made, and what is known of it.
+type forwarded struct {
+	tx      *Tx
+	outcome Outcome
+}
+
+// accountForwards sets aside out of what the payers of wrapped actions paid what forwarding it took, and books it as spent where all of that is known. For the
+// others finishForward does so.
+func accountForwards(ctx context.Context, q *db.Queries, now time.Time, forwards ...forwarded) error {
+	byAction := make(map[int64]forwarded, len(forwards))
+	final := db.RelaysCompletedParams{At: now}
+	for _, f := range forwards {
+		byAction[f.tx.Action] = f
+		if f.outcome.Final {
+			final.ActionIds, final.Fees = append(final.ActionIds, f.tx.Action), append(final.Fees, int64(f.outcome.Fee))
+		}
 	}
 	inners, err := q.GetInners(ctx, slices.Collect(maps.Keys(byAction)))
 	if err != nil {
 		return fmt.Errorf("read the receivers' invoices: %w", err)
 	}
-	if len(inners) != len(txs) {
-		return fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(txs))
+	if len(inners) != len(forwards) {
+		return fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(forwards))
 	}
 	for _, inner := range inners {
-		tx := byAction[inner.ActionID]
+		tx := byAction[inner.ActionID].tx
 		tx.Forward = forwardOf(inner)
 		if err := tx.Pay(ledger.RoutingSats, tx.Forward.Amount+tx.Forward.Budget, "set aside for the forward"); err != nil {
 			return err
 		}
+	}
+	if len(final.ActionIds) == 0 {
+		return nil
+	}
+	completed, err := q.RelaysCompleted(ctx, final)
+	if err != nil {
+		return fmt.Errorf("complete the outgoing payments: %w", err)
+	}
+	for _, row := range completed {
+		f := byAction[row.ActionID]
+		f.tx.spent = paidOut(row, f.outcome, ledger.RewardSats)
 	}
 	return nil
 }

@@ -223,16 +223,10 @@ func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def 
 	if step.Effect == BookLoss {
 		tx.source, received = ledger.LossSats, tx.Cost
 	}
-	if err := setAside(ctx, q, tx); err != nil {
+	if err := accountForwards(ctx, q, tx.Now, forwarded{tx, found.outcome}); err != nil {
 		return err
 	}
-	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, received); err != nil {
-		return err
-	}
-	if !found.outcome.Final {
-		return nil // finishForward does the rest
-	}
-	return payOut(ctx, q, tx, found.outcome, ledger.RewardSats)
+	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, received)
 }
 
 // bookPayout makes a withdrawal count, and gives back what did not leave.

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
-	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
 // inStride says whether actions of one kind (Grouped) that take this step at the same time take it in one transaction: those that every payment by
@@ -73,7 +72,7 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 			return e.follow(ctx, pg, step, true, now, actionsOf(moved)...)
 		}
 		if step.Flow == FlowWrapped {
-			if err := forwardTogether(ctx, q, now, moved); err != nil {
+			if err := accountForwards(ctx, q, now, forwardsOf(moved)...); err != nil {
 				return err
 			}
 		}
@@ -114,7 +113,7 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 	for _, m := range members {
 		row := byID[m.tx.Action]
 		delete(byID, m.tx.Action) // of two who heard of one payment at the same time the second is too late, as it would be by itself
-		m.moved, m.err, m.kept, m.spent = false, nil, nil, nil
+		m.moved, m.err, m.kept = false, nil, nil
 		if State(row.State) != step.From {
 			continue
 		}
@@ -199,25 +198,11 @@ func storePreimagesTogether(ctx context.Context, q *db.Queries, now time.Time, m
 	return storePreimages(ctx, q, now, all...)
 }
 
-// forwardTogether is what bookForward does beside booking: it sets aside what the forwards took, and accounts for those of which that is known.
-func forwardTogether(ctx context.Context, q *db.Queries, now time.Time, members []*member) error {
-	txs, final, byAction := make([]*Tx, len(members)), db.RelaysCompletedParams{At: now}, make(map[int64]*member, len(members))
+// forwardsOf are the forwards of these actions.
+func forwardsOf(members []*member) []forwarded {
+	all := make([]forwarded, len(members))
 	for i, m := range members {
-		txs[i], byAction[m.tx.Action] = m.tx, m
-		if m.found.outcome.Final { // else finishForward does it
-			final.ActionIds, final.Fees = append(final.ActionIds, m.tx.Action), append(final.Fees, int64(m.found.outcome.Fee))
-		}
+		all[i] = forwarded{m.tx, m.found.outcome}
 	}
-	if err := setAside(ctx, q, txs...); err != nil {
-		return err
-	}
-	rows, err := q.RelaysCompleted(ctx, final)
-	if err != nil {
-		return fmt.Errorf("complete the outgoing payments: %w", err)
-	}
-	for _, row := range rows {
-		m := byAction[row.ActionID]
-		m.spent = paidOut(row, m.found.outcome, ledger.RewardSats)
-	}
-	return nil
+	return all
 }

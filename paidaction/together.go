@@ -55,7 +55,6 @@ type member struct {
 	found finding
 	due   Msat              // what it costs
 	moved bool              // false: another worker was faster
-	spent []ledger.Transfer // what left with a forward, out of what is set aside for it
 }
 
 // errApart says that one of a group has to be done by itself.
@@ -178,7 +177,7 @@ func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def
 		} else {
 			job.With = append(job.With, m.tx.Action)
 		}
-		entries = append(entries, ledger.Entry{Action: &m.tx.Action, Transfers: append(m.tx.transfers, m.spent...)})
+		entries = append(entries, ledger.Entry{Action: &m.tx.Action, Transfers: append(m.tx.transfers, m.tx.spent...)})
 	}
 	if def.SideEffects() {
 		if err := e.Jobs.Insert(ctx, pg, job); err != nil {

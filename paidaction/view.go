@@ -34,6 +34,7 @@ type PaidAction struct {
 	Secret    string // of the anonymous payer; empty for known ones
 
 	settlePermitted *time.Time
+	ended           bool   // with the step just taken: nothing is left to be done
 	heldNow         bool   // by who looks at it, with the permission to settle
 	proved          *int64 // the anonymous action whose secret the payer had shown
 }

@@ -233,7 +233,8 @@ func (b *bundle) wantInOrder(hashes []paidaction.Hash) (paid []paidaction.Hash) 
 		worst = max(worst, i-at, at-i)
 	}
 	b.Logf("no payment left more than %d places from where it stood", worst)
-	if together := 4 * 2 * placesEach; worst > 2*together {
+	// Who stands still between the lock and the claim is passed by what the others claim meanwhile, a few each.
+	if together := 4 * 2 * placesEach; worst > 4*together {
 		b.Errorf("a payment left %d places from where it stood, and %d are under way at the same time", worst, together)
 	}
 	return paid

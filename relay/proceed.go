@@ -94,7 +94,11 @@ func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.
 	if row.ReceiverID == nil {
 		return nil, nil
 	}
-	outer, err := r.outer(ctx, row)
+	inv, err := db.New(r.Pool).GetInvoice(ctx, row.ActionID)
+	if err != nil {
+		return nil, fmt.Errorf("read the payer's invoice: %w", err)
+	}
+	outer, err := r.outer(ctx, row, inv.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +108,9 @@ func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.
 	return nil, nil
 }
 
-// outer is the payer's payment of a forward, as the node shows it now.
-func (r *Relay) outer(ctx context.Context, row db.RelayPayment) (paidaction.NodeInvoice, error) {
-	node, err := r.issuer(ctx, row)
+// outer is the payer's payment of a forward, as the node that issued its invoice shows it now.
+func (r *Relay) outer(ctx context.Context, row db.RelayPayment, issuer string) (paidaction.NodeInvoice, error) {
+	node, err := r.Issuers.Node(issuer)
 	if err != nil {
 		return paidaction.NodeInvoice{}, err
 	}
@@ -115,14 +119,6 @@ func (r *Relay) outer(ctx context.Context, row db.RelayPayment) (paidaction.Node
 		return inv, fmt.Errorf("look up the payer's payment: %w", err)
 	}
 	return inv, nil
-}
-
-func (r *Relay) issuer(ctx context.Context, row db.RelayPayment) (paidaction.Node, error) {
-	inv, err := db.New(r.Pool).GetInvoice(ctx, row.ActionID)
-	if err != nil {
-		return nil, fmt.Errorf("read the payer's invoice: %w", err)
-	}
-	return r.Issuers.Node(inv.Node)
 }
 
 // giveUp ends a payment for good, unless somebody was faster.

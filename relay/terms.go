@@ -344,7 +344,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	if err != nil {
 		return request, fmt.Errorf("read the action: %w", err)
 	}
-	held, err := r.outer(ctx, c.row)
+	held, err := r.outer(ctx, c.row, *action.Node)
 	if err != nil {
 		return request, fmt.Errorf("%w: %w", errElsewhere, err)
 	}

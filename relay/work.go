@@ -92,12 +92,16 @@ type claim struct {
 	// has expired.
 	pinned bool
 
-	over sync.Once
+	released sync.Once
+	done     bool // the action has ended, and nothing is left to be done for it
 }
 
 // release gives the place at the node back, once.
-func (c *claim) release(ctx context.Context, blame Blame) {
-	c.over.Do(func() { c.lease.Release(context.WithoutCancel(ctx), blame) })
+func (r *Relay) release(ctx context.Context, c *claim, blame Blame) {
+	c.released.Do(func() {
+		c.lease.Release(context.WithoutCancel(ctx), blame)
+		r.Wake()
+	})
 }
 
 // take claims the next payment for a node, if there is one that it can pay. A lease is taken only if there is: they cost more than a
@@ -172,26 +176,27 @@ func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
 	defer done()
 	defer r.heard.Delete(c.row.ActionID)
 	blame, tracked := r.send(ctx, c, advance)
-	c.release(ctx, blame)
-	r.Wake()
+	r.release(ctx, c, blame)
 	if tracked {
 		r.track(ctx, c, advance)
 	}
-	r.bringOn(ctx, c.row.ActionID, advance)
-	r.Wake()
+	if !c.done {
+		r.bringOn(ctx, c.row.ActionID, advance)
+	}
 }
 
-// bringOn takes the steps of an action that are possible now.
-func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) {
+// bringOn takes the steps of an action that are possible now. It returns true where the action has ended.
+func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) bool {
 	for ctx.Err() == nil {
 		progress, err := advance(ctx, action)
 		if err != nil {
 			r.Log.WarnContext(ctx, "an action with an outgoing payment could not be advanced", "action", action, "error", err)
 		}
 		if progress != paidaction.Moved {
-			return
+			return progress == paidaction.Done && err == nil
 		}
 	}
+	return false
 }
 
 // send makes the one call that the claim allows, and tells whose fault it was if nothing came of it. tracked says that the node has the
@@ -272,10 +277,10 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 		}
 		if u.Preimage != nil && !known {
 			known = true
-			c.release(ctx, Nobody) // it was found, and what follows is no work of this node
+			r.release(ctx, c, Nobody) // it was found, and what follows is no work of this node
 			r.Metrics.succeeded.WithLabelValues(c.attempt.Node).Inc()
 			r.Metrics.took.Observe(r.now().Sub(c.row.CreatedAt).Seconds())
-			r.bringOn(ctx, c.row.ActionID, advance)
+			c.done = r.bringOn(ctx, c.row.ActionID, advance)
 		}
 		return nil
 	}

@@ -113,6 +113,9 @@ func (l *Listener) watch(ctx context.Context, hash paidaction.Hash) {
 		for failures := 0; ; failures++ {
 			err := l.events.WatchInvoice(ctx, hash, func(e paidaction.InvoiceEvent) error {
 				failures = 0
+				if e.State != paidaction.InvoiceAccepted && e.State != paidaction.InvoiceCanceled {
+					return nil // the stream of all invoices tells it, and again after a break
+				}
 				// The indices belong to the stream of all invoices, which brings this event as well: were they noted here, the
 				// cursor could pass events that are still on their way there.
 				e.AddIndex, e.SettleIndex = 0, 0

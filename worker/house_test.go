@@ -132,6 +132,11 @@ func (h *house) tellsHeight(height uint32) error {
 func (h *house) follows(pa *paidaction.PaidAction) {
 	if pa.Invoice != nil {
 		go func() { _ = h.Node.WatchInvoice(h.Ctx, pa.Invoice.Hash, h.tells) }()
+		h.await("the invoice's stream", func() bool { // it begins with the present state: what comes next is not missed
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return slices.ContainsFunc(h.invoice, func(e paidaction.InvoiceEvent) bool { return e.Hash == pa.Invoice.Hash })
+		})
 	}
 }
 

@@ -182,6 +182,9 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 	var watch []paidaction.Hash
 	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
 		watch = watch[:0]
+		if err := q.PlanOnce(ctx); err != nil {
+			return err
+		}
 		rows, err := q.ActionsByHash(ctx, hashes)
 		if err != nil {
 			return fmt.Errorf("find the actions of events: %w", err)

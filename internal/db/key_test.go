@@ -87,6 +87,10 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			_, err := q.RelaysCompleted(ctx, db.RelaysCompletedParams{ActionIds: []int64{1}, Fees: []int64{1}, At: now})
 			return err
 		}, "relay_payment_action_id_key"},
+		"ActionsByHash": {func() error {
+			_, err := q.ActionsByHash(ctx, [][]byte{{1}})
+			return err
+		}, "paid_action_pkey"},
 		"AcceptForwards": {func() error {
 			_, err := q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: []int64{1}, At: now})
 			return err

@@ -161,7 +161,10 @@ func (p *Pool) obtain(a *asking) (*lock.Lease, db.LightningNode, error) {
 	if err != nil {
 		return nil, db.LightningNode{}, err
 	}
-	record, err := p.Register.read(a.ctx, a.slot.member.Name)
+	// It is read to its end also if nobody wants the slot any more: a question that is broken off costs the pool of the database a connection.
+	reading, done := context.WithTimeout(context.WithoutCancel(a.ctx), p.settings.ProbeTimeout)
+	defer done()
+	record, err := p.Register.read(reading, a.slot.member.Name)
 	if err != nil {
 		return nil, record, errors.Join(err, held.Release(a.ctx))
 	}
