@@ -1153,11 +1153,13 @@ func (q *Queries) PermitSettle(ctx context.Context, arg PermitSettleParams) (int
 }
 
 const planOnce = `-- name: PlanOnce :exec
-SELECT set_config('plan_cache_mode', 'force_generic_plan', true)
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
 `
 
 // For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
-// elements, and a plan for the one that is there to be so much cheaper.
+// elements, and a plan for the one that is there to be so much cheaper. A plan that is kept must fit tables that have grown since: made while they
+// were small it would read them from end to end. (Where there is no other way it still does, at a price by which just-in-time compilation
+// would seem worth while.)
 func (q *Queries) PlanOnce(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planOnce)
 	return err
