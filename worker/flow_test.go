@@ -240,6 +240,24 @@ func TestHoldInvoicesFromBeforeARestartAreWatched(t *testing.T) {
 	w.awaitState(pa.ID, paidaction.Paid)
 }
 
+func TestStreamsThatHaveSpokenAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.started()
+	heard := func() float64 { return gauge(t, w.config.Metrics.holdsHeard.WithLabelValues("sim")) }
+	first, second := w.begin(paidaction.Pessimistic), w.begin(paidaction.Pessimistic)
+	w.await("both heard of", func() bool { return heard() == 2 })
+	w.node.SetAway(true)
+	w.await("none heard of", func() bool { return heard() == 0 })
+	w.node.SetAway(false)
+	w.await("both heard of again", func() bool { return heard() == 2 })
+	w.pay(first)
+	w.awaitState(first.ID, paidaction.Paid)
+	w.await("one heard of", func() bool { return heard() == 1 })
+	w.pay(second)
+	w.await("none left", func() bool { return heard() == 0 })
+}
+
 func TestALostAddEventIsMadeUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.CheckEvery = 20 * time.Millisecond })

@@ -107,12 +107,16 @@ func (l *Listener) watch(ctx context.Context, hash paidaction.Hash) {
 	if !ok {
 		return
 	}
-	put := l.put(ctx)
+	put, heard := l.put(ctx), l.Metrics.holdsHeard.WithLabelValues(l.node)
 	go func() {
 		defer l.holds.end(hash, number)
 		for failures := 0; ; failures++ {
+			first := true
 			err := l.events.WatchInvoice(ctx, hash, func(e paidaction.InvoiceEvent) error {
-				failures = 0
+				if first {
+					heard.Inc()
+				}
+				first, failures = false, 0
 				if e.State != paidaction.InvoiceAccepted && e.State != paidaction.InvoiceCanceled {
 					return nil // the stream of all invoices tells it, and again after a break
 				}
@@ -121,6 +125,9 @@ func (l *Listener) watch(ctx context.Context, hash paidaction.Hash) {
 				e.AddIndex, e.SettleIndex = 0, 0
 				return put(e)
 			})
+			if !first {
+				heard.Dec()
+			}
 			if err == nil || ctx.Err() != nil {
 				return
 			}

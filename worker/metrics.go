@@ -21,6 +21,7 @@ type Metrics struct {
 	failures    *prometheus.CounterVec
 	reconnects  *prometheus.CounterVec
 	holdStreams *prometheus.GaugeVec
+	holdsHeard  *prometheus.GaugeVec
 	alarms      *prometheus.GaugeVec
 	height      *prometheus.GaugeVec
 }
@@ -47,6 +48,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		failures:    counter("loop_failures_total", "Failed rounds of loops; each is tried again.", "loop"),
 		reconnects:  counter("node_reconnects_total", "Streams that ended and were opened again.", "node", "stream"),
 		holdStreams: gauge("node_hold_streams", "Open streams of single hold invoices.", "node"),
+		holdsHeard:  gauge("node_hold_streams_heard", "Streams of single hold invoices that have brought their invoice's present state.", "node"),
 		alarms:      gauge("node_height_alarms", "Held payments close to their safety height.", "node"),
 		height:      gauge("node_height", "Height of the node's best block.", "node"),
 	}
