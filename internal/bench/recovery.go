@@ -55,6 +55,7 @@ var ErrSlow = errors.New("recovery takes too long")
 // recovering is the work with one history.
 type recovering struct {
 	Options
+	*watch
 	actions    int64
 	sizes      []int // how many invoices are open, ascending
 	database   *database
@@ -62,28 +63,25 @@ type recovering struct {
 	service    *service
 	node       *fakenode.Process
 
-	before       int64 // the last of the finished actions
-	open         []paidaction.Hash
-	calibrations []float64
+	before int64 // the last of the finished actions
+	open   []paidaction.Hash
 }
 
 // Recover starts the service before ever more open hold invoices of a fake node, without and with so many finished actions behind; without them
 // also before the most, if that is more. A report comes with ErrSlow, ErrGrows and ErrNoisy too.
 func Recover(ctx context.Context, o Options, actions int64, open []int, most int) (*Recovery, error) {
 	o = o.defaults()
-	recovery := &Recovery{Rounds: o.Rounds}
-	var calibrations []float64
+	recovery, w := &Recovery{Rounds: o.Rounds}, &watch{}
 	without := slices.Clone(open)
 	if most > slices.Max(open) {
 		without = append(without, most)
 	}
-	for _, r := range []*recovering{{Options: o, sizes: without}, {Options: o, actions: actions, sizes: open}} {
+	for _, r := range []*recovering{{Options: o, watch: w, sizes: without}, {Options: o, watch: w, actions: actions, sizes: open}} {
 		if err := r.run(ctx, recovery); err != nil {
 			return nil, fmt.Errorf("recovery after %d actions: %w", r.actions, err)
 		}
-		calibrations = append(calibrations, r.calibrations...)
 	}
-	recovery.Noise = noise(calibrations)
+	recovery.Noise = noise(w.calibrations)
 	return recovery, recovery.judge(o.Noisy)
 }
 
@@ -181,23 +179,12 @@ func (r *recovering) measure(ctx context.Context, n int) (row Recovered, err err
 	}
 	row = Recovered{Actions: r.actions, Open: n}
 	for range r.Rounds {
-		r.calibrations = append(r.calibrations, calibrate())
-		if _, err := r.connection.Exec(ctx, "SELECT pg_stat_statements_reset()"); err != nil {
-			return row, err
-		}
-		reached, err := r.node.Watch(n)
+		r.service.stop()
+		took, err := quietly(r.watch, r.Options, func() (time.Duration, error) { return r.restart(ctx, n) })
 		if err != nil {
 			return row, err
 		}
-		begun := time.Now()
-		if err := r.service.start(ctx); err != nil {
-			return row, err
-		}
-		last, err := reached()
-		if err != nil {
-			return row, err
-		}
-		row.Seconds = append(row.Seconds, last.Sub(begun).Seconds())
+		row.Seconds = append(row.Seconds, took.Seconds())
 		mb, err := r.service.mostMB()
 		if err != nil {
 			return row, err
@@ -209,15 +196,29 @@ func (r *recovering) measure(ctx context.Context, n int) (row Recovered, err err
 		if row.Pages == 0 {
 			return row, errors.New("PostgreSQL does not know of their being read")
 		}
-		if len(row.Seconds) < r.Rounds {
-			r.service.stop()
-		}
 	}
 	if err := r.prove(ctx); err != nil {
 		return row, err
 	}
 	r.service.stop()
 	return row, r.service.reconcile(ctx)
+}
+
+// restart starts the service, and returns how long it takes until n open invoices are heard of.
+func (r *recovering) restart(ctx context.Context, n int) (time.Duration, error) {
+	if _, err := r.connection.Exec(ctx, "SELECT pg_stat_statements_reset()"); err != nil {
+		return 0, err
+	}
+	reached, err := r.node.Watch(n)
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if err := r.service.start(ctx); err != nil {
+		return 0, err
+	}
+	last, err := reached()
+	return last.Sub(begun), err
 }
 
 // prove has some of the invoices paid, and waits until the service has taken the money.
