@@ -70,7 +70,7 @@ ONLY ?=
 BENCH ?=
 bench:
 	@mkdir -p $(BIN)
-	$(if $(filter flows,$(or $(ONLY),flows)),@$(MAKE) --no-print-directory build,go build -o $(BIN)/ ./cmd/holdfast ./cmd/holdfast-dev)
+	$(if $(filter flows growth,$(or $(ONLY),flows)),@$(MAKE) --no-print-directory build,go build -o $(BIN)/ ./cmd/holdfast ./cmd/holdfast-dev)
 	go build -o $(BIN)/lock-bench ./lock/bench
 	@exec $(BIN)/holdfast-dev --follow-parent bench --write BENCHMARKS.md $(if $(ONLY),--only $(ONLY)) $(BENCH)
 

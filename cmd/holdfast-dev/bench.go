@@ -27,6 +27,7 @@ type benchCommand struct {
 	Sizes     []int64 `default:"10000,1000000" help:"After how many actions the cost of a zap is counted."`
 	Open      []int   `default:"1000,10000" help:"How many open hold invoices the service is started before, without actions behind and with the most of the sizes."`
 	MostOpen  int     `default:"100000" help:"The same once more, without actions behind and without a bound; 0: not."`
+	OpenLND   int     `default:"10000" help:"The same before open hold invoices of a real LND, without actions behind; 0: not."`
 	Noisy     bool    `help:"Tell the figures although the machine was noisy; they are marked."`
 	Write     string  `help:"File whose parts between the markers get the figures of the zap and of Lightning." placeholder:"FILE"`
 }
@@ -110,7 +111,7 @@ func (c *benchCommand) options(bin string) (bench.Options, error) {
 
 // recovery measures a start of the service. A report comes also with the error that a bound is broken.
 func (c *benchCommand) recovery(ctx context.Context, options bench.Options) (*bench.Recovery, error) {
-	recovery, err := bench.Recover(ctx, options, slices.Max(c.Sizes), c.Open, c.MostOpen)
+	recovery, err := bench.Recover(ctx, options, bench.Restarts{Actions: slices.Max(c.Sizes), Open: c.Open, Most: c.MostOpen, LND: c.OpenLND})
 	if recovery == nil {
 		return nil, err
 	}

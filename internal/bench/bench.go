@@ -16,7 +16,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// Options says what is measured. Holdfast and Out are needed; Load for zaps from credits; FakeNode and Programs for Lightning.
+// Options says what is measured. Holdfast and Out are needed; Load for zaps from credits; FakeNode and Programs for Lightning and
+// for a start before open invoices.
 type Options struct {
 	Holdfast string        // the service's program
 	Load     []string      // the load generator's command: it calls load.Serve

@@ -11,15 +11,47 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
+// lnd is a network of real nodes.
+type lnd struct {
+	network *devnet.Network
+	node    *lightning.Client // the service's node, from beside the service
+}
+
+// startLND starts one in dir.
+func startLND(ctx context.Context, dir string, o Options) (*lnd, error) {
+	network, err := devnet.Start(ctx, devnet.Options{Dir: filepath.Join(dir, "network"), Bin: o.Programs, Log: o.say})
+	if err != nil {
+		return nil, err
+	}
+	ours := network.Node(devnet.Holdfast)
+	node, err := lightning.Dial(ctx, lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet", TLSCertPath: ours.TLSCert(), MacaroonPath: ours.Macaroon()})
+	if err != nil {
+		network.Stop()
+		return nil, err
+	}
+	return &lnd{network, node}, nil
+}
+
+// settings are those of a service with the node; all files that they name are the node's.
+func (l *lnd) settings(string) ([]string, error) {
+	ours := l.network.Node(devnet.Holdfast)
+	return []string{nodeSetting(ours.Address(), ours.TLSCert(), ours.Macaroon()), "HOLDFAST_NETWORK=simnet"}, nil
+}
+
+func (l *lnd) stop() error {
+	err := l.node.Close()
+	l.network.Stop()
+	return err
+}
+
 // realRun is a benchmark with a real network under way.
 type realRun struct {
 	Options
+	*lnd
 	database *database
 	service  *service
 	api      api
-	network  *devnet.Network
-	node     *lightning.Client // the service's node, from beside the service
-	next     int               // payer
+	next     int // payer
 }
 
 // realNode measures invoices and payments of a real LND: how much slower invoices are made through the service than by the node alone, and
@@ -31,25 +63,22 @@ func realNode(ctx context.Context, o Options) (_ *RealReport, err error) {
 	}
 	defer func() { err = errors.Join(err, scratch.Remove()) }()
 	r := &realRun{Options: o}
-	if r.network, err = devnet.Start(ctx, devnet.Options{Dir: filepath.Join(scratch.Dir, "network"), Bin: o.Programs, Log: o.say}); err != nil {
+	if r.lnd, err = startLND(ctx, scratch.Dir, o); err != nil {
 		return nil, err
 	}
-	defer r.network.Stop()
+	defer func() { err = errors.Join(err, r.lnd.stop()) }()
 	o.say("Filling the database: %d users, %d items.", o.Users, o.Items)
 	if r.database, err = startDatabase(ctx, scratch.Dir, o, flowSettings); err != nil {
 		return nil, err
 	}
 	defer r.database.Stop()
-	ours := r.network.Node(devnet.Holdfast)
-	r.service, err = newService(scratch.Dir, o.Holdfast, r.database.DSN(holdfastDB), nodeSetting(ours.Address(), ours.TLSCert(), ours.Macaroon()), "HOLDFAST_NETWORK=simnet")
+	settings, err := r.lnd.settings(scratch.Dir)
 	if err != nil {
 		return nil, err
 	}
-	r.node, err = lightning.Dial(ctx, lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet", TLSCertPath: ours.TLSCert(), MacaroonPath: ours.Macaroon()})
-	if err != nil {
+	if r.service, err = newService(scratch.Dir, o.Holdfast, r.database.DSN(holdfastDB), settings...); err != nil {
 		return nil, err
 	}
-	defer r.node.Close()
 	if err := r.service.start(ctx); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/benchdb"
-	"github.com/a-seed-a7aed72f/holdfast/internal/bench/fakenode"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -32,9 +30,10 @@ type Recovery struct {
 
 // Recovered is one number of open invoices, and of finished actions behind them.
 type Recovered struct {
+	Node    string  `json:"node"`
 	Actions int64   `json:"actions"`
 	Open    int     `json:"open"`
-	Seconds figure  `json:"seconds"` // from the start of the process to the last subscription; of each round
+	Seconds figure  `json:"seconds"` // from the start of the process until the last invoice is heard of; of each round
 	Pages   float64 `json:"pages_per_invoice"`
 	MB      float64 `json:"service_mb"` // the most that the service had resident
 }
@@ -45,40 +44,57 @@ const (
 	recoveryOpen  = 10_000
 	// proven is how many of the invoices are paid afterwards: each must be heard of.
 	proven = 20
-	// opening is how many invoices the fake node is asked for at a time.
-	opening = 1000
+)
+
+// The nodes that the invoices are of: one that is subscribed to as fast as can be asked, and a real one.
+const (
+	fakeNode = "fake"
+	lndNode  = "LND"
 )
 
 // ErrSlow is within the error when open invoices are not all heard of in time.
 var ErrSlow = errors.New("recovery takes too long")
 
-// recovering is the work with one history.
+// Restarts says before what the service is started.
+type Restarts struct {
+	Actions int64 // that are finished, behind the open ones of a fake node
+	Open    []int // hold invoices of the fake node, ascending: with those actions behind, and with none
+	Most    int   // the same with none behind, if it is more than each of Open
+	LND     int   // the same of a real node, with none behind; 0: none
+}
+
+// recovering is the work with one history and one node.
 type recovering struct {
 	Options
 	*watch
+	of         string // whose the invoices are
 	actions    int64
 	sizes      []int // how many invoices are open, ascending
 	database   *database
 	connection *pgx.Conn
 	service    *service
-	node       *fakenode.Process
+	node       issuer
 
 	before int64 // the last of the finished actions
-	open   []paidaction.Hash
+	open   []opened
 }
 
-// Recover starts the service before ever more open hold invoices of a fake node, without and with so many finished actions behind; without them
-// also before the most, if that is more. A report comes with ErrSlow, ErrGrows and ErrNoisy too.
-func Recover(ctx context.Context, o Options, actions int64, open []int, most int) (*Recovery, error) {
+// Recover starts the service before ever more open hold invoices. A report comes with ErrSlow, ErrGrows and ErrNoisy too.
+func Recover(ctx context.Context, o Options, before Restarts) (*Recovery, error) {
 	o = o.defaults()
 	recovery, w := &Recovery{Rounds: o.Rounds}, &watch{}
-	without := slices.Clone(open)
-	if most > slices.Max(open) {
-		without = append(without, most)
+	without := slices.Clone(before.Open)
+	if before.Most > slices.Max(without) {
+		without = append(without, before.Most)
 	}
-	for _, r := range []*recovering{{Options: o, watch: w, sizes: without}, {Options: o, watch: w, actions: actions, sizes: open}} {
+	work := []*recovering{{of: fakeNode, sizes: without}, {of: fakeNode, actions: before.Actions, sizes: before.Open}}
+	if before.LND > 0 {
+		work = append(work, &recovering{of: lndNode, sizes: []int{before.LND}})
+	}
+	for _, r := range work {
+		r.Options, r.watch = o, w
 		if err := r.run(ctx, recovery); err != nil {
-			return nil, fmt.Errorf("recovery after %d actions: %w", r.actions, err)
+			return nil, fmt.Errorf("recovery after %d actions, with the node %s: %w", r.actions, r.of, err)
 		}
 	}
 	recovery.Noise = noise(w.calibrations)
@@ -87,18 +103,22 @@ func Recover(ctx context.Context, o Options, actions int64, open []int, most int
 
 // judge holds the figures to their bounds.
 func (r *Recovery) judge(anyNoise bool) (err error) {
-	without := map[int]float64{}
+	type invoices struct {
+		node string
+		open int
+	}
+	without := map[invoices]float64{}
 	for _, row := range r.Rows {
 		if row.Actions == 0 {
-			without[row.Open] = row.Pages
+			without[invoices{row.Node, row.Open}] = row.Pages
 		}
 		if row.Open <= recoveryOpen && row.Seconds.median() > recoveryBound.Seconds() {
-			err = errors.Join(err, fmt.Errorf("%w: %.1f s for %d open invoices", ErrSlow, row.Seconds.median(), row.Open))
+			err = errors.Join(err, fmt.Errorf("%w: %.1f s for %d open invoices of the node %s", ErrSlow, row.Seconds.median(), row.Open, row.Node))
 		}
 	}
 	for _, row := range r.Rows {
 		// Less than a page for each is a handful in all: how many depends on the plan, which a few hundred rows may change.
-		r.Worst = max(r.Worst, max(row.Pages, 1)/max(without[row.Open], 1)-1)
+		r.Worst = max(r.Worst, max(row.Pages, 1)/max(without[invoices{row.Node, row.Open}], 1)-1)
 	}
 	if r.Worst > growthBound {
 		err = errors.Join(err, fmt.Errorf("%w: reading an open invoice by %.0f %%", ErrGrows, 100*r.Worst))
@@ -118,14 +138,19 @@ func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 	defer func() { err = errors.Join(err, scratch.Remove()) }()
 	alive, kill := context.WithCancel(ctx)
 	defer kill()
-	if r.node, err = fakenode.Start(exec.CommandContext(alive, r.FakeNode[0], r.FakeNode[1:]...)); err != nil {
+	if r.of == lndNode {
+		r.node, err = startLND(ctx, scratch.Dir, r.Options)
+	} else {
+		r.node, err = startFake(alive, r.Options)
+	}
+	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			kill() // it may wait for subscriptions
+			kill() // a fake node may wait for subscriptions
 		}
-		err = errors.Join(err, r.node.Stop())
+		err = errors.Join(err, r.node.stop())
 	}()
 	if r.database, err = startDatabase(ctx, scratch.Dir, r.Options, growthSettings); err != nil {
 		return err
@@ -151,7 +176,7 @@ func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 		return err
 	}
 	r.before = b.LastAction
-	settings, err := nodeSettings(scratch.Dir, r.node.Node)
+	settings, err := r.node.settings(scratch.Dir)
 	if err != nil {
 		return err
 	}
@@ -166,7 +191,8 @@ func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 		if err != nil {
 			return fmt.Errorf("%d open invoices: %w", n, err)
 		}
-		r.say("  %10d actions, %7d open invoices: heard of after %s s; %.2f pages for each; the service had %.0f MB", row.Actions, n, row.Seconds.text("%.2f"), row.Pages, row.MB)
+		r.say("  %10d actions, %7d open invoices of the node %s: heard of after %s s; %.2f pages for each; the service had %.0f MB", row.Actions, n, row.Node,
+			row.Seconds.text("%.2f"), row.Pages, row.MB)
 		recovery.Rows = append(recovery.Rows, row)
 	}
 	return nil
@@ -177,7 +203,7 @@ func (r *recovering) measure(ctx context.Context, n int) (row Recovered, err err
 	if err := r.fill(ctx, n-len(r.open)); err != nil {
 		return row, fmt.Errorf("open them: %w", err)
 	}
-	row = Recovered{Actions: r.actions, Open: n}
+	row = Recovered{Node: r.of, Actions: r.actions, Open: n}
 	for range r.Rounds {
 		r.service.stop()
 		took, err := quietly(r.watch, r.Options, func() (time.Duration, error) { return r.restart(ctx, n) })
@@ -209,7 +235,9 @@ func (r *recovering) restart(ctx context.Context, n int) (time.Duration, error) 
 	if _, err := r.connection.Exec(ctx, "SELECT pg_stat_statements_reset()"); err != nil {
 		return 0, err
 	}
-	reached, err := r.node.Watch(n)
+	watching, end := context.WithCancel(ctx)
+	defer end()
+	heard, err := r.node.watch(watching, r.service, n)
 	if err != nil {
 		return 0, err
 	}
@@ -217,7 +245,7 @@ func (r *recovering) restart(ctx context.Context, n int) (time.Duration, error) 
 	if err := r.service.start(ctx); err != nil {
 		return 0, err
 	}
-	last, err := reached()
+	last, err := heard()
 	return last.Sub(begun), err
 }
 
@@ -229,7 +257,7 @@ func (r *recovering) prove(ctx context.Context) error {
 		return err
 	}
 	paid := r.open[:min(proven, len(r.open)/2)]
-	if _, err := r.node.Pay(0, paid...); err != nil {
+	if err := r.node.pay(ctx, paid...); err != nil {
 		return err
 	}
 	r.open = r.open[len(paid):]
@@ -263,27 +291,23 @@ const openFor = 6 * time.Hour
 // fill makes so many invoices at the node, and the actions that they are of.
 func (r *recovering) fill(ctx context.Context, n int) error {
 	until := time.Now().Add(openFor).UTC()
-	var rows [][]any
-	for first := 0; first < n; first += opening {
-		requests := make([]paidaction.InvoiceRequest, min(opening, n-first))
-		for i := range requests {
-			var preimage paidaction.Preimage
-			_, _ = rand.Read(preimage[:]) // it never fails
-			item := 1 + (first+i)%r.database.items
-			requests[i] = paidaction.InvoiceRequest{Hold: true, Hash: preimage.Hash(), Amount: sats * 1000, Memo: fmt.Sprintf("zap %d sats to #%d", sats, item),
-				Expiry: openFor, CLTVDelta: 80}
-			payer := 1 + (item+1)%r.database.users // the next after the author
-			hash := preimage.Hash()
-			rows = append(rows, []any{item, payer, hash[:], preimage[:], until})
-			r.open = append(r.open, hash)
-		}
-		bolt11s, err := r.node.Open(requests)
-		if err != nil {
-			return err
-		}
-		for i, bolt11 := range bolt11s {
-			rows[first+i] = append(rows[first+i], bolt11)
-		}
+	requests, rows := make([]paidaction.InvoiceRequest, n), make([][]any, n)
+	for i := range n {
+		var preimage paidaction.Preimage
+		_, _ = rand.Read(preimage[:]) // it never fails
+		item, hash := 1+i%r.database.items, preimage.Hash()
+		requests[i] = paidaction.InvoiceRequest{Hold: true, Hash: hash, Amount: sats * 1000, Memo: fmt.Sprintf("zap %d sats to #%d", sats, item),
+			Expiry: openFor, CLTVDelta: 80}
+		payer := 1 + (item+1)%r.database.users // the next after the author
+		rows[i] = []any{item, payer, hash[:], preimage[:], until}
+	}
+	bolt11s, err := r.node.open(ctx, requests)
+	if err != nil {
+		return err
+	}
+	for i, bolt11 := range bolt11s {
+		rows[i] = append(rows[i], bolt11)
+		r.open = append(r.open, opened{requests[i].Hash, bolt11})
 	}
 	return r.database.open(ctx, rows)
 }
@@ -316,15 +340,15 @@ func (d *database) open(ctx context.Context, rows [][]any) error {
 func (r *Recovery) Table() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "finished actions\topen hold invoices\theard of after, s\tpages for each\tmemory, MB\t")
-	r.each(w, "%d\t%d\t%s\t%.2f\t%.0f\t\n")
+	fmt.Fprintln(w, "node\tfinished actions\topen hold invoices\theard of after, s\tpages for each\tmemory, MB\t")
+	r.each(w, "%s\t%d\t%d\t%s\t%.2f\t%.0f\t\n")
 	_ = w.Flush() // a builder takes everything
 	return b.String()
 }
 
 func (r *Recovery) each(w io.Writer, format string) {
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, format, row.Actions, row.Open, row.Seconds.text("%.2f"), row.Pages, row.MB)
+		fmt.Fprintf(w, format, row.Node, row.Actions, row.Open, row.Seconds.text("%.2f"), row.Pages, row.MB)
 	}
 }
 
@@ -335,7 +359,7 @@ func (r *Recovery) markdown(now time.Time) string {
 	var b strings.Builder
 	b.WriteString(r.Machine.markdown(now, r.Noise))
 	fmt.Fprintf(&b, "Medians of %d rounds, with the lowest and the highest.\n\n", r.Rounds)
-	b.WriteString("| finished actions | open hold invoices | all are heard of after, s | pages read for each | memory of the service, MB |\n|---|---|---|---|---|\n")
-	r.each(&b, "| %d | %d | %s | %.2f | %.0f |\n")
+	b.WriteString("| node | finished actions | open hold invoices | all are heard of after, s | pages read for each | memory of the service, MB |\n|---|---|---|---|---|---|\n")
+	r.each(&b, "| %s | %d | %d | %s | %.2f | %.0f |\n")
 	return b.String()
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os/exec"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/fakenode"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -19,18 +21,23 @@ func TestRecoveryIsMeasured(t *testing.T) {
 	t.Parallel()
 	o := small(t)
 	o.Holdfast, o.FakeNode, o.Rounds, o.Noisy = program(t), command(t, "fake-node"), 1, true
-	recovery, err := Recover(t.Context(), o, 300, []int{30, 100}, 150)
+	var err error
+	if o.Programs, err = devnet.Programs(t.Context(), t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	recovery, err := Recover(t.Context(), o, Restarts{Actions: 300, Open: []int{30, 100}, Most: 150, LND: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sizes []int
+	var sizes []string
 	for _, row := range recovery.Rows {
-		sizes = append(sizes, row.Open)
+		sizes = append(sizes, fmt.Sprint(row.Node, row.Open))
 		if len(row.Seconds) != 1 || slices.Min(row.Seconds) <= 0 || row.MB < 5 || row.Pages <= 0 || row.Pages > 20 {
 			t.Errorf("%+v", row)
 		}
 	}
-	if !slices.Equal(sizes, []int{30, 100, 150, 30, 100}) || strings.Count(recovery.markdown(time.Now()), "\n| ") != 6 || !strings.Contains(recovery.Table(), "150") {
+	if !slices.Equal(sizes, strings.Fields("fake30 fake100 fake150 fake30 fake100 LND60")) || strings.Count(recovery.markdown(time.Now()), "\n| ") != 7 ||
+		!strings.Contains(recovery.Table(), "150") {
 		t.Errorf("%+v", recovery)
 	}
 }
@@ -38,6 +45,8 @@ func TestRecoveryIsMeasured(t *testing.T) {
 func TestRecoveryHasBounds(t *testing.T) {
 	t.Parallel()
 	fine := Recovery{Rows: []Recovered{{Open: 10_000, Seconds: figure{1, 4, 9}, Pages: 4}, {Open: 100_000, Seconds: figure{40}, Pages: 4}, {Actions: 9, Open: 10_000, Pages: 4.4}}}
+	// Another plan at another node is none of the history's.
+	fine.Rows = append(fine.Rows, Recovered{Node: lndNode, Open: 10_000, Seconds: figure{5}, Pages: 9})
 	if err := fine.judge(false); err != nil {
 		t.Error(err)
 	}
@@ -47,6 +56,10 @@ func TestRecoveryHasBounds(t *testing.T) {
 		if !errors.Is(err, want) {
 			t.Errorf("%v lacks %v", err, want)
 		}
+	}
+	slow := Recovery{Rows: []Recovered{{Node: lndNode, Open: 10_000, Seconds: figure{6}, Pages: 4}}}
+	if err := slow.judge(false); !errors.Is(err, ErrSlow) {
+		t.Errorf("at a real node: %v", err)
 	}
 }
 
@@ -96,11 +109,11 @@ func TestTheScriptOpensInvoicesAsTheServiceDoes(t *testing.T) {
 	}
 	between := contents(t, connection)
 	want := jobsOfAny(written(before, between))
-	r := recovering{Options: small(t), database: d, node: node}
+	r := recovering{Options: small(t), database: d, node: fakeIssuer{node}}
 	if err := r.fill(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := jobsOfAny(written(between, contents(t, connection))); !maps.Equal(got, want) || len(r.open) != 1 || r.open[0] == (paidaction.Hash{}) {
+	if got := jobsOfAny(written(between, contents(t, connection))); !maps.Equal(got, want) || len(r.open) != 1 || r.open[0].hash == (paidaction.Hash{}) {
 		for _, row := range slices.Sorted(maps.Keys(want)) {
 			t.Errorf("the service: %+d %s", want[row], row)
 		}

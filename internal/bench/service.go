@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -90,6 +91,29 @@ func (s *service) start(ctx context.Context) error {
 }
 
 func (s *service) stop() { s.server.Stop(stopGrace) }
+
+// metric is what the service says of itself under a name with its labels; 0 where it does not say it yet.
+func (s *service) metric(ctx context.Context, name string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("/metrics: %s", answer.Status)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, lines.Err()
+}
 
 // mostMB is the most memory that it ever had resident.
 func (s *service) mostMB() (float64, error) {

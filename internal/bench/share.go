@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -111,11 +110,7 @@ func (r *realRun) pay(ctx context.Context, o opened) (sent, told time.Time, err 
 			return context.Cause(watching)
 		}
 		sent = time.Now()
-		payment, err := r.network.Node(devnet.Payer).Pay(watching, o.bolt11)
-		if err == nil && !payment.Settled {
-			err = fmt.Errorf("a payment failed: %s", payment.Failure)
-		}
-		return err
+		return r.lnd.pay(watching, o)
 	})
 	if err := group.Wait(); err != nil {
 		return sent, told, err
