@@ -359,7 +359,8 @@ func (r *Recovery) markdown(now time.Time) string {
 	var b strings.Builder
 	b.WriteString(r.Machine.markdown(now, r.Noise))
 	fmt.Fprintf(&b, "Medians of %d rounds, with the lowest and the highest.\n\n", r.Rounds)
-	b.WriteString("| node | finished actions | open hold invoices | all are heard of after, s | pages read for each | memory of the service, MB |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| node | finished actions | open hold invoices | all are heard of after, s | pages read for each | memory of the service, MB |\n")
+	b.WriteString("|---|---|---|---|---|---|\n")
 	r.each(&b, "| %s | %d | %d | %s | %.2f | %.0f |\n")
 	return b.String()
 }
