@@ -146,6 +146,9 @@ func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time
 	if err != nil {
 		return nil, fmt.Errorf("read the receivers' invoices: %w", err)
 	}
+	if len(inners) != len(actions) {
+		return nil, fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(actions))
+	}
 	receivers := make([]int64, len(inners))
 	for i, inner := range inners {
 		receivers[i] = inner.ReceiverID

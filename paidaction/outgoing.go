@@ -216,8 +216,8 @@ func storePreimages(ctx context.Context, q *db.Queries, now time.Time, all ...kn
 	return nil
 }
 
-// bookForward makes a wrapped action count. The receiver was paid by our node. Where the payer's payment was lost, all of it is our loss: the receiver has theirs, and
-// what others have earned they keep.
+// bookForward makes a wrapped action count: the receiver was paid by our node. Where the payer's payment was lost, all of it is our loss: the receiver
+// has theirs, and what others have earned they keep.
 func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	received := found.received
 	if step.Effect == BookLoss {

@@ -1,6 +1,7 @@
 package paidaction_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -21,6 +22,12 @@ import (
 // those that can be booked together are.
 func news(w *enginetest.World, actions []int64) []error {
 	w.Helper()
+	return newsBehind(w, `LOCK TABLE zap_total IN SHARE MODE`, actions)
+}
+
+// newsBehind is news of which the first are held up by this lock.
+func newsBehind(w *enginetest.World, lock string, actions []int64) []error {
+	w.Helper()
 	aside, err := pgx.ConnectConfig(w.Ctx, w.Pool.Config().ConnConfig) // the pool has as many connections as the rest needs
 	if err != nil {
 		w.Fatal(err)
@@ -30,7 +37,7 @@ func news(w *enginetest.World, actions []int64) []error {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if _, err := gate.Exec(w.Ctx, `LOCK TABLE zap_total IN SHARE MODE`); err != nil {
+	if _, err := gate.Exec(w.Ctx, lock); err != nil {
 		w.Fatal(err)
 	}
 	errs := make([]error, len(actions))
@@ -194,4 +201,136 @@ func TestWhoStoodStillAsksForTheChainAgain(t *testing.T) {
 	}
 	w.WantState(actions[0], paidaction.Paid)
 	w.WantConserved()
+}
+
+// heldZaps opens so many wrapped zaps of a post of a receiver who lets payments wait, each by another payer, and has them paid.
+func heldZaps(w *enginetest.World, n int) (receiver *enginetest.Wallet, author int64, actions []int64, hashes []paidaction.Hash) {
+	w.Helper()
+	author = w.User("author", 1000*sat, 0)
+	item := w.Post(author, "popular")
+	receiver = w.Wallets.Add(author)
+	receiver.Ask.Act = simnode.Holds
+	for i := range n {
+		pa := w.Pay(w.User(fmt.Sprint("payer", i), 0, 0), community.KindZap, community.ZapArgs{Item: item, Sats: 100}, paidaction.P2P)
+		if err := w.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+			w.Fatal(err)
+		}
+		actions, hashes = append(actions, pa.ID), append(hashes, pa.Invoice.Hash)
+	}
+	return receiver, author, actions, hashes
+}
+
+// together is how many rows of a query were written by one transaction at most.
+func together(w *enginetest.World, rows string) int64 {
+	w.Helper()
+	return w.Count(`SELECT max(n) FROM (SELECT count(*) AS n FROM ` + rows + ` GROUP BY xmin::text) AS one`)
+}
+
+// Payments that are held at the same time are claimed for their receiver together, and no more than one receiver may have under way: those that are too
+// many go back to their payers, and to no others.
+func TestForwardsAreClaimedTogether(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{MaxForwards: 6})
+	_, author, actions, hashes := heldZaps(w, 8)
+	for i, err := range newsBehind(w, fmt.Sprintf(`SELECT FROM usr WHERE id = %d FOR NO KEY UPDATE`, author), actions) {
+		if err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	forwarding := 0
+	for i, id := range actions {
+		pa := w.Look(id)
+		inv, ok := w.Node.Inspect(hashes[i])
+		switch {
+		case pa.State == paidaction.Forwarding && ok && inv.State == paidaction.InvoiceAccepted:
+			forwarding++
+		case pa.State != paidaction.Failed || pa.Failure.Code != paidaction.CodeReceiverBusy || inv.State != paidaction.InvoiceCanceled:
+			t.Errorf("%d is %s (%v), its invoice %s", i, pa.State, pa.Failure, inv.State)
+		}
+	}
+	if waiting := w.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming'`); forwarding != 6 || waiting != 6 {
+		t.Errorf("%d go on, %d payments wait to be sent, want 6", forwarding, waiting)
+	}
+	if n := together(w, `relay_payment`); n < 3 {
+		t.Errorf("at most %d share a transaction", n)
+	}
+	if n := w.Count(`SELECT count(*) FROM (SELECT action FROM test_job WHERE at <= $1 GROUP BY action) AS owed JOIN relay_payment ON action_id = action`, w.Clock.Now().Add(2*time.Second)); n != 6 {
+		t.Errorf("for %d of them a job stands by", n)
+	}
+	w.WantConserved()
+}
+
+// Receivers who take their payments at the same time: the preimages are stored together, or the payments booked together, each once and to the millisatoshi.
+func TestForwardsEndTogether(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		step string // what those who send do with the preimage
+		lock string
+		rows string
+	}{
+		"the preimages": {"", `SELECT FROM relay_payment FOR UPDATE`, `relay_attempt WHERE outcome = 'PAID'`},
+		"the books":     {"FORWARDED", `LOCK TABLE zap_total IN SHARE MODE`, `relay_payment WHERE stage = 'completed'`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{MaxForwards: 10})
+			receiver, _, actions, hashes := heldZaps(w, 6)
+			for _, id := range actions {
+				if _, err := w.Engine.Drive(w.Ctx, id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, stop := context.WithCancel(w.Ctx)
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer stop()
+			var one sync.Mutex
+			all.Go(func() {
+				_ = w.Relay.Run(ctx, func(ctx context.Context, id int64) (_ paidaction.Progress, err error) {
+					one.Lock()
+					defer one.Unlock()
+					if c.step != "" && w.Look(id).State == paidaction.Forwarding {
+						_, err = w.Engine.Advance(ctx, id)
+					}
+					return paidaction.Waiting, err
+				})
+			})
+			for _, hash := range hashes {
+				for receiver.Receiver.Receipt(hash).Held == 0 {
+					runtime.Gosched()
+				}
+				if err := receiver.Receiver.Settle(hash); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.step != "" {
+				for _, id := range actions {
+					w.Await(id, paidaction.State(c.step))
+				}
+			}
+			for i, err := range newsBehind(w, c.lock, actions) {
+				if err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			}
+			for i, id := range actions {
+				w.WantState(id, paidaction.Paid)
+				if got := receiver.Receiver.Receipt(hashes[i]); got.Received != 70*sat || got.Payments != 1 {
+					t.Errorf("%d: the receiver got %+v", i, got)
+				}
+				if n := w.Count(`SELECT count(*) FROM action_history WHERE action_id = $1 AND to_state IN ('FORWARDED', 'PAID')`, id); n != 2 {
+					t.Errorf("%d took %d steps to its end, want 2", i, n)
+				}
+			}
+			if n := w.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'completed'`); n != 6 {
+				t.Errorf("%d payments are booked", n)
+			}
+			if n := together(w, c.rows); n < 3 {
+				t.Errorf("at most %d share a transaction", n)
+			}
+			w.Drain()
+			w.WantBalance(ledger.RoutingSats, 0)
+			w.WantConserved()
+		})
+	}
 }

@@ -53,8 +53,8 @@ type member struct {
 
 	// Of an action that takes a step (stride.go):
 	found finding
-	due   Msat              // what it costs
-	moved bool              // false: another worker was faster
+	due   Msat // what it costs
+	moved bool // false: another worker was faster
 }
 
 // errApart says that one of a group has to be done by itself.

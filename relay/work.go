@@ -266,9 +266,11 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 	seen, known := false, false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
-		if u.Preimage != nil {
+		switch {
+		case isEarlier(c.attempt, u):
+		case u.Preimage != nil:
 			r.heard.Store(c.row.ActionID, u)
-		} else if !seen && !isEarlier(c.attempt, u) {
+		case !seen:
 			if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
 				r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
 			} else {
