@@ -82,7 +82,8 @@ func (e *Engine) bookInside(ctx context.Context, q *db.Queries, pg pgx.Tx, def D
 	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, Msat(by.AmountMsat)); err != nil {
 		return err
 	}
-	if err := storePreimages(ctx, q, tx.Now, known{by.ActionID, new(Preimage(inv.Preimage))}); err != nil {
+	preimage := Preimage(inv.Preimage)
+	if err := storePreimages(ctx, q, tx.Now, known{by.ActionID, &preimage}); err != nil {
 		return err
 	}
 	return e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: by.ActionID})
