@@ -116,9 +116,14 @@ func (o Options) grown(ctx context.Context, actions int64) (g Grown, err error) 
 
 // history fills the database with zaps that are long paid.
 func (d *database) history(ctx context.Context, actions int64) error {
-	at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
+	// Of this day: the rewards of one that has ended would be paid out while the ledger is watched.
+	now := time.Now().UTC()
+	at := now.Add(-time.Hour)
+	if today := now.Truncate(24 * time.Hour); at.Before(today) {
+		at = today
+	}
 	return d.psql(ctx, holdfastDB, "growth/history.sql", "users="+strconv.Itoa(d.users), "items="+strconv.Itoa(d.items),
-		"actions="+strconv.FormatInt(actions, 10), "at="+at)
+		"actions="+strconv.FormatInt(actions, 10), "at="+at.Format(time.RFC3339))
 }
 
 // counted zaps, and counts what that costs.
