@@ -154,17 +154,17 @@ func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat)
 
 // claim commits the promise to send, before anything is sent. pgx.ErrNoRows where nothing is left to claim.
 func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) error {
-	now := r.now()
-	return r.inTx(ctx, func(q *db.Queries) (err error) {
-		a := &c.attempt
-		if c.row, err = q.ClaimableRelay(ctx, db.ClaimableRelayParams{Node: &a.Node, Sendable: int64(sendable), At: &now}); err != nil {
+	a := &c.attempt
+	a.ClaimedAt = r.now()
+	a.SendUntil = a.ClaimedAt.Add(r.Settings.SendWindow)
+	return r.inTx(ctx, func(q *db.Queries) error {
+		claimed, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(sendable),
+			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil})
+		if err != nil {
 			return err
 		}
-		c.pinned = c.row.Node != nil
-		a.PaymentID, a.ClaimedAt, a.SendUntil = c.row.ID, now, now.Add(r.Settings.SendWindow)
-		c.row.Attempts++
-		a.ID, err = q.BeginRelay(ctx, db.BeginRelayParams{PaymentID: a.PaymentID, Node: a.Node, NodeKey: a.NodeKey, Fence: a.Fence,
-			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil})
+		a.ID, a.PaymentID, c.pinned = claimed.AttemptID, claimed.ID, claimed.Pinned
+		c.row, err = q.GetRelay(ctx, claimed.ActionID)
 		return err
 	})
 }
@@ -261,21 +261,20 @@ func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
 }
 
 // follow brings the action on as soon as a part is settled, though others may hang. That the node has the payment is noted at its
-// first word: should it be wiped in the next moment, nobody else could tell. Where that word is the preimage, the step that stores it says as much.
+// first word: should it be wiped in the next moment, nobody else could tell.
 func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
 	seen, known := false, false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
-		switch {
-		case isEarlier(c.attempt, u):
-		case u.Preimage != nil:
-			r.heard.Store(c.row.ActionID, u)
-		case !seen:
+		if !seen && !isEarlier(c.attempt, u) {
 			if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
 				r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
 			} else {
 				seen = true
 			}
+		}
+		if u.Preimage != nil && !isEarlier(c.attempt, u) {
+			r.heard.Store(c.row.ActionID, u)
 		}
 		if u.Preimage != nil && !known {
 			known = true

@@ -3,6 +3,7 @@ package db_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func (e *explained) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 func (e *explained) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	e.t.Helper()
 	_, _ = e.Exec(ctx, sql, args...) // it ends the test itself
-	return e.pool.QueryRow(ctx, "SELECT 0")
+	return e.pool.QueryRow(ctx, "SELECT WHERE false")
 }
 
 // A row that is named by its key is found by it, also where an index of the few rows that are open would fit: planned while there are few, it
@@ -99,8 +100,8 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			_, err := q.CapitalAtReceivers(ctx, db.CapitalAtReceiversParams{Receivers: []int64{1}, At: now})
 			return err
 		}, "relay_payment_receiver"},
-		"BeginRelay": {func() error {
-			_, err := q.BeginRelay(ctx, db.BeginRelayParams{PaymentID: 1, ClaimedAt: now, SendUntil: now})
+		"ClaimRelay": {func() error {
+			_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{ClaimedAt: now, SendUntil: now})
 			return err
 		}, "relay_payment_pkey"},
 		"RequeueRelay": {func() error {
@@ -120,7 +121,7 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			return err
 		}, "relay_attempt_pkey"},
 	} {
-		if err := c.do(); err != nil {
+		if err := c.do(); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(e.plan, c.key) || strings.Contains(strings.ReplaceAll(e.plan, "Seq Scan on webhook w", ""), "Seq Scan") {

@@ -158,39 +158,6 @@ func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, 
 	return id, err
 }
 
-const beginRelay = `-- name: BeginRelay :one
-WITH begun AS (
-    UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $4::timestamptz
-    WHERE relay_payment.id = $6 AND stage::text = 'incoming' RETURNING relay_payment.id
-)
-INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-SELECT begun.id, $1, $2, $3, $4, $5 FROM begun RETURNING relay_attempt.id
-`
-
-type BeginRelayParams struct {
-	Node      string
-	NodeKey   string
-	Fence     int64
-	ClaimedAt time.Time
-	SendUntil time.Time
-	PaymentID int64
-}
-
-// The payment that the caller has locked is claimed.
-func (q *Queries) BeginRelay(ctx context.Context, arg BeginRelayParams) (int64, error) {
-	row := q.db.QueryRow(ctx, beginRelay,
-		arg.Node,
-		arg.NodeKey,
-		arg.Fence,
-		arg.ClaimedAt,
-		arg.SendUntil,
-		arg.PaymentID,
-	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
-}
-
 const capitalAtReceivers = `-- name: CapitalAtReceivers :many
 SELECT r.id::bigint AS receiver_id, count(u.msat) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM unnest($1::bigint[]) AS r(id)
 LEFT JOIN LATERAL (
@@ -232,49 +199,58 @@ func (q *Queries) CapitalAtReceivers(ctx context.Context, arg CapitalAtReceivers
 	return items, nil
 }
 
-const claimableRelay = `-- name: ClaimableRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment p
-WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $2::bigint
-    AND (p.not_before IS NULL OR p.not_before <= $3)
-    AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
-        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
-ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+const claimRelay = `-- name: ClaimRelay :one
+WITH next AS (
+    SELECT p.id, p.action_id, p.node IS NOT NULL AS pinned FROM relay_payment p
+    WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $2::bigint
+        AND (p.not_before IS NULL OR p.not_before <= $3::timestamptz)
+        AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
+            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
+    ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+), begun AS (
+    UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $3
+    FROM next WHERE relay_payment.id = next.id AND stage::text = 'incoming' RETURNING relay_payment.id
+), attempt AS (
+    INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
+    SELECT begun.id, $1, $4, $5, $3, $6 FROM begun RETURNING relay_attempt.id
+)
+SELECT next.id, next.action_id, next.pinned::boolean AS pinned, attempt.id AS attempt_id FROM next CROSS JOIN attempt
 `
 
-type ClaimableRelayParams struct {
-	Node     *string
-	Sendable int64
-	At       *time.Time
+type ClaimRelayParams struct {
+	Node      *string
+	Sendable  int64
+	ClaimedAt time.Time
+	NodeKey   string
+	Fence     int64
+	SendUntil time.Time
 }
 
-// What a node takes next: the one that expires first, of those it can pay for and has not refused. Others that are being claimed
-// at this moment are passed over.
-func (q *Queries) ClaimableRelay(ctx context.Context, arg ClaimableRelayParams) (RelayPayment, error) {
-	row := q.db.QueryRow(ctx, claimableRelay, arg.Node, arg.Sendable, arg.At)
-	var i RelayPayment
+type ClaimRelayRow struct {
+	ID        int64
+	ActionID  int64
+	Pinned    bool
+	AttemptID int64
+}
+
+// What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
+// claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
+// claimed for this node before.
+func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
+	row := q.db.QueryRow(ctx, claimRelay,
+		arg.Node,
+		arg.Sendable,
+		arg.ClaimedAt,
+		arg.NodeKey,
+		arg.Fence,
+		arg.SendUntil,
+	)
+	var i ClaimRelayRow
 	err := row.Scan(
 		&i.ID,
 		&i.ActionID,
-		&i.Stage,
-		&i.PaymentHash,
-		&i.Bolt11,
-		&i.ReceiverID,
-		&i.WalletID,
-		&i.InsideID,
-		&i.AmountMsat,
-		&i.BudgetMsat,
-		&i.FinalCltv,
-		&i.ExpiresAt,
-		&i.Node,
-		&i.Attempts,
-		&i.RequeuedAt,
-		&i.NotBefore,
-		&i.Preimage,
-		&i.FeeMsat,
-		&i.FailureCode,
-		&i.FailureMessage,
-		&i.CreatedAt,
-		&i.ChangedAt,
+		&i.Pinned,
+		&i.AttemptID,
 	)
 	return i, err
 }

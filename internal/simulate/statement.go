@@ -213,7 +213,7 @@ func (t *written) note(name string, args []any) {
 	case "PermitSettle":
 		t.takes = args[1].(int64)
 		t.names = append(t.names, name)
-	case "ClaimableRelay", "EndAttempt", "FoldAccounts", "FoldItems", "InsertNotifications", "InsertNotificationsOf":
+	case "ClaimRelay", "EndAttempt", "FoldAccounts", "FoldItems", "InsertNotifications", "InsertNotificationsOf":
 		t.names = append(t.names, name)
 	}
 }
