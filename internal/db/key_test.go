@@ -101,7 +101,7 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			return err
 		}, "relay_payment_receiver"},
 		"ClaimRelay": {func() error {
-			_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{ClaimedAt: now, SendUntil: now})
+			_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), ClaimedAt: now, SendUntil: now})
 			return err
 		}, "relay_payment_pkey"},
 		"RequeueRelay": {func() error {

@@ -113,7 +113,7 @@ WITH next AS (
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), begun AS (
     UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @claimed_at
-    FROM next WHERE relay_payment.id = next.id AND stage::text = 'incoming' RETURNING relay_payment.id
+    WHERE relay_payment.id = (SELECT next.id FROM next) AND stage::text = 'incoming' RETURNING relay_payment.id
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
     SELECT begun.id, @node, @node_key, @fence, @claimed_at, @send_until FROM begun RETURNING relay_attempt.id
