@@ -45,7 +45,7 @@ func (c Config) lookUpKeys() *gather.Group[*whose] {
 	looks := gather.New(looksAtOnce, keysOfALook, func(ctx context.Context, all []*whose) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
-		if len(all) == 1 { // its plan is made once for a connection, that for several each time
+		if len(all) == 1 {
 			row, err := db.New(c.Pool).UserByKey(ctx, all[0].hash)
 			all[0].found, all[0].err = db.UsersByKeysRow{UserID: row.UserID, Scopes: row.Scopes, ExpiresAt: row.ExpiresAt}, err
 			return
@@ -54,7 +54,11 @@ func (c Config) lookUpKeys() *gather.Group[*whose] {
 		for i, w := range all {
 			hashes[i] = w.hash
 		}
-		rows, err := db.New(c.Pool).UsersByKeys(ctx, hashes)
+		var rows []db.UsersByKeysRow
+		err := db.Alone(ctx, c.Pool, func(q *db.Queries) (err error) {
+			rows, err = q.UsersByKeys(ctx, hashes)
+			return err
+		})
 		found := map[string]db.UsersByKeysRow{}
 		for _, row := range rows {
 			found[string(row.KeyHash)] = row

@@ -57,7 +57,7 @@ func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 		if progress != Moved || !pa.State.Driven() {
 			return progress, err
 		}
-		if !pa.heldNow { // else all that is needed is known
+		if !pa.current {
 			pa, err = e.get(ctx, id)
 		}
 	}
@@ -103,7 +103,7 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 			// Money was taken for something that was not done. It cannot happen; if it does, it must not be silent.
 			return Owing, fmt.Errorf("action %d is %s, and node %s has settled its invoice", pa.ID, pa.State, pa.Invoice.Node)
 		}
-		if pa.State.OwesCall() && (!relayMoves(pa.Flow, pa.State) || !e.now().Before(*pa.Deadline)) {
+		if e.owes(pa.Flow, pa.State, pa.Deadline) {
 			return Owing, nil
 		}
 		return Waiting, nil
@@ -126,7 +126,13 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 		return Waiting, nil
 	}
 	// Who stood still meanwhile asks again before the preimage is given away: the node may have fallen behind the chain.
-	pa.State, pa.heldNow = step.To, settlesNext(step, found.driven) && e.now().Sub(found.asked) < driveGrace
+	now := e.now()
+	pa.State, pa.Deadline = step.To, e.deadlineAfter(step.To, now)
+	pa.heldNow = settlesNext(step, found.driven) && now.Sub(found.asked) < driveGrace
+	pa.current = pa.heldNow
+	if step.When == OutgoingPaid && pa.Invoice != nil {
+		pa.Invoice.preimage, pa.current = *found.outcome.Preimage, true
+	}
 	pa.ended = step.To.Terminal() && (step.Flow != FlowWrapped || found.outcome.Final || step.To != Paid)
 	return Moved, nil
 }
@@ -135,6 +141,11 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 // one at the deadline sees to what the relay has missed.
 func relayMoves(flow Flow, s State) bool {
 	return s == Forwarding || (s == Forwarded && flow == FlowOutgoing)
+}
+
+// owes says whether the next move of an action is ours, and nobody but a job makes it.
+func (e *Engine) owes(flow Flow, s State, deadline *time.Time) bool {
+	return s.OwesCall() && (!relayMoves(flow, s) || !e.now().Before(*deadline))
 }
 
 // refuse gives a held payment back since the action's own code did not perform.
@@ -395,22 +406,20 @@ func (e *Engine) told(ctx context.Context, id int64, step Step) {
 	}
 }
 
-// follow stores the jobs for the call that a new state owes. If the one who took the step makes the call, or has told the relay of it (told), the first stands
-// by for their death.
+// follow stores the jobs for the calls that a new state owes, one for all actions that took the step together. If those who took it make the calls, or have
+// told the relay of them (told), the first stands by for their death.
 func (e *Engine) follow(ctx context.Context, pg pgx.Tx, step Step, driven bool, now time.Time, actions ...int64) error {
 	if !step.To.OwesCall() {
 		return nil
 	}
-	var jobs []Job
-	for _, id := range actions {
-		job := Job{Kind: JobAdvance, Action: id}
-		if driven {
-			job.At = now.Add(driveGrace)
-		}
+	job := Job{Kind: JobAdvance, Action: actions[0], With: actions[1:]}
+	if driven {
+		job.At = now.Add(driveGrace)
+	}
+	jobs := []Job{job}
+	if relayMoves(step.Flow, step.To) {
+		job.At = *e.deadlineAfter(step.To, now)
 		jobs = append(jobs, job)
-		if relayMoves(step.Flow, step.To) {
-			jobs = append(jobs, Job{Kind: JobAdvance, Action: id, At: *e.deadlineAfter(step.To, now)})
-		}
 	}
 	if err := e.Jobs.Insert(ctx, pg, jobs...); err != nil {
 		return fmt.Errorf("store the follow-up jobs: %w", err)

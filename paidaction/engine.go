@@ -25,7 +25,7 @@ import (
 type Job struct {
 	Kind   JobKind
 	Action int64
-	With   []int64   // further actions that the same is due for (JobAfterPaid)
+	With   []int64   // further actions that the same is due for: those that took a step together (JobAfterPaid, JobAdvance)
 	At     time.Time // not before; zero means now
 }
 
@@ -34,7 +34,7 @@ type JobKind string
 
 // The jobs.
 const (
-	JobAdvance     JobKind = "advance"      // Engine.Advance
+	JobAdvance     JobKind = "advance"      // Engine.Drive, and of several Engine.StandBy
 	JobAfterPaid   JobKind = "after_paid"   // Engine.AfterPaid
 	JobAfterFailed JobKind = "after_failed" // Engine.AfterFailed
 	JobAgain       JobKind = "again"        // Engine.Again
@@ -146,6 +146,7 @@ type Engine struct {
 	Config
 	actions  map[string]Definition
 	gathered map[gatheringKey]*gather.Group[*member]
+	reads    *gather.Group[*reading]
 }
 
 // New makes an engine. It refuses a configuration that cannot work.
@@ -169,6 +170,7 @@ func New(c Config) (*Engine, error) {
 		c.Log = slog.Default()
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{}}
+	e.reads = e.reading()
 	for _, d := range c.Actions {
 		kind := d.Spec().Kind
 		if _, twice := e.actions[kind]; twice || kind == "" {

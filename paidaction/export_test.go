@@ -7,3 +7,6 @@ func (e *Engine) Waiting() (n int) {
 	}
 	return n
 }
+
+// Reading is how many wait for others to have read their actions, to be read together.
+func (e *Engine) Reading() int { return e.reads.Waiting() }

@@ -211,7 +211,7 @@ func heldZaps(w *enginetest.World, n int) (receiver *enginetest.Wallet, author i
 	receiver = w.Wallets.Add(author)
 	receiver.Ask.Act = simnode.Holds
 	for i := range n {
-		pa := w.Pay(w.User(fmt.Sprint("payer", i), 0, 0), community.KindZap, community.ZapArgs{Item: item, Sats: 100}, paidaction.P2P)
+		pa := w.Pay(w.User(fmt.Sprint("holder", i), 0, 0), community.KindZap, community.ZapArgs{Item: item, Sats: 100}, paidaction.P2P)
 		if err := w.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
 			w.Fatal(err)
 		}

@@ -3,11 +3,8 @@ package paidaction
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
@@ -36,6 +33,7 @@ type PaidAction struct {
 	settlePermitted *time.Time
 	ended           bool   // with the step just taken: nothing is left to be done
 	heldNow         bool   // by who looks at it, with the permission to settle
+	current         bool   // after the step just taken: what the next one needs to know is here
 	proved          *int64 // the anonymous action whose secret the payer had shown
 }
 
@@ -52,21 +50,6 @@ type Invoice struct {
 	preimage  Preimage
 	memo      string
 	cltvDelta uint32
-}
-
-// ErrNoAction says that there is no action with this id.
-var ErrNoAction = errors.New("there is no such action")
-
-// get reads an action. ErrNoAction is wrapped where there is none.
-func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
-	row, err := db.New(e.Pool).GetAction(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("read action %d: %w", id, ErrNoAction)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read action %d: %w", id, err)
-	}
-	return view(row), nil
 }
 
 // List returns a page of the caller's own actions, newest first, from before the given id on. The anonymous have no list:

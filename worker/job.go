@@ -45,6 +45,9 @@ var errOwing = errors.New("the next move is ours, and could not be made yet")
 func (w *Worker) try(ctx context.Context, job paidaction.Job) error {
 	switch job.Kind {
 	case paidaction.JobAdvance:
+		if len(job.With) > 0 {
+			return w.Engine.StandBy(ctx, append([]int64{job.Action}, job.With...)...)
+		}
 		progress, err := w.Engine.Drive(ctx, job.Action)
 		if err == nil && progress == paidaction.Owing {
 			return errOwing

@@ -5,6 +5,12 @@
 -- would seem worth while.)
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
 
+-- name: PlanAlone :exec
+-- As PlanOnce, for one statement that is the only one (db.Alone). No bitmap either: planned while little was waiting it would, for the first of what waits,
+-- collect all of it, and sort.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+    set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true);
+
 -- name: InsertAction :one
 -- No row comes back where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (
@@ -127,6 +133,16 @@ WHERE paid_action.id = $1;
 
 -- name: GetActions :many
 SELECT * FROM paid_action WHERE id = ANY(@ids::bigint[]) ORDER BY id;
+
+-- name: ActionsInFull :many
+-- As GetAction, of several.
+SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+    invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
+FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.id = ANY(@ids::bigint[]);
+
+-- name: StatesOf :many
+SELECT id, flow, state, deadline FROM paid_action WHERE id = ANY(@ids::bigint[]) ORDER BY id;
 
 -- name: ActionByKey :one
 SELECT id, args_hash FROM paid_action WHERE payer_id = @payer_id AND idempotency_key = @idempotency_key;

@@ -125,6 +125,81 @@ func (q *Queries) ActionsDueAtHeight(ctx context.Context, arg ActionsDueAtHeight
 	return items, nil
 }
 
+const actionsInFull = `-- name: ActionsInFull :many
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+    invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
+FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.id = ANY($1::bigint[])
+`
+
+type ActionsInFullRow struct {
+	PaidAction   PaidAction
+	Node         *string
+	PaymentHash  []byte
+	Preimage     []byte
+	Hold         *bool
+	AmountMsat   *int64
+	Memo         *string
+	CltvDelta    *int32
+	ExpiresAt    *time.Time
+	Bolt11       *string
+	ReceivedMsat *int64
+}
+
+// As GetAction, of several.
+func (q *Queries) ActionsInFull(ctx context.Context, ids []int64) ([]ActionsInFullRow, error) {
+	rows, err := q.db.Query(ctx, actionsInFull, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ActionsInFullRow
+	for rows.Next() {
+		var i ActionsInFullRow
+		if err := rows.Scan(
+			&i.PaidAction.ID,
+			&i.PaidAction.Kind,
+			&i.PaidAction.Flow,
+			&i.PaidAction.Method,
+			&i.PaidAction.State,
+			&i.PaidAction.Attempt,
+			&i.PaidAction.PayerID,
+			&i.PaidAction.CostMsat,
+			&i.PaidAction.CreatedAt,
+			&i.PaidAction.ChangedAt,
+			&i.PaidAction.Deadline,
+			&i.PaidAction.DeadlineHeight,
+			&i.PaidAction.GenesisID,
+			&i.PaidAction.SuccessorID,
+			&i.PaidAction.SettlePermittedAt,
+			&i.PaidAction.Args,
+			&i.PaidAction.Result,
+			&i.PaidAction.IdempotencyKey,
+			&i.PaidAction.ArgsHash,
+			&i.PaidAction.FailureCode,
+			&i.PaidAction.FailureMessage,
+			&i.PaidAction.ProvedID,
+			&i.Node,
+			&i.PaymentHash,
+			&i.Preimage,
+			&i.Hold,
+			&i.AmountMsat,
+			&i.Memo,
+			&i.CltvDelta,
+			&i.ExpiresAt,
+			&i.Bolt11,
+			&i.ReceivedMsat,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const actionsOfPayer = `-- name: ActionsOfPayer :many
 SELECT id FROM paid_action WHERE payer_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
 `
@@ -1152,6 +1227,18 @@ func (q *Queries) PermitSettle(ctx context.Context, arg PermitSettleParams) (int
 	return result.RowsAffected(), nil
 }
 
+const planAlone = `-- name: PlanAlone :exec
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+    set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)
+`
+
+// As PlanOnce, for one statement that is the only one (db.Alone). No bitmap either: planned while little was waiting it would, for the first of what waits,
+// collect all of it, and sort.
+func (q *Queries) PlanAlone(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, planAlone)
+	return err
+}
+
 const planOnce = `-- name: PlanOnce :exec
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
 `
@@ -1211,4 +1298,40 @@ type SetResultParams struct {
 func (q *Queries) SetResult(ctx context.Context, arg SetResultParams) error {
 	_, err := q.db.Exec(ctx, setResult, arg.Result, arg.ID)
 	return err
+}
+
+const statesOf = `-- name: StatesOf :many
+SELECT id, flow, state, deadline FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id
+`
+
+type StatesOfRow struct {
+	ID       int64
+	Flow     string
+	State    string
+	Deadline *time.Time
+}
+
+func (q *Queries) StatesOf(ctx context.Context, ids []int64) ([]StatesOfRow, error) {
+	rows, err := q.db.Query(ctx, statesOf, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StatesOfRow
+	for rows.Next() {
+		var i StatesOfRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Flow,
+			&i.State,
+			&i.Deadline,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

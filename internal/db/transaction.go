@@ -3,6 +3,7 @@ package db
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -50,6 +51,27 @@ func InTransaction(ctx context.Context, pool *pgxpool.Pool, do func(*Transaction
 		return err
 	}
 	return t.Commit(ctx)
+}
+
+// Alone runs one statement that answers something, outside of a transaction, with the settings of PlanAlone: they travel with it, and end with it.
+func Alone(ctx context.Context, pool *pgxpool.Pool, statement func(q *Queries) error) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	t := &Transaction{conn: conn} // never begun: what travels together is one to PostgreSQL, and over with its answer
+	defer t.release()
+	q := New(t)
+	if err := q.PlanAlone(ctx); err != nil {
+		return err
+	}
+	if err := statement(q); err != nil {
+		return err
+	}
+	if t.queued.Len() > 0 {
+		return errors.New("a statement that answers nothing would never be sent")
+	}
+	return nil
 }
 
 // answersNothing goes by the line that sqlc puts before each query.

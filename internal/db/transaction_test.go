@@ -264,3 +264,39 @@ func TestInTransaction(t *testing.T) {
 	w.wantCode(err, "23505")
 	w.wantIDs(1, 2)
 }
+
+// A question with an array is planned for all arrays, once for a connection; nothing of that is left for who gets the connection next.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ask := func() error {
+		return db.Alone(w.Context(), w.pool, func(q *db.Queries) error {
+			_, err := q.StatesOf(w.Context(), []int64{1, 2})
+			return err
+		})
+	}
+	if err := ask(); err != nil { // prepares the statements
+		t.Fatal(err)
+	}
+	var generic, custom int
+	var mode string
+	if err := w.pool.QueryRow(w.Context(), `SELECT sum(generic_plans), sum(custom_plans), current_setting('plan_cache_mode') FROM pg_prepared_statements
+		WHERE statement LIKE '-- name: StatesOf%'`).Scan(&generic, &custom, &mode); err != nil {
+		t.Fatal(err)
+	}
+	if generic == 0 || custom != 0 || mode != "auto" {
+		t.Errorf("%d generic plans and %d others, and the mode is %q", generic, custom, mode)
+	}
+	before := w.sent.Load()
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	if sent := w.sent.Load() - before; sent != 1 {
+		t.Errorf("sent %d times for one answer", sent)
+	}
+	refused := errors.New("refused")
+	if err := db.Alone(w.Context(), w.pool, func(*db.Queries) error { return refused }); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	w.wantIDs(1)
+}

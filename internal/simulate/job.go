@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,6 +80,9 @@ func (w *world) schedule(j *job, at time.Time) {
 	})
 }
 
+// concerns says whether the job is one of this action, be it among others.
+func (j *job) concerns(action int64) bool { return j.action == action || slices.Contains(j.with, action) }
+
 func (j *job) key() string { return fmt.Sprintf("%s %s %d", j.label, j.kind, j.number) }
 
 // jobLimit is the time limit of jobs, and rescueAfter when one whose process died is done again (spec 01 §1.3).
@@ -129,7 +133,10 @@ func (w *world) doneWith(j *job) {
 		return
 	}
 	delete(w.jobs, j.id)
-	w.mustHaveJob(j.action)
+	for _, action := range append([]int64{j.action}, j.with...) {
+		w.mustHaveJob(action)
+		w.mustBeSeenTo(action)
+	}
 	if err := w.database.queries().CompleteJob(w.ctx, j.id); err != nil {
 		panic(err)
 	}

@@ -25,7 +25,7 @@ func (w *world) lookAfter(tx *written) {
 		w.states[action] = s.to
 		w.comesNear(action)
 		w.mustHaveJob(action)
-		if s.action != 0 && s.to.OwesCall() && !slices.ContainsFunc(tx.jobs, func(j *job) bool { return j.action == action && !j.at.After(w.Now().Add(standsBy)) }) {
+		if s.action != 0 && s.to.OwesCall() && !slices.ContainsFunc(tx.jobs, func(j *job) bool { return j.concerns(action) && !j.at.After(w.Now().Add(standsBy)) }) {
 			w.violate("no job", "%s is %s, and no job for the call that is owed was stored with it", w.name(action), s.to)
 		}
 	}
@@ -40,11 +40,25 @@ func (w *world) mustHaveJob(action int64) {
 		return
 	}
 	for _, j := range w.jobs {
-		if j.action == action {
+		if j.concerns(action) {
 			return
 		}
 	}
 	w.violate("no job", "%s is %s and has no job", w.name(action), w.states[action])
+}
+
+// mustBeSeenTo holds that a job which is done leaves no call owed that none makes soon. A withdrawal that is FORWARDED is the relay's until its deadline.
+func (w *world) mustBeSeenTo(action int64) {
+	state := w.states[action]
+	if !state.Driven() || state == paidaction.Forwarded && w.flowOf(action) == paidaction.FlowOutgoing {
+		return
+	}
+	for _, j := range w.jobs {
+		if j.concerns(action) && !j.at.After(w.Now().Add(standsBy)) {
+			return
+		}
+	}
+	w.violate("no job", "%s is %s, and the job of the call that is owed was done without it", w.name(action), state)
 }
 
 // longestClaim is for how long after its last look at the payer's payment a worker may send: its claim, and some seconds.

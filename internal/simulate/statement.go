@@ -78,7 +78,7 @@ func ask(ctx context.Context, conn *pgx.Conn, queries ...*pgx.QueuedQuery) conte
 	s := &statement{name: nameOf(last), args: queries[len(queries)-1].Arguments, commits: nameOf(last) == "commit"}
 	f.doing = s.name
 	outside := f.pg.TxStatus() == 'I'
-	s.writes = outside && len(queries) == 1 && writes(last)
+	s.writes = outside && nameOf(first) != "begin" && writes(last)
 	note := func() {
 		for _, q := range queries {
 			f.tx.note(nameOf(q.SQL), q.Arguments)

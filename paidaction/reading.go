@@ -1,0 +1,91 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
+)
+
+// Actions that are looked at at the same time are read together. Each read is begun after it was asked for.
+const (
+	readsAtOnce  = 2
+	readPatience = 5 * time.Millisecond
+)
+
+// reading is a question for an action. Until it is answered it has an error.
+type reading struct {
+	id    int64
+	found *PaidAction
+	err   error
+}
+
+// ErrNoAction says that there is no action with this id.
+var ErrNoAction = errors.New("there is no such action")
+
+var errNotRead = errors.New("it was not read")
+
+// get reads an action. ErrNoAction is wrapped where there is none.
+func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
+	r := &reading{id: id, err: errNotRead}
+	err := e.reads.Do(ctx, r)
+	if err == nil {
+		err = r.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read action %d: %w", id, err)
+	}
+	return r.found, nil
+}
+
+func (e *Engine) reading() *gather.Group[*reading] {
+	g := gather.New(readsAtOnce, e.Settings.MaxGroup, e.read)
+	if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
+		g.Patience = readPatience
+	}
+	return g
+}
+
+// read answers several questions at once.
+func (e *Engine) read(ctx context.Context, all []*reading) {
+	if len(all) == 1 {
+		row, err := db.New(e.Pool).GetAction(ctx, all[0].id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = ErrNoAction
+		}
+		if all[0].err = err; err == nil {
+			all[0].found = view(row)
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
+	defer cancel()
+	ids := make([]int64, len(all))
+	for i, r := range all {
+		ids[i] = r.id
+	}
+	var rows []db.ActionsInFullRow
+	err := db.Alone(ctx, e.Pool, func(q *db.Queries) (err error) {
+		rows, err = q.ActionsInFull(ctx, ids)
+		return err
+	})
+	byID := make(map[int64]db.GetActionRow, len(rows))
+	for _, row := range rows {
+		byID[row.PaidAction.ID] = db.GetActionRow(row)
+	}
+	for _, r := range all {
+		row, found := byID[r.id]
+		switch r.err = err; {
+		case err != nil:
+		case !found:
+			r.err = ErrNoAction
+		default:
+			r.found = view(row) // each their own: who takes a step writes into it
+		}
+	}
+}
