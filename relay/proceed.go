@@ -29,6 +29,9 @@ const (
 
 // Proceed implements paidaction.Relay.
 func (r *Relay) Proceed(ctx context.Context, action int64) (paidaction.Outcome, error) {
+	if u, known := r.heard.Load(action); known && u.(paidaction.PaymentUpdate).State == paidaction.PaymentSucceeded {
+		return outcomeOf(u.(paidaction.PaymentUpdate)), nil // whatever the row says, there is no more to know
+	}
 	row, err := db.New(r.Pool).GetRelay(ctx, action)
 	if err != nil {
 		return paidaction.Outcome{}, fmt.Errorf("read the outgoing payment of action %d: %w", action, err)
@@ -385,16 +388,13 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		out.Final, out.Paid = true, paidaction.Msat(row.AmountMsat)
 		return out, nil
 	}
-	heard, _ := r.heard.Load(row.ActionID)
-	now, _ := heard.(paidaction.PaymentUpdate)
-	if now.State != paidaction.PaymentSucceeded {
-		node, err := r.Nodes.Sender(*row.Node)
-		if err != nil {
-			return out, err
-		}
-		if now, err = r.present(ctx, node, hashOf(row)); err != nil {
-			return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
-		}
+	node, err := r.Nodes.Sender(*row.Node)
+	if err != nil {
+		return out, err
+	}
+	now, err := r.present(ctx, node, hashOf(row))
+	if err != nil {
+		return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
 	}
 	if now.State == paidaction.PaymentSucceeded {
 		out.Final, out.Paid, out.Fee = true, now.Paid, now.Fee

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -128,7 +129,8 @@ type Config struct {
 // Relay is safe for concurrent use, and any number of them may work on one database.
 type Relay struct {
 	Config
-	wakes map[string]chan struct{} // by node: there may be something to send
+	wakes    map[string]chan struct{} // by node: there may be something to send
+	claiming map[string]*atomic.Int32 // by node: how many of this process look for a payment, or claim one
 
 	// heard is by action what the node has just told of a payment that this process follows, once the preimage is known: nobody needs to ask again.
 	heard sync.Map
@@ -154,9 +156,9 @@ func New(c Config) (*Relay, error) {
 	if c.Trace == nil {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
-	r := &Relay{Config: c, wakes: map[string]chan struct{}{}}
+	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{}}
 	for _, name := range c.Nodes.Names() {
-		r.wakes[name] = make(chan struct{}, 1)
+		r.wakes[name], r.claiming[name] = make(chan struct{}, 1), &atomic.Int32{}
 	}
 	return r, nil
 }

@@ -88,6 +88,8 @@ type claim struct {
 	attempt db.RelayAttempt
 	node    paidaction.SendingNode
 	lease   Lease
+	outer   paidaction.Msat // what the action costs
+	issuer  string          // the node that its payer's invoice is of; none of a withdrawal
 	// pinned: an earlier claim on this node may have been sent and forgotten. The payment cannot be given up before its invoice
 	// has expired.
 	pinned bool
@@ -107,7 +109,11 @@ func (r *Relay) release(ctx context.Context, c *claim, blame Blame) {
 // take claims the next payment for a node, if there is one that it can pay. A lease is taken only if there is: they cost more than a
 // look.
 func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
-	next, err := r.next(ctx, name, math.MaxInt64)
+	// Each claimer looks for another one: whoever lost the race for the same would have taken a lease for nothing. One that is missed so, for it was passed
+	// over on account of a claim that has just been committed, is the next that the claim's own worker finds.
+	others := r.claiming[name].Add(1) - 1
+	defer r.claiming[name].Add(-1)
+	next, err := r.next(ctx, name, math.MaxInt64, others)
 	if err != nil || next == 0 {
 		return nil, err
 	}
@@ -120,7 +126,7 @@ func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
 		return nil, fmt.Errorf("ask node %s what it can send: %w", name, err)
 	}
 	if next > sendable {
-		if next, err = r.next(ctx, name, sendable); err != nil || next == 0 {
+		if next, err = r.next(ctx, name, sendable, others); err != nil || next == 0 {
 			return nil, err
 		}
 	}
@@ -143,9 +149,13 @@ func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
 	return c, nil
 }
 
-// next is what the next payment that the node could take may cost; 0 where there is none.
-func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat) (paidaction.Msat, error) {
-	msat, err := db.New(r.Pool).NextClaimable(ctx, db.NextClaimableParams{Node: &node, Sendable: int64(sendable), At: new(r.now())})
+// next is what the next payment that the node could take may cost, behind those that others are claiming; 0 where there is none.
+func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat, others int32) (paidaction.Msat, error) {
+	var msat int64
+	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
+		msat, err = q.NextClaimable(ctx, db.NextClaimableParams{Node: &node, Sendable: int64(sendable), At: new(r.now()), Others: others})
+		return err
+	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("look for payments to send: %w", err)
 	}
@@ -157,16 +167,18 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 	a := &c.attempt
 	a.ClaimedAt = r.now()
 	a.SendUntil = a.ClaimedAt.Add(r.Settings.SendWindow)
-	return r.inTx(ctx, func(q *db.Queries) error {
-		claimed, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(sendable),
+	var claimed db.ClaimRelayRow
+	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
+		claimed, err = q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(sendable),
 			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil})
-		if err != nil {
-			return err
-		}
-		a.ID, a.PaymentID, c.pinned = claimed.AttemptID, claimed.ID, claimed.Pinned
-		c.row, err = q.GetRelay(ctx, claimed.ActionID)
 		return err
 	})
+	if err != nil {
+		return fmt.Errorf("claim a payment: %w", err)
+	}
+	a.ID, a.PaymentID = claimed.AttemptID, claimed.RelayPayment.ID
+	c.row, c.pinned, c.outer, c.issuer = claimed.RelayPayment, claimed.Pinned, paidaction.Msat(claimed.CostMsat), claimed.Issuer
+	return nil
 }
 
 // carry sends a claimed payment and follows it to its end, or until ctx ends. The place at the node is kept while the node is looking

@@ -102,32 +102,33 @@ UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failur
 
 -- name: ClaimRelay :one
 -- What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
--- claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
--- claimed for this node before.
+-- claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. It comes with what the
+-- send has to know of its action. pinned: it was claimed for this node before.
 WITH next AS (
-    SELECT p.id, p.action_id, p.node IS NOT NULL AS pinned FROM relay_payment p
+    SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
     WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable::bigint
         AND (p.not_before IS NULL OR p.not_before <= @claimed_at::timestamptz)
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-), begun AS (
-    UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @claimed_at
-    WHERE relay_payment.id = (SELECT next.id FROM next) AND stage::text = 'incoming' RETURNING relay_payment.id
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-    SELECT begun.id, @node, @node_key, @fence, @claimed_at, @send_until FROM begun RETURNING relay_attempt.id
+    SELECT next.id, @node, @node_key, @fence, @claimed_at, @send_until FROM next RETURNING relay_attempt.id
 )
-SELECT next.id, next.action_id, next.pinned::boolean AS pinned, attempt.id AS attempt_id FROM next CROSS JOIN attempt;
+UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @claimed_at
+FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
+RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id,
+    (SELECT cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
+    coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer;
 
 -- name: NextClaimable :one
--- What the next one to claim may cost, if there is any: nobody takes a lease on a node for nothing.
-SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
+-- What the next one to claim may cost, behind so many others, if there is any: nobody takes a lease on a node for nothing.
+SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node)
     AND p.amount_msat + p.budget_msat <= @sendable::bigint AND (p.not_before IS NULL OR p.not_before <= @at)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
         AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
-ORDER BY p.expires_at, p.id LIMIT 1;
+ORDER BY p.expires_at, p.id LIMIT 1 OFFSET @others::int;
 
 -- name: OpenAttempt :one
 SELECT * FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL;

@@ -201,56 +201,80 @@ func (q *Queries) CapitalAtReceivers(ctx context.Context, arg CapitalAtReceivers
 
 const claimRelay = `-- name: ClaimRelay :one
 WITH next AS (
-    SELECT p.id, p.action_id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $2::bigint
-        AND (p.not_before IS NULL OR p.not_before <= $3::timestamptz)
+    SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
+    WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $3::bigint
+        AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz)
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-), begun AS (
-    UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $3
-    WHERE relay_payment.id = (SELECT next.id FROM next) AND stage::text = 'incoming' RETURNING relay_payment.id
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-    SELECT begun.id, $1, $4, $5, $3, $6 FROM begun RETURNING relay_attempt.id
+    SELECT next.id, $1, $4, $5, $2, $6 FROM next RETURNING relay_attempt.id
 )
-SELECT next.id, next.action_id, next.pinned::boolean AS pinned, attempt.id AS attempt_id FROM next CROSS JOIN attempt
+UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
+FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, next.pinned::boolean AS pinned, attempt.id AS attempt_id,
+    (SELECT cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
+    coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer
 `
 
 type ClaimRelayParams struct {
 	Node      *string
-	Sendable  int64
 	ClaimedAt time.Time
+	Sendable  int64
 	NodeKey   string
 	Fence     int64
 	SendUntil time.Time
 }
 
 type ClaimRelayRow struct {
-	ID        int64
-	ActionID  int64
-	Pinned    bool
-	AttemptID int64
+	RelayPayment RelayPayment
+	Pinned       bool
+	AttemptID    int64
+	CostMsat     int64
+	Issuer       string
 }
 
 // What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
-// claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
-// claimed for this node before.
+// claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. It comes with what the
+// send has to know of its action. pinned: it was claimed for this node before.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
 		arg.Node,
-		arg.Sendable,
 		arg.ClaimedAt,
+		arg.Sendable,
 		arg.NodeKey,
 		arg.Fence,
 		arg.SendUntil,
 	)
 	var i ClaimRelayRow
 	err := row.Scan(
-		&i.ID,
-		&i.ActionID,
+		&i.RelayPayment.ID,
+		&i.RelayPayment.ActionID,
+		&i.RelayPayment.Stage,
+		&i.RelayPayment.PaymentHash,
+		&i.RelayPayment.Bolt11,
+		&i.RelayPayment.ReceiverID,
+		&i.RelayPayment.WalletID,
+		&i.RelayPayment.InsideID,
+		&i.RelayPayment.AmountMsat,
+		&i.RelayPayment.BudgetMsat,
+		&i.RelayPayment.FinalCltv,
+		&i.RelayPayment.ExpiresAt,
+		&i.RelayPayment.Node,
+		&i.RelayPayment.Attempts,
+		&i.RelayPayment.RequeuedAt,
+		&i.RelayPayment.NotBefore,
+		&i.RelayPayment.Preimage,
+		&i.RelayPayment.FeeMsat,
+		&i.RelayPayment.FailureCode,
+		&i.RelayPayment.FailureMessage,
+		&i.RelayPayment.CreatedAt,
+		&i.RelayPayment.ChangedAt,
 		&i.Pinned,
 		&i.AttemptID,
+		&i.CostMsat,
+		&i.Issuer,
 	)
 	return i, err
 }
@@ -552,24 +576,30 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 }
 
 const nextClaimable = `-- name: NextClaimable :one
-SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
+SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1)
     AND p.amount_msat + p.budget_msat <= $2::bigint AND (p.not_before IS NULL OR p.not_before <= $3)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
         AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
-ORDER BY p.expires_at, p.id LIMIT 1
+ORDER BY p.expires_at, p.id LIMIT 1 OFFSET $4::int
 `
 
 type NextClaimableParams struct {
 	Node     *string
 	Sendable int64
 	At       *time.Time
+	Others   int32
 }
 
-// What the next one to claim may cost, if there is any: nobody takes a lease on a node for nothing.
-func (q *Queries) NextClaimable(ctx context.Context, arg NextClaimableParams) (int32, error) {
-	row := q.db.QueryRow(ctx, nextClaimable, arg.Node, arg.Sendable, arg.At)
-	var msat int32
+// What the next one to claim may cost, behind so many others, if there is any: nobody takes a lease on a node for nothing.
+func (q *Queries) NextClaimable(ctx context.Context, arg NextClaimableParams) (int64, error) {
+	row := q.db.QueryRow(ctx, nextClaimable,
+		arg.Node,
+		arg.Sendable,
+		arg.At,
+		arg.Others,
+	)
+	var msat int64
 	err := row.Scan(&msat)
 	return msat, err
 }

@@ -1,0 +1,79 @@
+package relay_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// gate lets nobody have a place before it is opened, and counts who asks for one.
+type gate struct {
+	asked chan struct{}
+	open  chan struct{}
+	given atomic.Int64
+}
+
+func (g *gate) Lease(context.Context, string) (relay.Lease, error) {
+	g.asked <- struct{}{}
+	<-g.open
+	return passed{g.given.Add(1)}, nil
+}
+
+type passed struct{ fence int64 }
+
+func (p passed) Fence() int64                       { return p.fence }
+func (passed) Release(context.Context, relay.Blame) {}
+
+// Who claims for a node at the same time asks for as many places as there are payments: a lease that is taken for a payment which somebody of the same process
+// claims is for nothing. And what one of them has passed over is not forgotten.
+func TestClaimersTakeDifferentPayments(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, paidaction.Settings{}, "one")
+	g := &gate{asked: make(chan struct{}, 10), open: make(chan struct{})}
+	r := b.NewRelay(func(c *relay.Config) { c.Leases = g })
+	taken := make(chan bool, 10)
+	step := func() {
+		more, err := r.Step(b.Ctx, "one", b.Engine.Advance)
+		if err != nil {
+			t.Error(err)
+		}
+		taken <- more
+	}
+	first, second := b.zap(), b.zap()
+	b.pay(first)
+	go step()
+	<-g.asked
+	go step()
+	if <-taken {
+		t.Error("a second one took what the first was claiming")
+	}
+	b.pay(second)
+	go step()
+	<-g.asked
+	go step()
+	if <-taken {
+		t.Error("a third one took what others were claiming")
+	}
+	if n := len(g.asked); n != 0 {
+		t.Errorf("%d further places were asked for", n)
+	}
+	close(g.open)
+	for range 2 {
+		if !<-taken {
+			t.Error("a payment was claimed, and not taken")
+		}
+	}
+	for _, pa := range []*paidaction.PaidAction{first, second} {
+		b.WantState(pa.ID, paidaction.Paid)
+	}
+	if n := b.Count(`SELECT count(DISTINCT fence) FROM relay_attempt WHERE outcome = 'PAID'`); n != 2 {
+		t.Errorf("%d claims were paid, want 2", n)
+	}
+	if more, err := r.Step(b.Ctx, "one", b.Engine.Advance); more || err != nil {
+		t.Errorf("something is left: %v, %v", more, err)
+	}
+	b.WantConserved()
+}
