@@ -16,12 +16,17 @@ import (
 // Who waits for a node waits in the line of this process. The process asks the lock on behalf of all of them: at most once for
 // each slot at a time, however many wait and however long. First it tries slots that may be free, without waiting, one at a time for
 // each who waits; of those that are taken it takes a place in the queue, and is woken when it has got one. So order over
-// processes is the lock's, and a wait costs nothing (spec 05.35).
+// processes is the lock's, and a wait costs nothing (spec 05.35). Slots that it has leased itself come back in a moment, nearly always: it takes
+// no place in their queues, which it would leave again at once, before somebody has waited for ownPatience.
+
+// ownPatience is by how much one who waits in this process can fall behind those who wait in others.
+const ownPatience = 50 * time.Millisecond
 
 // waiter is one who waits for a node.
 type waiter struct {
 	ctx    context.Context
 	need   Need
+	since  time.Time
 	given  chan grant // receives once
 	trying bool       // a slot is tried for it; guarded by the pool's mu
 }
@@ -67,7 +72,7 @@ func (p *Pool) arrange() {
 		if w.trying {
 			continue
 		}
-		free, taken := p.candidates(w.need, now)
+		free, taken := p.candidates(w, now)
 		if len(free) > 0 {
 			of := free[p.random.IntN(len(free))]
 			p.ask(&asking{slot: of[p.random.IntN(len(of))], by: w})
@@ -77,7 +82,7 @@ func (p *Pool) arrange() {
 			p.ask(&asking{slot: s})
 		}
 	}
-	p.wakeAtNextCooled(now)
+	p.wakeLater(now)
 	p.show(now)
 }
 
@@ -90,17 +95,18 @@ func (p *Pool) fits(m *member, need Need, now time.Time) bool {
 	return (need.Only == "" || need.Only == m.Name) && m.refusal(need, &p.settings, now) == ""
 }
 
-// candidates are the slots that could serve the need and are not asked for: those that may be free, by node, and those that are
+// candidates are the slots that could serve one who waits and are not asked for: those that may be free, by node, and those that are
 // taken.
-func (p *Pool) candidates(need Need, now time.Time) (free [][]*slot, taken []*slot) {
+func (p *Pool) candidates(w *waiter, now time.Time) (free [][]*slot, taken []*slot) {
+	patient := w.patience() > 0
 	for _, m := range p.members {
-		if !p.fits(m, need, now) {
+		if !p.fits(m, w.need, now) {
 			continue
 		}
 		var here []*slot
 		for _, s := range m.slots {
 			switch {
-			case s.asking != nil:
+			case s.asking != nil, s.lease != nil && patient:
 			case s.taken || s.lease != nil:
 				taken = append(taken, s)
 			default:
@@ -113,6 +119,9 @@ func (p *Pool) candidates(need Need, now time.Time) (free [][]*slot, taken []*sl
 	}
 	return free, taken
 }
+
+// patience is for how long it still waits for the slots of this process without a place in their queues.
+func (w *waiter) patience() time.Duration { return ownPatience - time.Since(w.since) }
 
 // ask asks the lock for a slot in the background, and gives it to the first whom it serves. Called with mu held.
 func (p *Pool) ask(a *asking) {
@@ -222,23 +231,30 @@ func (p *Pool) leave(w *waiter) grant {
 	return grant{err: p.none(w.need)}
 }
 
-// wakeAtNextCooled lets the line go on when the next node has rested. Called with mu held.
-func (p *Pool) wakeAtNextCooled(now time.Time) {
+// wakeLater lets the line go on when the next node has rested, or somebody's patience has ended. Called with mu held.
+func (p *Pool) wakeLater(now time.Time) {
 	if p.wake != nil {
 		p.wake.Stop()
 		p.wake = nil
 	}
-	if len(p.waiting) == 0 {
-		return
-	}
 	var next time.Duration
-	for _, m := range p.members {
-		if left := m.cooling.Sub(now); left > 0 && (next == 0 || left < next) {
-			next = left
+	sooner := func(d time.Duration) {
+		if d > 0 && (next == 0 || d < next) {
+			next = d
+		}
+	}
+	for _, w := range p.waiting {
+		sooner(w.patience())
+	}
+	if len(p.waiting) > 0 {
+		for _, m := range p.members {
+			if left := m.cooling.Sub(now); left > 0 {
+				sooner(left + cmp.Or(p.jitter(), time.Millisecond))
+			}
 		}
 	}
 	if next > 0 {
-		p.wake = time.AfterFunc(next+cmp.Or(p.jitter(), time.Millisecond), func() {
+		p.wake = time.AfterFunc(next, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.arrange()

@@ -139,7 +139,7 @@ func (p *Pool) Acquire(ctx context.Context, need Need) (*Lease, error) {
 }
 
 func (p *Pool) acquire(ctx context.Context, need Need) (*Lease, error) {
-	w := &waiter{ctx: ctx, need: need, given: make(chan grant, 1)}
+	w := &waiter{ctx: ctx, need: need, since: time.Now(), given: make(chan grant, 1)}
 	if err := p.join(w); err != nil {
 		return nil, err
 	}
