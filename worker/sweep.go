@@ -48,6 +48,9 @@ func (w *Worker) Fold(ctx context.Context, f Fold) {
 
 func (w *Worker) foldOnce(ctx context.Context, f Fold) (rows int, err error) {
 	err = w.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+		if err := q.PlanOnce(ctx); err != nil {
+			return err
+		}
 		rows, err = f.Fold(ctx, q)
 		return err
 	})

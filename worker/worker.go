@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -173,27 +174,33 @@ func (w *Worker) Run(ctx context.Context) error {
 // riverConnections are for River's own books: fetching, completing, scheduling.
 const riverConnections = 6
 
-// riverPool is a pool for River's own books: which job is fetched, which is done. Its commits do not wait for the disk: what a
-// crash of the database makes River forget is done again, and every job may be done again. That spares each payment a write
-// between the node's event and PAID. Jobs are never inserted here but in the transaction that decides them, on the main pool.
+// riverSettings are those of the connections for River's own books. Commits do not wait for the disk: what a crash of the database makes River forget is
+// done again, and every job may be done again. That spares each payment a write between the node's event and PAID. And no plan reads all jobs there
+// are, twice for the few that are done: such plans are made while there are few, and kept while their number grows a hundredfold.
+var riverSettings = map[string]string{"synchronous_commit": "off", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+
+// riverPool is a pool for River's own books: which job is fetched, which is done. Jobs are never inserted here but in the transaction that decides them,
+// on the main pool.
 //
-// A pooler in transaction mode refuses the parameter. Said by a statement instead, the setting would stay on a connection of the server
-// that serves payments next: there River's commits are as durable as all others.
+// A pooler in transaction mode refuses the parameters. Said by a statement instead, the settings would stay on a connection of the server
+// that serves payments next: there River's commits are as durable as all others, and its plans what PostgreSQL makes of them.
 func (w *Worker) riverPool(ctx context.Context) (*pgxpool.Pool, error) {
 	settings := w.Pool.Config()
 	settings.MaxConns = riverConnections
-	const parameter, unsupported = "synchronous_commit", "08P01" // protocol_violation
-	settings.ConnConfig.RuntimeParams[parameter] = "off"
+	maps.Copy(settings.ConnConfig.RuntimeParams, riverSettings)
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
+	const unsupported = "08P01" // protocol_violation
 	refused := (*pgconn.PgError)(nil)
 	if err := pool.Ping(ctx); !errors.As(err, &refused) || refused.Code != unsupported {
 		return pool, nil
 	}
 	pool.Close()
-	delete(settings.ConnConfig.RuntimeParams, parameter)
+	for parameter := range riverSettings {
+		delete(settings.ConnConfig.RuntimeParams, parameter)
+	}
 	return pgxpool.NewWithConfig(ctx, settings)
 }
 

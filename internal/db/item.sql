@@ -148,7 +148,8 @@ ON CONFLICT DO NOTHING;
 
 -- name: InsertNotificationsOf :exec
 -- The same of several actions, to those who were paid by them; item 0 is none. What their webhooks are told commits with it; who is told of
--- a zap and has forwarded all of it has received nothing. The numbers of accounts are those of ledger/account.go.
+-- a zap and has forwarded all of it has received nothing. That is asked of the webhooks' owners, and so of nobody where there is none. The numbers of accounts
+-- are those of ledger/account.go.
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
     SELECT unnest(@users::bigint[]), @kind::text, unnest(@action_ids::bigint[]), nullif(unnest(@item_ids::bigint[]), 0), @at::timestamptz
@@ -157,10 +158,12 @@ WITH told AS (
 )
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.id, h.id, h.action_id, 'payment.received', h.at
-FROM told JOIN webhook w ON w.user_id = told.user_id AND w.disabled_at IS NULL AND (w.events = '{}' OR 'payment.received' = ANY (w.events))
+FROM told CROSS JOIN LATERAL (
+        SELECT one.id, one.user_id FROM webhook one WHERE one.user_id = told.user_id AND one.disabled_at IS NULL
+            AND (one.events = '{}' OR 'payment.received' = ANY (one.events)) OFFSET 0) AS w -- one by one: a join may go through all webhooks
     JOIN action_history h ON h.action_id = told.action_id AND h.to_state = 'PAID'
-WHERE EXISTS (SELECT FROM posting p WHERE p.action_id = told.action_id AND p.to_account IN (told.user_id * 16, told.user_id * 16 + 1))
-    OR EXISTS (SELECT FROM relay_payment r WHERE r.action_id = told.action_id AND r.receiver_id = told.user_id AND r.preimage IS NOT NULL);
+WHERE EXISTS (SELECT FROM posting p WHERE p.action_id = told.action_id AND p.to_account IN (w.user_id * 16, w.user_id * 16 + 1))
+    OR EXISTS (SELECT FROM relay_payment r WHERE r.action_id = told.action_id AND r.receiver_id = w.user_id AND r.preimage IS NOT NULL);
 
 -- name: NotificationsOf :many
 SELECT * FROM notification WHERE (user_id, id) < (@user_id::bigint, @before::bigint) AND user_id >= @user_id
