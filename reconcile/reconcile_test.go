@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -147,5 +148,85 @@ func TestAPaymentThatIsNotRecordedIsFound(t *testing.T) {
 	pay(w, w.Node, issue(simnode.Pays))
 	if found := look(); found.Broken != 1 {
 		t.Errorf("%+v", found)
+	}
+}
+
+// A job may be one of several actions: it is a job of each.
+func TestAJobOfSeveralIsAJobOfEach(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	payer := w.User("late", 0, 0)
+	donate := func() *paidaction.PaidAction {
+		return w.Pay(payer, community.KindDonate, community.DonateArgs{Sats: 1}, paidaction.Pessimistic)
+	}
+	first, second, third := donate(), donate(), donate()
+	for args, want := range map[string]int64{
+		fmt.Sprintf(`{"action": %d}`, first.ID):                                          2,
+		fmt.Sprintf(`{"action": %d, "with": [%d]}`, first.ID, second.ID):                 1,
+		fmt.Sprintf(`{"action": %d, "with": [%d, %d]}`, third.ID, first.ID, second.ID):   0,
+		fmt.Sprintf(`{"action": %d, "with": [%d, %d, 5]}`, first.ID, first.ID, first.ID): 2,
+	} {
+		if _, err := w.Pool.Exec(w.Ctx, `DELETE FROM river_job`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO river_job (kind, queue, args, max_attempts) VALUES ('advance', 'money', $1, 1)`, args); err != nil {
+			t.Fatal(err)
+		}
+		if found := run(t, w).Invariants[6]; found.Broken != want {
+			t.Errorf("%s: %d actions have no job, want %d", args, found.Broken, want)
+		}
+	}
+}
+
+// What a page costs does not grow with the claims and the keys that came after its actions.
+func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
+	t.Parallel()
+	const looked = 20 // actions
+	w := lived(t)
+	cost := func() (pages int64) {
+		t.Helper()
+		tx, err := w.Pool.Begin(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(w.Ctx) }()
+		q := db.New(tx)
+		actions := make([]int64, looked)
+		for i := range actions {
+			actions[i] = int64(i + 1)
+		}
+		seen := func() (n int64) {
+			if err := tx.QueryRow(w.Ctx, `SELECT sum(pg_stat_get_xact_blocks_fetched(c.oid)) FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace
+				AND (c.relname LIKE 'paid_action%' OR c.relname LIKE 'relay_%')`).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := seen()
+		if _, err := q.BreaksOfKeys(w.Ctx, actions); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.PaymentsToCompare(w.Ctx, db.PaymentsToCompareParams{Actions: actions}); err != nil {
+			t.Fatal(err)
+		}
+		return seen() - before
+	}
+	cost() // what is read of the catalog is read before
+	few := cost()
+	for _, sql := range []string{
+		`INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, idempotency_key, args_hash)
+			SELECT 'DONATE', 'BALANCE', 'FEE_CREDIT', 'PAID', (SELECT min(id) FROM usr), 1, now(), now(), '{}', 'key ' || g, '' FROM generate_series(1, 2000) AS g`,
+		`INSERT INTO relay_payment (action_id, stage, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, failure_code, created_at, changed_at)
+			SELECT id, 'failed', sha256(id::text::bytea), '', 1, 0, 0, now(), 'X', now(), now() FROM paid_action WHERE idempotency_key LIKE 'key %'`,
+		`INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until, outcome, ended_at)
+			SELECT p.id, a.node, '', 1, now(), now(), 'NOT_SENT', now() FROM relay_payment p CROSS JOIN (SELECT min(node) AS node FROM relay_attempt) AS a
+			WHERE p.failure_code = 'X'`,
+	} {
+		if _, err := w.Pool.Exec(w.Ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if many := cost(); many > few+20*looked { // an index that has grown is read a level deeper
+		t.Errorf("%d pages, and %d with two thousand behind", few, many)
 	}
 }

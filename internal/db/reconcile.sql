@@ -2,8 +2,9 @@
 -- lock nothing. What needs the history or the postings is not asked of actions up to archived_to: theirs are archived.
 
 -- name: PlanAnew :exec
--- For the rest of the transaction: only a plan for the very actions of a page leaves out the partitions of all others.
-SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
+-- For the rest of the transaction: only a plan for the very actions of a page leaves out the partitions of all others. By one process: to start a second one
+-- takes longer than the page, and payments want the other processors.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('max_parallel_workers_per_gather', '0', true);
 
 -- name: ActionsToCheck :many
 -- Every action, in pages.
@@ -218,7 +219,9 @@ SELECT d.id, d.state, d.deadline, d.overdue::boolean AS overdue, d.too_high::boo
     FROM paid_action a LEFT JOIN relay_payment r ON r.action_id = a.id
     LEFT JOIN invoice ON invoice.action_id = a.id LEFT JOIN node_cursor c ON c.node = invoice.node
     LEFT JOIN (
-        SELECT DISTINCT (args->>'action')::bigint AS action_id FROM river_job
+        SELECT DISTINCT named.action_id FROM river_job
+        CROSS JOIN LATERAL (SELECT (args->>'action')::bigint AS action_id
+            UNION ALL SELECT jsonb_array_elements_text(args->'with')::bigint AS action_id) AS named
         WHERE kind = 'advance' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
     ) AS j ON j.action_id = a.id
     WHERE a.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND a.id > @after
@@ -229,14 +232,18 @@ WHERE d.overdue OR d.too_high OR d.idle OR d.deadline IS NULL ORDER BY d.id LIMI
 SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING');
 
 -- name: BreaksOfKeys :many
--- Invariant 8: one key with two actions; the unique indexes refuse it, unless one was dropped.
-SELECT least(a.id, o.id)::bigint AS first, greatest(a.id, o.id)::bigint AS last FROM paid_action a
-JOIN paid_action o ON o.payer_id = a.payer_id AND o.idempotency_key = a.idempotency_key AND o.id <> a.id
-WHERE a.id = ANY(@actions::bigint[]) AND a.payer_id IS NOT NULL AND a.idempotency_key IS NOT NULL
-    AND o.payer_id IS NOT NULL AND o.idempotency_key IS NOT NULL
-UNION ALL SELECT least(a.id, o.id)::bigint, greatest(a.id, o.id)::bigint FROM paid_action a
-JOIN paid_action o ON o.idempotency_key = a.idempotency_key AND o.id <> a.id
-WHERE a.id = ANY(@actions) AND a.payer_id IS NULL AND a.idempotency_key IS NOT NULL AND o.payer_id IS NULL AND o.idempotency_key IS NOT NULL
+-- Invariant 8: one key with two actions; the unique indexes refuse it, unless one was dropped. The page's actions one by one: as joins they are planned by how
+-- many keys there were once, and go through all of them for each page.
+WITH page AS MATERIALIZED (
+    SELECT a.id, a.payer_id, a.idempotency_key FROM unnest(@actions::bigint[]) AS n (id)
+    CROSS JOIN LATERAL (SELECT p.id, p.payer_id, p.idempotency_key FROM paid_action p WHERE p.id = n.id OFFSET 0) AS a WHERE a.idempotency_key IS NOT NULL
+)
+SELECT least(page.id, o.id)::bigint AS first, greatest(page.id, o.id)::bigint AS last FROM page CROSS JOIN LATERAL (
+    SELECT p.id FROM paid_action p WHERE p.payer_id = page.payer_id AND p.idempotency_key = page.idempotency_key AND p.id <> page.id
+        AND p.payer_id IS NOT NULL AND p.idempotency_key IS NOT NULL OFFSET 0) AS o
+UNION ALL SELECT least(page.id, o.id)::bigint, greatest(page.id, o.id)::bigint FROM page CROSS JOIN LATERAL (
+    SELECT p.id FROM paid_action p WHERE p.idempotency_key = page.idempotency_key AND p.id <> page.id AND p.payer_id IS NULL AND p.idempotency_key IS NOT NULL
+    OFFSET 0) AS o WHERE page.payer_id IS NULL
 ORDER BY 1;
 
 -- name: WeakKeys :many
@@ -260,16 +267,18 @@ SELECT coalesce(sum(msat), 0)::bigint FROM posting WHERE action_id = @action_id 
 
 -- name: PaymentsToCompare :many
 -- Every claim on a node that may have been paid, of what is open and of what ended since, and what its action has booked as having
--- left our nodes.
+-- left our nodes. Begun at the payments, and the later claims at the hash: as joins, planned while there are few, they go through all claims of a node for
+-- each of them.
 SELECT relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
     coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
     (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat,
     (relay_payment.failure_code IS NOT DISTINCT FROM 'WRITTEN_OFF')::boolean AS written_off
-FROM relay_attempt JOIN relay_payment ON relay_payment.id = relay_attempt.payment_id
+FROM relay_payment CROSS JOIN LATERAL (SELECT c.id, c.node, c.outcome FROM relay_attempt c WHERE c.payment_id = relay_payment.id OFFSET 0) AS relay_attempt
 WHERE relay_payment.action_id = ANY(@actions::bigint[]) AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= @since)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
-        SELECT FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
-        WHERE p.payment_hash = relay_payment.payment_hash AND a.node = relay_attempt.node AND a.id > relay_attempt.id)
+        SELECT FROM relay_payment p CROSS JOIN LATERAL (
+            SELECT a.id FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = relay_attempt.node AND a.id > relay_attempt.id OFFSET 0) AS later
+        WHERE p.payment_hash = relay_payment.payment_hash)
 ORDER BY relay_attempt.id;
 
 -- name: LossOf :one
