@@ -81,7 +81,9 @@ func (w *world) schedule(j *job, at time.Time) {
 }
 
 // concerns says whether the job is one of this action, be it among others.
-func (j *job) concerns(action int64) bool { return j.action == action || slices.Contains(j.with, action) }
+func (j *job) concerns(action int64) bool {
+	return j.action == action || slices.Contains(j.with, action)
+}
 
 func (j *job) key() string { return fmt.Sprintf("%s %s %d", j.label, j.kind, j.number) }
 
