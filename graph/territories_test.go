@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
 const territoryFields = `name state description founder { name } baseCostMsat replyCostMsat billing autoRenew paidUntil graceUntil`
@@ -107,7 +108,8 @@ func TestPendingTerritoryIsItsFoundersAlone(t *testing.T) {
 func TestTerritoriesInPages(t *testing.T) {
 	t.Parallel()
 	asked := &recorder{}
-	a := serve(t, recorded(t, asked))
+	// A machine that is busy gathers as well.
+	a := serve(t, recorded(t, asked), func(c *graph.Config) { c.GatherFor = 200 * time.Millisecond })
 	reader := a.Person("reader", 1, 0)
 	a.Want(reader, `mutation { donate(sats: 1) { id } }`, nil)
 	for _, sql := range []string{

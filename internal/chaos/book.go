@@ -54,6 +54,18 @@ func (b *book) answered(who *person, key string, a action) {
 	b.saw(who, a)
 }
 
+// waiting is how many requests have no answer yet.
+func (b *book) waiting() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, q := range b.requests {
+		if q.action == "" && q.refused == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // saw notes how an action was shown.
 func (b *book) saw(who *person, a action) {
 	b.mu.Lock()

@@ -122,7 +122,7 @@ func (r *run) torment(ctx context.Context) {
 	r.crowd.lookAgain(ctx)
 }
 
-// drain waits until every part serves and nothing is open.
+// drain waits until every part serves, everybody is answered, and nothing is open.
 func (r *run) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainPatience)
 	defer cancel()
@@ -131,7 +131,7 @@ func (r *run) drain(ctx context.Context) {
 	}
 	for wait(ctx, time.Second) == nil {
 		u, err := r.unended(ctx)
-		if err == nil && len(u.stuck) == 0 && u.owed == 0 {
+		if err == nil && len(u.stuck) == 0 && u.owed == 0 && r.crowd.book.waiting() == 0 {
 			return
 		}
 	}
