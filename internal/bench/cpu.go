@@ -17,25 +17,13 @@ const tick = 10 * time.Millisecond
 // cpuTime is the processor time that processes and all that they have started have used since they began: their children that live,
 // and those that have ended. It is exact to a tick for each process.
 func cpuTime(roots ...int) (time.Duration, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0, fmt.Errorf("processor time can be read on Linux alone: %w", err)
+	all, whole, err := processesNow()
+	// One that ended while they were read is in nobody's account: its parent was read before it knew.
+	for again := 0; err == nil && !whole && again < 50; again++ {
+		all, whole, err = processesNow()
 	}
-	all := map[int]usage{}
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
-		if err != nil {
-			continue // it has ended; its parent knows what it used
-		}
-		u, err := readUsage(text)
-		if err != nil {
-			return 0, fmt.Errorf("process %d: %w", pid, err)
-		}
-		all[pid] = u
+	if err != nil {
+		return 0, err
 	}
 	var sum time.Duration
 	for _, root := range roots {
@@ -49,6 +37,32 @@ func cpuTime(roots ...int) (time.Duration, error) {
 		}
 	}
 	return sum, nil
+}
+
+// processesNow are all there are; not the whole truth where one ended meanwhile.
+func processesNow() (all map[int]usage, whole bool, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, false, fmt.Errorf("processor time can be read on Linux alone: %w", err)
+	}
+	all, whole = map[int]usage{}, true
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
+		if err != nil {
+			whole = false
+			continue
+		}
+		u, err := readUsage(text)
+		if err != nil {
+			return nil, false, fmt.Errorf("process %d: %w", pid, err)
+		}
+		all[pid] = u
+	}
+	return all, whole, nil
 }
 
 // usage is what one process has used.
