@@ -340,11 +340,15 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	if c.row.ReceiverID == nil {
 		return request, nil
 	}
-	held, err := r.outer(ctx, c.row, c.issuer)
+	action, err := db.New(r.Pool).GetAction(ctx, c.row.ActionID)
+	if err != nil {
+		return request, fmt.Errorf("read the action: %w", err)
+	}
+	held, err := r.outer(ctx, c.row, *action.Node)
 	if err != nil {
 		return request, fmt.Errorf("%w: %w", errElsewhere, err)
 	}
-	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: c.outer,
+	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: paidaction.Msat(action.PaidAction.CostMsat),
 		Now: r.now(), Chain: chain, Held: held, Budget: request.FeeLimit})
 	return request, r.counted(err)
 }

@@ -88,8 +88,6 @@ type claim struct {
 	attempt db.RelayAttempt
 	node    paidaction.SendingNode
 	lease   Lease
-	outer   paidaction.Msat // what the action costs
-	issuer  string          // the node that its payer's invoice is of; none of a withdrawal
 	// pinned: an earlier claim on this node may have been sent and forgotten. The payment cannot be given up before its invoice
 	// has expired.
 	pinned bool
@@ -177,7 +175,7 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 		return fmt.Errorf("claim a payment: %w", err)
 	}
 	a.ID, a.PaymentID = claimed.AttemptID, claimed.RelayPayment.ID
-	c.row, c.pinned, c.outer, c.issuer = claimed.RelayPayment, claimed.Pinned, paidaction.Msat(claimed.CostMsat), claimed.Issuer
+	c.row, c.pinned = claimed.RelayPayment, claimed.Pinned
 	return nil
 }
 
