@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
@@ -63,6 +64,10 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	}
 	defer claims.release(ctx)
 	paid := d.pay(ctx, a)
+	// Who looks for something to send stands before the lock as well: only with the payment in the pipeline is it this one that they wait for.
+	if err := d.dispatched(ctx, a, func(db.RelayPayment) bool { return true }); err != nil {
+		return "", err
+	}
 	if err := claims.reached(ctx); err != nil {
 		return "", err
 	}
@@ -72,7 +77,7 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	}
 	defer invoices.release(ctx)
 	claims.release(ctx)
-	if err := d.claimed(ctx, a); err != nil {
+	if err := d.dispatched(ctx, a, func(row db.RelayPayment) bool { return row.Attempts > 0 }); err != nil {
 		return "", err
 	}
 	d.stack.ServiceKill()
@@ -86,11 +91,11 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	return d.settledOnce(ctx, a, paid)
 }
 
-// claimed returns when the promise to send is committed.
-func (d *Demo) claimed(ctx context.Context, a action) error {
+// dispatched returns when the payment is in the pipeline and has come so far there.
+func (d *Demo) dispatched(ctx context.Context, a action, far func(db.RelayPayment) bool) error {
 	for {
 		row, err := d.sent(ctx, a)
-		if err != nil || row.Attempts > 0 {
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) || err == nil && far(row) {
 			return err
 		}
 		if err := pause(ctx); err != nil {
