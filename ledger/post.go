@@ -181,13 +181,14 @@ func Lock(ctx context.Context, q *db.Queries, accounts ...Account) error {
 	return nil
 }
 
-// Balances are what these accounts hold, as Balance says it.
-func Balances(ctx context.Context, q *db.Queries, accounts []Account) (map[Account]int64, error) {
-	ids := make([]int64, len(accounts))
-	for i, a := range accounts {
-		ids[i] = int64(a)
+// Cover says what users hold who are to pay these amounts, in msat: all that they hold where it does not suffice, and else at least that much. Nothing
+// is locked by that: the debit decides.
+func Cover(ctx context.Context, q *db.Queries, amounts map[Account]int64) (map[Account]int64, error) {
+	asked := db.BalancesToCoverParams{}
+	for _, a := range slices.Sorted(maps.Keys(amounts)) {
+		asked.Ids, asked.Msats = append(asked.Ids, int64(a)), append(asked.Msats, amounts[a])
 	}
-	rows, err := q.Balances(ctx, ids)
+	rows, err := q.BalancesToCover(ctx, asked)
 	if err != nil {
 		return nil, fmt.Errorf("read balances: %w", err)
 	}

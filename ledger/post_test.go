@@ -98,6 +98,21 @@ func TestBooksAgreeWithAModel(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
+			"cover": func(t *rapid.T) {
+				asked := map[ledger.Account]int64{}
+				for _, u := range b.users {
+					asked[ledger.UserSats(u)] = rapid.Int64Range(1, 2000).Draw(t, "asked")
+				}
+				held, err := ledger.Cover(b.Context(), db.New(b.pool), asked)
+				if err != nil || len(held) != len(asked) {
+					t.Fatal(held, err)
+				}
+				for a, msat := range asked {
+					if suffices := model[a] >= msat; held[a] > model[a] || suffices != (held[a] >= msat) || !suffices && held[a] != model[a] {
+						t.Fatalf("%s is said to hold %d for %d, the model %d", a, held[a], msat, model[a])
+					}
+				}
+			},
 			"": func(t *rapid.T) {
 				for _, a := range accounts {
 					if got := b.balance(a); got != model[a] {
@@ -168,6 +183,7 @@ func TestDatabaseGuardsTheBooks(t *testing.T) {
 		`INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES (0, $1, 0, 'x', now())`:                            "23514",
 		`INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES ($1::bigint, $1::bigint, 1, 'x', now())`:           "23514",
 		`INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES ($1::bigint, $1::bigint + 1, 1, 'credits', now())`: "23514",
+		`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (99, 0, $1, 1, 'unknown', now())`:       "23503",
 		`UPDATE posting SET msat = 6 WHERE to_account = $1`:                                                                         "HF002",
 		`DELETE FROM posting WHERE to_account = $1`:                                                                                 "HF002",
 		`INSERT INTO account (id) VALUES ($1::bigint + 2)`:                                                                          "23514",

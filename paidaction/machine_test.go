@@ -166,6 +166,29 @@ func TestActionsAreNeverDeletedNorTurnedIntoOthers(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}
+	// And none gets another number: what belongs to it would be nobody's.
+	var pg *pgconn.PgError
+	if _, err := pool.Exec(ctx, `UPDATE paid_action SET id = 99`); !errors.As(err, &pg) || pg.Code != "428C9" {
+		t.Errorf("another number: %v", err)
+	}
+}
+
+// A step belongs to an action that exists: of several in one statement one that does not refuses all.
+func TestAStepOfNoActionIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var pg *pgconn.PgError
+	_, err := pool.Exec(t.Context(), `WITH begun AS (
+			INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args)
+			VALUES ('TEST', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, now(), now(), '{}') RETURNING id
+		) INSERT INTO action_history (action_id, to_state, fact, at) SELECT id, 'PAID'::action_state, 'REQUESTED', now() FROM begun UNION ALL VALUES (99, 'PAID'::action_state, 'REQUESTED', now())`)
+	if !errors.As(err, &pg) || pg.Code != "23503" {
+		t.Errorf("a step of an action that does not exist: %v", err)
+	}
+	var n int
+	if err := pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM action_history) + (SELECT count(*) FROM paid_action)`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d rows stayed, %v", n, err)
+	}
 }
 
 func TestDatabaseKnowsTheSameNames(t *testing.T) {

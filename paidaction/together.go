@@ -108,14 +108,14 @@ func standing(members []*member) []*member {
 
 // cover refuses those whose payers have too little. Nothing is locked by that: the debit decides.
 func cover(ctx context.Context, q *db.Queries, members []*member) error {
-	var accounts []ledger.Account
-	for _, m := range members {
-		accounts = append(accounts, m.tx.source)
-	}
-	if len(accounts) == 0 {
+	if len(members) == 0 {
 		return nil
 	}
-	held, err := ledger.Balances(ctx, q, accounts)
+	asked := map[ledger.Account]int64{}
+	for _, m := range members {
+		asked[m.tx.source] += int64(m.tx.Cost)
+	}
+	held, err := ledger.Cover(ctx, q, asked)
 	if err != nil {
 		return err
 	}

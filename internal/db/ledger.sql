@@ -48,5 +48,11 @@ FROM account a WHERE a.id = $1;
 SELECT a.id, (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0))::bigint AS balance
 FROM account a WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id;
 
+-- name: BalancesToCover :many
+-- What users hold who are to pay so much. What was received since the last fold is added only where the rest does not suffice; it is never below zero.
+SELECT a.id, (a.balance + CASE WHEN a.balance >= (@msats::bigint[])[array_position(@ids::bigint[], a.id)] THEN 0
+    ELSE coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0) END)::bigint AS balance
+FROM account a WHERE a.id = ANY(@ids::bigint[]);
+
 -- name: PostingsOfAction :many
 SELECT * FROM posting WHERE action_id = $1 ORDER BY id;

@@ -77,6 +77,43 @@ func (q *Queries) Balances(ctx context.Context, ids []int64) ([]BalancesRow, err
 	return items, nil
 }
 
+const balancesToCover = `-- name: BalancesToCover :many
+SELECT a.id, (a.balance + CASE WHEN a.balance >= ($1::bigint[])[array_position($2::bigint[], a.id)] THEN 0
+    ELSE coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0) END)::bigint AS balance
+FROM account a WHERE a.id = ANY($2::bigint[])
+`
+
+type BalancesToCoverParams struct {
+	Msats []int64
+	Ids   []int64
+}
+
+type BalancesToCoverRow struct {
+	ID      int64
+	Balance int64
+}
+
+// What users hold who are to pay so much. What was received since the last fold is added only where the rest does not suffice; it is never below zero.
+func (q *Queries) BalancesToCover(ctx context.Context, arg BalancesToCoverParams) ([]BalancesToCoverRow, error) {
+	rows, err := q.db.Query(ctx, balancesToCover, arg.Msats, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BalancesToCoverRow
+	for rows.Next() {
+		var i BalancesToCoverRow
+		if err := rows.Scan(&i.ID, &i.Balance); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const debit = `-- name: Debit :execrows
 UPDATE account SET balance = balance - $1 WHERE id = $2 AND balance >= $1::bigint
 `
