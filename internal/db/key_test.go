@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -20,7 +19,10 @@ import (
 type explained struct {
 	db.DBTX
 	t    *testing.T
-	pool *pgxpool.Pool
+	pool interface {
+		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	}
 	plan string
 }
 
@@ -126,6 +128,50 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 		}
 		if !strings.Contains(e.plan, c.key) || strings.Contains(strings.ReplaceAll(e.plan, "Seq Scan on webhook w", ""), "Seq Scan") {
 			t.Errorf("%s is not found by %s:\n%s", name, c.key, e.plan)
+		}
+	}
+}
+
+// A claim reads the first of what waits and its own attempts, planned with a backlog and a history before its eyes.
+func TestAClaimReadsOnePayment(t *testing.T) {
+	t.Parallel()
+	ctx, pool, now := t.Context(), pgtest.New(t), time.Now()
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args)
+			SELECT 'TEST', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, now(), now(), '{}' FROM generate_series(1, 3000);
+		INSERT INTO relay_payment (action_id, stage, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, node, preimage, fee_msat, created_at, changed_at)
+			SELECT id, CASE WHEN id % 3 = 0 THEN 'incoming' ELSE 'completed' END::relay_stage, sha256(id::text::bytea), 'ln', 1, 1, 1, now(), 'one',
+				CASE WHEN id % 3 > 0 THEN sha256(id::text::bytea) END, CASE WHEN id % 3 > 0 THEN 1 END, now(), now() FROM paid_action;
+		INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until, outcome, ended_at)
+			SELECT id, 'one', 'node:one', 1, now(), now(), 'PAID', now() FROM relay_payment WHERE stage = 'completed';
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := db.New(tx).PlanAlone(ctx); err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{t: t, pool: tx}
+	q := db.New(e)
+	for name, do := range map[string]func() error{
+		"ClaimRelay": func() error {
+			_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now})
+			return err
+		},
+		"NextClaimable": func() error {
+			_, err := q.NextClaimable(ctx, db.NextClaimableParams{Node: new("one"), Sendable: 10, At: &now})
+			return err
+		},
+	} {
+		if err := do(); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			t.Fatal(err)
+		}
+		if !strings.Contains(e.plan, "relay_payment_incoming") || !strings.Contains(e.plan, "Index Cond: (payment_id = p.id)") || strings.Contains(e.plan, "Sort") {
+			t.Errorf("%s reads more:\n%s", name, e.plan)
 		}
 	}
 }

@@ -205,7 +205,7 @@ WITH next AS (
     WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $3::bigint
         AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz)
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
-            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
+            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
@@ -233,7 +233,8 @@ type ClaimRelayRow struct {
 
 // What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
 // claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
-// claimed for this node before.
+// claimed for this node before. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
+// that there ever were.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
 		arg.Node,
@@ -574,7 +575,7 @@ SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1)
     AND p.amount_msat + p.budget_msat <= $2::bigint AND (p.not_before IS NULL OR p.not_before <= $3)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
-        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))
+        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
 ORDER BY p.expires_at, p.id LIMIT 1 OFFSET $4::int
 `
 
