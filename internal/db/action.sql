@@ -6,10 +6,10 @@
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
 
 -- name: PlanAlone :exec
--- As PlanOnce, for one statement that is the only one (db.Alone). No bitmap either: planned while little was waiting it would, for the first of what waits,
--- collect all of it, and sort.
+-- As PlanOnce, for one statement that is the only one (db.Alone). No bitmap and no sort either: planned while little was waiting it would, for the first of
+-- what waits, collect all of it, and sort.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-    set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true);
+    set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true);
 
 -- name: InsertAction :one
 -- No row comes back where the idempotency key was used before: the caller then reads the winner.

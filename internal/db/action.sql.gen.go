@@ -1229,11 +1229,11 @@ func (q *Queries) PermitSettle(ctx context.Context, arg PermitSettleParams) (int
 
 const planAlone = `-- name: PlanAlone :exec
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-    set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)
+    set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true)
 `
 
-// As PlanOnce, for one statement that is the only one (db.Alone). No bitmap either: planned while little was waiting it would, for the first of what waits,
-// collect all of it, and sort.
+// As PlanOnce, for one statement that is the only one (db.Alone). No bitmap and no sort either: planned while little was waiting it would, for the first of
+// what waits, collect all of it, and sort.
 func (q *Queries) PlanAlone(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planAlone)
 	return err
