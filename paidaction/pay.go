@@ -336,7 +336,7 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 		row.Deadline = new(tx.Now.Add(e.Settings.InvoiceExpiry))
 	}
 	if tx.Forward != nil {
-		row.Deadline = new(tx.Now.Add(tx.Forward.Expiry))
+		row.Deadline, row.InnerWalletID = new(tx.Now.Add(tx.Forward.Expiry)), &tx.Forward.Wallet
 	}
 	id, err := q.InsertAction(ctx, row)
 	if errors.Is(err, pgx.ErrNoRows) {

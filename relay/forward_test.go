@@ -437,3 +437,28 @@ func TestAReceiverWhoLetsPaymentsHangIsBounded(t *testing.T) {
 	b.Await(pa.ID, paidaction.Paid)
 	b.wantReceived(pa, 70_000)
 }
+
+// A wallet is not flooded: of its invoices so many wait inside of ours, and one more as soon as one of them is paid or given up.
+func TestAWalletIsNotFlooded(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, paidaction.Settings{MaxForwards: 10, MaxWalletPending: 2}, "one")
+	full := func() {
+		t.Helper()
+		_, err := b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
+		b.WantRefusal(err, paidaction.CodeMethodUnavailable)
+	}
+	paid, given := b.zap(), b.zap()
+	full()
+	b.pay(paid)
+	b.zap()
+	full()
+	if _, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), given.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.zap()
+	full()
+	// That of another receiver has nothing to do with it.
+	other := b.User("other", 100_000, 0)
+	b.item, b.wallet = b.Post(other, "another post"), b.Wallets.Add(other)
+	b.zap()
+}

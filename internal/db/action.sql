@@ -15,9 +15,9 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 -- No row comes back where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (
     INSERT INTO paid_action (kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
-        genesis_id, args, idempotency_key, args_hash, proved_id)
+        genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id)
     VALUES (@kind, @flow, @method, @state, @attempt, sqlc.narg(payer_id), @cost_msat, @at, @at, sqlc.narg(deadline),
-        sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash), sqlc.narg(proved_id))
+        sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash), sqlc.narg(proved_id), sqlc.narg(inner_wallet_id))
     ON CONFLICT DO NOTHING
     RETURNING id, state, flow, payer_id
 ), history AS (

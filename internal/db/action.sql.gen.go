@@ -126,7 +126,7 @@ func (q *Queries) ActionsDueAtHeight(ctx context.Context, arg ActionsDueAtHeight
 }
 
 const actionsInFull = `-- name: ActionsInFull :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY($1::bigint[])
@@ -179,6 +179,7 @@ func (q *Queries) ActionsInFull(ctx context.Context, ids []int64) ([]ActionsInFu
 			&i.PaidAction.FailureCode,
 			&i.PaidAction.FailureMessage,
 			&i.PaidAction.ProvedID,
+			&i.PaidAction.InnerWalletID,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,
@@ -264,7 +265,7 @@ func (q *Queries) CountPendingOfPayer(ctx context.Context, payerID *int64) (int6
 }
 
 const getAction = `-- name: GetAction :one
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = $1
@@ -310,6 +311,7 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 		&i.PaidAction.FailureCode,
 		&i.PaidAction.FailureMessage,
 		&i.PaidAction.ProvedID,
+		&i.PaidAction.InnerWalletID,
 		&i.Node,
 		&i.PaymentHash,
 		&i.Preimage,
@@ -325,7 +327,7 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 }
 
 const getActions = `-- name: GetActions :many
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id
 `
 
 func (q *Queries) GetActions(ctx context.Context, ids []int64) ([]PaidAction, error) {
@@ -360,6 +362,7 @@ func (q *Queries) GetActions(ctx context.Context, ids []int64) ([]PaidAction, er
 			&i.FailureCode,
 			&i.FailureMessage,
 			&i.ProvedID,
+			&i.InnerWalletID,
 		); err != nil {
 			return nil, err
 		}
@@ -446,13 +449,13 @@ func (q *Queries) History(ctx context.Context, actionID int64) ([]ActionHistory,
 const insertAction = `-- name: InsertAction :one
 WITH begun AS (
     INSERT INTO paid_action (kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
-        genesis_id, args, idempotency_key, args_hash, proved_id)
+        genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9,
-        $10, $11, $12, $13, $14)
+        $10, $11, $12, $13, $14, $15)
     ON CONFLICT DO NOTHING
     RETURNING id, state, flow, payer_id
 ), history AS (
-    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $15, $8 FROM begun
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $16, $8 FROM begun
     RETURNING id
 ), told AS (
     INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
@@ -479,6 +482,7 @@ type InsertActionParams struct {
 	IdempotencyKey *string
 	ArgsHash       []byte
 	ProvedID       *int64
+	InnerWalletID  *int64
 	Fact           string
 }
 
@@ -499,6 +503,7 @@ func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) (int
 		arg.IdempotencyKey,
 		arg.ArgsHash,
 		arg.ProvedID,
+		arg.InnerWalletID,
 		arg.Fact,
 	)
 	var id int64
@@ -767,7 +772,7 @@ func (q *Queries) ListStuck(ctx context.Context, arg ListStuckParams) ([]ListStu
 }
 
 const lockAction = `-- name: LockAction :one
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id FROM paid_action WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) {
@@ -796,12 +801,13 @@ func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) 
 		&i.FailureCode,
 		&i.FailureMessage,
 		&i.ProvedID,
+		&i.InnerWalletID,
 	)
 	return i, err
 }
 
 const lockActions = `-- name: LockActions :many
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
 `
 
 // In the order of their numbers.
@@ -837,6 +843,7 @@ func (q *Queries) LockActions(ctx context.Context, ids []int64) ([]PaidAction, e
 			&i.FailureCode,
 			&i.FailureMessage,
 			&i.ProvedID,
+			&i.InnerWalletID,
 		); err != nil {
 			return nil, err
 		}
@@ -1128,7 +1135,7 @@ func (q *Queries) OverdueActions(ctx context.Context, arg OverdueActionsParams) 
 }
 
 const ownActions = `-- name: OwnActions :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY($1::bigint[]) AND paid_action.payer_id = $2
@@ -1186,6 +1193,7 @@ func (q *Queries) OwnActions(ctx context.Context, arg OwnActionsParams) ([]OwnAc
 			&i.PaidAction.FailureCode,
 			&i.PaidAction.FailureMessage,
 			&i.PaidAction.ProvedID,
+			&i.PaidAction.InnerWalletID,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,

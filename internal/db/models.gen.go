@@ -188,6 +188,7 @@ type PaidAction struct {
 	FailureCode       *string
 	FailureMessage    *string
 	ProvedID          *int64
+	InnerWalletID     *int64
 }
 
 type PollOption struct {

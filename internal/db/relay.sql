@@ -20,8 +20,7 @@ SELECT * FROM inner_invoice WHERE action_id = ANY(@action_ids::bigint[]) ORDER B
 
 -- name: CountPendingOfWallet :one
 -- Invoices of a wallet that wait inside of ours for their payer.
-SELECT count(*) FROM inner_invoice JOIN paid_action ON paid_action.id = inner_invoice.action_id
-WHERE inner_invoice.wallet_id = $1 AND paid_action.state = 'PENDING_HELD';
+SELECT count(*) FROM paid_action WHERE inner_wallet_id = @wallet_id::bigint AND state = 'PENDING_HELD';
 
 -- name: AcceptRelay :execrows
 -- A withdrawal, into the pipeline. 0 rows: the same hash is in it, or was paid.

@@ -275,8 +275,7 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 }
 
 const countPendingOfWallet = `-- name: CountPendingOfWallet :one
-SELECT count(*) FROM inner_invoice JOIN paid_action ON paid_action.id = inner_invoice.action_id
-WHERE inner_invoice.wallet_id = $1 AND paid_action.state = 'PENDING_HELD'
+SELECT count(*) FROM paid_action WHERE inner_wallet_id = $1::bigint AND state = 'PENDING_HELD'
 `
 
 // Invoices of a wallet that wait inside of ours for their payer.
