@@ -59,6 +59,12 @@ func TestNoSlotIsLeasedTwice(t *testing.T) {
 		processes := []*process{w.open(quick(), members...), w.open(quick(), members...)}
 		inFlight := map[string]*atomic.Int64{"alice": {}, "bob": {}}
 		most := map[string]*atomic.Int64{"alice": {}, "bob": {}}
+		// The first payments of each node last until all its slots are taken, however busy the machine is.
+		full := map[string]func(){}
+		taken := map[string]chan struct{}{"alice": make(chan struct{}), "bob": make(chan struct{})}
+		for name, all := range taken {
+			full[name] = sync.OnceFunc(func() { close(all) })
+		}
 		var group sync.WaitGroup
 		for i := range 16 {
 			p := processes[i%len(processes)]
@@ -77,6 +83,14 @@ func TestNoSlotIsLeasedTwice(t *testing.T) {
 						if before := m.Load(); n <= before || m.CompareAndSwap(before, n) {
 							break
 						}
+					}
+					if n >= slots {
+						full[lease.Name()]()
+					}
+					select {
+					case <-taken[lease.Name()]:
+					case <-time.After(time.Minute):
+						t.Errorf("nobody takes the other slots of %s", lease.Name())
 					}
 					pause(time.Millisecond)
 					inFlight[lease.Name()].Add(-1)
