@@ -15,7 +15,7 @@ import (
 func TestFlowsFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	o := small(t)
-	o.Holdfast, o.FakeNode, o.Rounds, o.Takes = program(t), command(t, "fake-node"), 1, 250*time.Millisecond
+	o.Holdfast, o.FakeNode, o.Rounds, o.Takes, o.Noisy = program(t), command(t, "fake-node"), 1, 250*time.Millisecond, true
 	report, err := fakeFlows(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ func TestARealNodeFromEndToEnd(t *testing.T) {
 	if o.Programs, err = devnet.Programs(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	o.Holdfast, o.Rounds, o.Takes = program(t), 1, 300*time.Millisecond
+	o.Holdfast, o.Rounds, o.Takes, o.Noisy = program(t), 1, 300*time.Millisecond, true
 	report, err := realNode(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
