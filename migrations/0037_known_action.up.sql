@@ -1,5 +1,5 @@
 -- That the history and the postings belong to actions that exist is asked once for each statement, and no longer once for each row by a foreign key:
--- of the rows of sixteen zaps these checks were a fifth of the price. It holds as firmly. An action is never deleted (refuse_delete), and its
+-- these checks were a tenth of what the rows of a zap cost. It holds as firmly. An action is never deleted (refuse_delete), and its
 -- number is an identity, which no update changes: one that was there when its rows came stays, and need not be locked for that.
 
 -- Planned once for a connection, perhaps while the tables were small: only the key will do.

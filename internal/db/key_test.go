@@ -20,10 +20,7 @@ import (
 type explained struct {
 	db.DBTX
 	t    *testing.T
-	pool interface {
-		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	}
+	pool db.DBTX // where they are planned
 	plan string
 }
 
