@@ -97,6 +97,7 @@ type Tx struct {
 
 	source    ledger.Account
 	proof     proof
+	invoice   *Invoice // that was written for it; nil where there is none
 	transfers []ledger.Transfer
 	spent     []ledger.Transfer // what left with a forward, out of what is set aside for it
 	given     Msat

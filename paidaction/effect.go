@@ -119,43 +119,8 @@ func (tx *Tx) payExcess(excess Msat) error {
 	return tx.Pay(to, excess, "overpaid")
 }
 
-// AfterPaid does what actions do once their payment is final: a job, repeatable, in a transaction of its own. Where it cannot be done for all
-// at once it is done for each. ErrNoAction is wrapped where there is no such action, and nothing else is left to be done.
-func (e *Engine) AfterPaid(ctx context.Context, ids ...int64) error {
-	if len(ids) > 1 && e.afterTogether(ctx, ids) == nil {
-		return nil
-	}
-	var failed error
-	for _, id := range ids {
-		if err := e.afterPaid(ctx, id); err != nil && (failed == nil || errors.Is(failed, ErrNoAction)) {
-			failed = err
-		}
-	}
-	return failed
-}
-
-func (e *Engine) afterPaid(ctx context.Context, id int64) error {
-	return e.after(ctx, id, Paid, func(ctx context.Context, tx *Tx, row db.PaidAction) error {
-		def, ok := e.actions[row.Kind]
-		if !ok || !def.SideEffects() {
-			return nil
-		}
-		return def.afterPaid(ctx, tx, row.Args, row.Result)
-	})
-}
-
 // AfterFailed tells the payer of a failed action that it has failed, unless it was tried again meanwhile: a job, as AfterPaid.
 func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
-	return e.after(ctx, id, Failed, func(ctx context.Context, tx *Tx, _ db.PaidAction) error {
-		if e.Config.AfterFailed == nil {
-			return nil
-		}
-		return e.Config.AfterFailed(ctx, tx)
-	})
-}
-
-// after does what follows the end of an action, if it is still in that state.
-func (e *Engine) after(ctx context.Context, id int64, end State, do func(context.Context, *Tx, db.PaidAction) error) error {
 	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
 		got, err := q.GetAction(ctx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -165,10 +130,9 @@ func (e *Engine) after(ctx context.Context, id int64, end State, do func(context
 			return fmt.Errorf("read action %d: %w", id, err)
 		}
 		row := got.PaidAction
-		if State(row.State) != end {
+		if State(row.State) != Failed || e.Config.AfterFailed == nil {
 			return nil
 		}
-		tx := &Tx{DB: q, Action: id, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: e.now()}
-		return do(ctx, tx, row)
+		return e.Config.AfterFailed(ctx, &Tx{DB: q, Action: id, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: e.now()})
 	})
 }

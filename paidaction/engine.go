@@ -147,6 +147,7 @@ type Engine struct {
 	actions  map[string]Definition
 	gathered map[gatheringKey]*gather.Group[*member]
 	reads    *gather.Group[*reading]
+	follows  *gather.Group[*following]
 }
 
 // New makes an engine. It refuses a configuration that cannot work.
@@ -170,7 +171,7 @@ func New(c Config) (*Engine, error) {
 		c.Log = slog.Default()
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{}}
-	e.reads = e.reading()
+	e.reads, e.follows = e.reading(), e.following()
 	for _, d := range c.Actions {
 		kind := d.Spec().Kind
 		if _, twice := e.actions[kind]; twice || kind == "" {

@@ -10,3 +10,6 @@ func (e *Engine) Waiting() (n int) {
 
 // Reading is how many wait for others to have read their actions, to be read together.
 func (e *Engine) Reading() int { return e.reads.Waiting() }
+
+// Following is how many jobs wait for the transaction of what follows other payments, to share the next one.
+func (e *Engine) Following() int { return e.follows.Waiting() }

@@ -35,16 +35,11 @@ func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *
 	return inv, nil
 }
 
-// issue opens the invoice of an action at its node, stores the bolt11, and returns the action. It may be repeated, and
+// issue opens the invoice of an action, as it was read or written, at its node, stores the bolt11, and returns the action. It may be repeated, and
 // does nothing for an action that has no invoice or has it already.
 //
 // LIGHTNING_UNAVAILABLE where the node cannot be reached: the watchdog then finds out what became of the invoice.
-func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
-	ctx = About(ctx, id)
-	pa, err := e.get(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error) {
 	if pa.State != Pending && pa.State != PendingHeld || pa.Invoice.Bolt11 != "" {
 		return e.withSecret(pa), nil
 	}
@@ -58,7 +53,7 @@ func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
 	}
 	def, ok := e.actions[pa.Kind]
 	if !ok {
-		return nil, fmt.Errorf("issue the invoice of action %d: no action is called %s", id, pa.Kind)
+		return nil, fmt.Errorf("issue the invoice of action %d: no action is called %s", pa.ID, pa.Kind)
 	}
 	description, err := def.descriptionHash(pa.Args)
 	if err != nil {
@@ -74,12 +69,12 @@ func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
 	case err != nil:
 		return nil, Errorf(CodeLightningUnavailable, "No invoice can be made at the moment. Try again in a minute.").Because(err)
 	}
-	n, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: id, Bolt11: &bolt11})
+	n, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: pa.ID, Bolt11: &bolt11})
 	if err != nil {
 		return nil, fmt.Errorf("store the bolt11: %w", err)
 	}
 	if n == 0 {
-		if pa, err = e.get(ctx, id); err != nil {
+		if pa, err = e.get(ctx, pa.ID); err != nil {
 			return nil, err
 		}
 		if pa.Invoice.Bolt11 != "" {
@@ -88,11 +83,11 @@ func (e *Engine) issue(ctx context.Context, id int64) (*PaidAction, error) {
 		}
 		// The action was given up while the node was at work, and from there no bolt11 can be stored any more. Nobody has seen this invoice; nobody shall pay it.
 		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil {
-			e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", id, "error", err)
+			e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", pa.ID, "error", err)
 		}
 		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 	}
-	e.changed(id)
+	e.changed(pa.ID)
 	// As it was when the bolt11 was stored: under the action's lock, in the state that was read.
 	pa.Invoice.Bolt11 = bolt11
 	return e.withSecret(pa), nil

@@ -78,7 +78,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 			return nil, told(lookupErr)
 		}
 		if found {
-			pa, err = e.begun(ctx, id)
+			pa, err = e.begun(ctx, &PaidAction{ID: id})
 		}
 	}
 	return pa, told(err)
@@ -171,7 +171,7 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 				return e.withSecret(pa), nil // nobody can wait for what has ended before it had a name
 			}
 			e.changed(pa.ID)
-			return e.begun(ctx, pa.ID)
+			return e.begun(ctx, pa)
 		case errors.Is(err, ledger.ErrInsufficient):
 			insufficient = true
 		case errors.Is(err, errNotOpen):
@@ -185,10 +185,16 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 	return nil, Errorf(CodeMethodUnavailable, "There is no way for you to pay for this. Sign in, or choose another method.")
 }
 
-// begun is an attempt that has been committed, with its invoice. If it cannot be read back, nobody may be told that nothing was changed:
-// from a balance it is paid.
-func (e *Engine) begun(ctx context.Context, id int64) (*PaidAction, error) {
-	pa, err := e.issue(ctx, id)
+// begun is an attempt that has been committed, with its invoice. What was just written need not be read; anything else is. If it cannot be read
+// back, nobody may be told that nothing was changed: from a balance it is paid.
+func (e *Engine) begun(ctx context.Context, pa *PaidAction) (_ *PaidAction, err error) {
+	ctx = About(ctx, pa.ID)
+	if pa.Invoice == nil {
+		pa, err = e.get(ctx, pa.ID)
+	}
+	if err == nil {
+		pa, err = e.issue(ctx, pa)
+	}
 	if _, refused := AsRefusal(err); err != nil && !refused {
 		err = fmt.Errorf("%w: %w", errUnknownCommit, err)
 	}
@@ -302,14 +308,14 @@ func firstStep(m Method) Step {
 	return first
 }
 
-// became is an attempt that was begun, as it was written: without its invoice.
+// became is an attempt that was begun, as it was written; where that is not sure, without its invoice.
 func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.RawMessage, err error) (*PaidAction, error) {
 	if errors.Is(err, errUnknownCommit) && tx.Action != 0 {
 		// The commit may have happened; its row says so. That there is no row yet says nothing: the server may still be at it.
 		// And after a crash the server may give the same id to another's action.
 		if got, lookupErr := e.get(context.WithoutCancel(ctx), tx.Action); lookupErr == nil && got.CreatedAt.Equal(tx.Now) &&
 			e.owns(Caller{User: a.payer, Secret: e.SecretOf(got.Genesis)}, got.Payer, got.Genesis) && got.Kind == a.def.Spec().Kind {
-			err = nil
+			err, tx.invoice = nil, nil
 		}
 	}
 	if err != nil {
@@ -318,7 +324,11 @@ func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.Raw
 	first := firstStep(tx.Method)
 	e.moved(first)
 	pa := &PaidAction{ID: tx.Action, Kind: a.def.Spec().Kind, Flow: first.Flow, Method: tx.Method, State: first.To, Payer: a.payer, Cost: tx.Cost,
-		Args: a.args, Result: result, Attempt: int(a.number), Genesis: tx.Action, CreatedAt: tx.Now, ChangedAt: tx.Now, proved: tx.proof.proved}
+		Args: a.args, Result: result, Attempt: int(a.number), Genesis: tx.Action, CreatedAt: tx.Now, ChangedAt: tx.Now, proved: tx.proof.proved,
+		Invoice: tx.invoice}
+	if tx.invoice != nil {
+		pa.Deadline = &tx.invoice.ExpiresAt
+	}
 	if a.genesis != nil {
 		pa.Genesis = *a.genesis
 	}
@@ -383,6 +393,9 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 	if err := q.InsertInvoice(ctx, inv); err != nil {
 		return fmt.Errorf("insert the invoice: %w", err)
 	}
+	tx.invoice = &Invoice{Node: inv.Node, Hash: Hash(inv.PaymentHash), Amount: Msat(inv.AmountMsat), Hold: inv.Hold, ExpiresAt: inv.ExpiresAt,
+		memo: inv.Memo, cltvDelta: uint32(inv.CltvDelta)}
+	copy(tx.invoice.preimage[:], inv.Preimage) // none of a wrapped one: its receiver has it
 	if tx.Forward != nil {
 		if err := storeInner(ctx, q, tx.Action, tx.Forward); err != nil {
 			return err

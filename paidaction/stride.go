@@ -113,7 +113,7 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 	for _, m := range members {
 		row := byID[m.tx.Action]
 		delete(byID, m.tx.Action) // of two who heard of one payment at the same time the second is too late, as it would be by itself
-		m.moved, m.err, m.kept = false, nil, nil
+		m.moved, m.err, m.typed = false, nil, nil
 		if State(row.State) != step.From {
 			continue
 		}

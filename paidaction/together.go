@@ -49,7 +49,7 @@ type member struct {
 	tx     *Tx
 	result json.RawMessage
 	err    error
-	kept   any
+	typed  any // the Member that costTogether made of it
 
 	// Of an action that takes a step (stride.go):
 	found finding
@@ -71,7 +71,7 @@ func (e *Engine) beginTogether(ctx context.Context, def Definition, method Metho
 	return e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
 		now := e.now()
 		for _, m := range members {
-			m.result, m.err, m.kept = nil, nil, nil
+			m.result, m.err, m.typed = nil, nil, nil
 			m.tx = &Tx{DB: q, Payer: m.payer, Method: method, Now: now, source: source(method, m.payer)}
 		}
 		if err := def.costTogether(ctx, q, members); err != nil {
@@ -187,33 +187,6 @@ func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def
 	return ledger.PostAll(ctx, q, now, entries)
 }
 
-// afterTogether does what follows the payment of several actions of one kind, in one transaction.
-func (e *Engine) afterTogether(ctx context.Context, ids []int64) error {
-	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
-		rows, err := q.GetActions(ctx, ids)
-		if err != nil {
-			return fmt.Errorf("read actions: %w", err)
-		}
-		if len(rows) != len(ids) {
-			return ErrNoAction
-		}
-		now := e.now()
-		members := make([]*member, len(rows))
-		for i, row := range rows {
-			if row.Kind != rows[0].Kind || State(row.State) != Paid {
-				return errApart
-			}
-			members[i] = &member{attempt: &attempt{args: row.Args}, result: row.Result,
-				tx: &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: now}}
-		}
-		def, ok := e.actions[rows[0].Kind]
-		if !ok || !def.grouped() {
-			return errApart
-		}
-		return def.afterPaidTogether(ctx, q, now, members)
-	})
-}
-
 // grouped goes by what the action says of itself: one that is embedded in another lends it its methods unasked.
 func (d definition[A, R]) grouped() bool { return d.action.Spec().Together }
 
@@ -231,7 +204,7 @@ func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, membe
 	}
 	for i, t := range typed {
 		m := members[i]
-		m.kept, m.err = t.Kept, t.Err
+		m.typed, m.err = t, t.Err
 		if m.err == nil {
 			// What costs nothing is begun in another way.
 			m.err = d.checkCost(t.Tx.Cost)
@@ -285,11 +258,15 @@ func (d definition[A, R]) afterPaidTogether(ctx context.Context, q *db.Queries, 
 func (d definition[A, R]) typed(members []*member) ([]*Member[A, R], error) {
 	typed := make([]*Member[A, R], len(members))
 	for i, m := range members {
+		if known, ok := m.typed.(*Member[A, R]); ok {
+			typed[i] = known
+			continue
+		}
 		args, result, err := d.decodeBoth(m.args, m.result)
 		if err != nil {
 			return nil, err
 		}
-		typed[i] = &Member[A, R]{Tx: m.tx, Args: args, Result: result, Kept: m.kept}
+		typed[i] = &Member[A, R]{Tx: m.tx, Args: args, Result: result}
 	}
 	return typed, nil
 }

@@ -17,14 +17,8 @@ import (
 // crowd has requests wait until all are there, and then lets them go on: those that can be paid together are. It returns what became of each.
 func crowd(w *enginetest.World, requests []paidaction.Request) []error {
 	w.Helper()
-	gate, err := w.Pool.Begin(w.Ctx)
-	if err != nil {
-		w.Fatal(err)
-	}
 	// Whoever comes first waits for the totals, and takes up the places; the others gather behind them.
-	if _, err := gate.Exec(w.Ctx, `LOCK TABLE zap_total IN SHARE MODE`); err != nil {
-		w.Fatal(err)
-	}
+	open := closed(w, "zap_total")
 	errs := make([]error, len(requests))
 	var all sync.WaitGroup
 	for i, r := range requests {
@@ -37,11 +31,26 @@ func crowd(w *enginetest.World, requests []paidaction.Request) []error {
 	for w.Engine.Waiting() < len(requests)-2 {
 		runtime.Gosched()
 	}
-	if err := gate.Rollback(w.Ctx); err != nil {
-		w.Fatal(err)
-	}
+	open()
 	all.Wait()
 	return errs
+}
+
+// closed keeps everybody from writing to a table until open is called.
+func closed(w *enginetest.World, table string) (open func()) {
+	w.Helper()
+	gate, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := gate.Exec(w.Ctx, `LOCK TABLE `+table+` IN SHARE MODE`); err != nil {
+		w.Fatal(err)
+	}
+	return func() {
+		if err := gate.Rollback(w.Ctx); err != nil {
+			w.Fatal(err)
+		}
+	}
 }
 
 func zapBy(user, item, sats int64, key string) paidaction.Request {
@@ -159,13 +168,7 @@ func TestWhoGoesAwayWhileWaiting(t *testing.T) {
 	author := w.User("author", 1000*sat, 0)
 	item := w.Post(author, "popular")
 	users := []int64{w.User("first", 100*sat, 0), w.User("second", 100*sat, 0), w.User("gone", 100*sat, 0), w.User("stays", 100*sat, 0)}
-	gate, err := w.Pool.Begin(w.Ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := gate.Exec(w.Ctx, `LOCK TABLE zap_total IN SHARE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	open := closed(w, "zap_total")
 	var others sync.WaitGroup
 	pay := func(user int64) {
 		if _, err := w.Engine.Pay(w.Ctx, zapBy(user, item, 10, "")); err != nil {
@@ -192,9 +195,7 @@ func TestWhoGoesAwayWhileWaiting(t *testing.T) {
 	for w.Engine.Waiting() != 1 {
 		runtime.Gosched()
 	}
-	if err := gate.Rollback(w.Ctx); err != nil {
-		t.Fatal(err)
-	}
+	open()
 	others.Wait()
 	w.WantBalance(ledger.UserCredits(users[2]), 100*sat)
 	w.WantBalance(ledger.UserCredits(users[3]), 90*sat)

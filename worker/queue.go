@@ -29,6 +29,7 @@ const (
 	moneyCooldown  = 2 * time.Millisecond
 	moneyPoll      = 50 * time.Millisecond
 	effectCooldown = 100 * time.Millisecond
+	effectFetch    = 25 * time.Millisecond // the more are fetched at a time, the more share a transaction (Engine.AfterPaid)
 	effectPoll     = 250 * time.Millisecond
 )
 

@@ -38,7 +38,7 @@ const (
 // Settings bound the work. The zero value of each field stands for its default.
 type Settings struct {
 	MoneyJobs    int           // side by side in this process; default 32
-	EffectJobs   int           // the same for side effects; default 4
+	EffectJobs   int           // the same for side effects; default 16
 	Deliveries   int           // the same for messages to servers of others, of which one owner gets a part; default 64
 	OverdueEvery time.Duration // between sweeps of what is past its deadline; default 1 second
 	SweepEvery   time.Duration // between sweeps of every open action; default 30 seconds
@@ -60,7 +60,7 @@ func (s Settings) defaults() Settings {
 		s.MoneyJobs = 32
 	}
 	if s.EffectJobs <= 0 {
-		s.EffectJobs = 4
+		s.EffectJobs = 16
 	}
 	if s.Deliveries <= 0 {
 		s.Deliveries = 64
@@ -213,7 +213,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	defer pool.Close()
 	queues := map[string]river.QueueConfig{
 		moneyQueue:  {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
-		effectQueue: {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: moneyCooldown, FetchPollInterval: effectPoll},
+		effectQueue: {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: effectFetch, FetchPollInterval: effectPoll},
 	}
 	if w.Deliver != nil {
 		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll}

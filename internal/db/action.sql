@@ -43,7 +43,7 @@ WITH asked AS (
     INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result, idempotency_key, args_hash)
     OVERRIDING SYSTEM VALUE
     SELECT id, @kind, @flow, @method, @state, payer_id, cost_msat, @at::timestamptz, @at::timestamptz, args, result, idempotency_key, args_hash FROM asked
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (payer_id, idempotency_key) WHERE payer_id IS NOT NULL AND idempotency_key IS NOT NULL DO NOTHING -- the one index that they can meet in
     RETURNING id, state, flow, payer_id
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, @fact, @at::timestamptz FROM begun

@@ -520,7 +520,7 @@ WITH asked AS (
     INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result, idempotency_key, args_hash)
     OVERRIDING SYSTEM VALUE
     SELECT id, $8, $9, $10, $11, payer_id, cost_msat, $12::timestamptz, $12::timestamptz, args, result, idempotency_key, args_hash FROM asked
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (payer_id, idempotency_key) WHERE payer_id IS NOT NULL AND idempotency_key IS NOT NULL DO NOTHING -- the one index that they can meet in
     RETURNING id, state, flow, payer_id
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $13, $12::timestamptz FROM begun

@@ -1,0 +1,138 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
+)
+
+// What follows payments is done together where it is due at the same time, as the payments themselves are (gathering.go), of the kinds that are paid
+// together: the jobs of several groups share a transaction, most of whose price is the same for one action and for a hundred.
+const (
+	followsAtOnce = 2
+	// followPatience is for how long one transaction waits for the end of another. Nobody waits for a side effect.
+	followPatience = 100 * time.Millisecond
+)
+
+// following are actions that something follows, of one job. Until it is done there is an error.
+type following struct {
+	ids []int64
+	err error
+}
+
+func (e *Engine) following() *gather.Group[*following] {
+	g := gather.New(followsAtOnce, e.Settings.MaxGroup, e.followAll)
+	if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
+		g.Patience = followPatience
+	}
+	return g
+}
+
+// AfterPaid does what actions do once their payment is final: a job, repeatable, in a transaction that others may share. Where it cannot be done for
+// all at once it is done for each. ErrNoAction is wrapped where there is no such action, and nothing else is left to be done.
+func (e *Engine) AfterPaid(ctx context.Context, ids ...int64) error {
+	f := &following{ids: ids, err: errApart}
+	if e.Settings.MaxGroup > 1 {
+		if err := e.follows.Do(ctx, f); err != nil {
+			return err
+		}
+	}
+	if f.err == nil {
+		return nil
+	}
+	var failed error
+	for _, id := range ids {
+		if err := e.afterPaid(ctx, id); err != nil && (failed == nil || errors.Is(failed, ErrNoAction)) {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// followAll does what follows the payments of several jobs. Where it cannot be done for all, each job tells: whatever was in the way is nobody else's.
+func (e *Engine) followAll(ctx context.Context, jobs []*following) {
+	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
+	defer cancel()
+	var all []int64
+	for _, f := range jobs {
+		all = append(all, f.ids...)
+	}
+	err := e.afterPaid(ctx, all...)
+	for _, f := range jobs {
+		if f.err = err; err != nil && len(jobs) > 1 {
+			f.err = e.afterPaid(ctx, f.ids...)
+		}
+	}
+}
+
+// afterPaid does what follows the payments of actions: in one transaction where their kind is paid together too, else in one for each. What else does may touch
+// rows in an order of its own, and two transactions with several of them could wait for each other. What is not PAID has nothing that follows.
+func (e *Engine) afterPaid(ctx context.Context, ids ...int64) error {
+	// One order in all transactions: of two that tell the same, since a job can be done twice, none waits for another that waits for it.
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	var apart []int64
+	err := e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+		apart = nil
+		rows, err := q.GetActions(ctx, ids)
+		if err != nil {
+			return fmt.Errorf("read actions: %w", err)
+		}
+		if len(rows) != len(ids) {
+			return fmt.Errorf("%d of the actions %d: %w", len(ids)-len(rows), ids, ErrNoAction)
+		}
+		byKind := map[string][]db.PaidAction{}
+		for _, row := range rows {
+			if def := e.actions[row.Kind]; def != nil && !def.grouped() && len(ids) > 1 {
+				apart = append(apart, row.ID)
+			} else {
+				byKind[row.Kind] = append(byKind[row.Kind], row)
+			}
+		}
+		now := e.now()
+		for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+			if err := e.afterKind(ctx, q, now, byKind[kind]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, id := range apart {
+		if err != nil {
+			return err
+		}
+		err = e.afterPaid(ctx, id)
+	}
+	return err
+}
+
+// afterKind does what follows the payments of actions of one kind.
+func (e *Engine) afterKind(ctx context.Context, q *db.Queries, now time.Time, rows []db.PaidAction) error {
+	def, ok := e.actions[rows[0].Kind]
+	if !ok || !def.SideEffects() {
+		return nil
+	}
+	var members []*member
+	for _, row := range rows {
+		if State(row.State) == Paid {
+			members = append(members, &member{attempt: &attempt{args: row.Args}, result: row.Result,
+				tx: &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: now}})
+		}
+	}
+	if len(members) > 1 && def.grouped() {
+		return def.afterPaidTogether(ctx, q, now, members)
+	}
+	for _, m := range members {
+		if err := def.afterPaid(ctx, m.tx, m.args, m.result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
