@@ -41,12 +41,13 @@ const (
 
 // run is one run.
 type run struct {
-	stack   *stack.Stack
-	fleet   *fleet
-	crowd   *crowd
-	line    *line
-	options Options
-	begun   time.Time
+	stack    *stack.Stack
+	fleet    *fleet
+	crowd    *crowd
+	line     *line
+	options  Options
+	begun    time.Time
+	oblivion oblivion
 }
 
 // Run torments a stack that is as Stack says, and judges it. An error means that it could not be
@@ -60,7 +61,7 @@ func Run(ctx context.Context, s *stack.Stack, o Options) (*Summary, error) {
 		return nil, err
 	}
 	line := newLine(f.urls)
-	r := &run{stack: s, fleet: f, line: line, crowd: newCrowd(s, line), options: o}
+	r := &run{stack: s, fleet: f, line: line, crowd: newCrowd(s, line), options: o, oblivion: oblivion{}}
 	living, end := context.WithCancel(ctx)
 	var lives sync.WaitGroup
 	for _, p := range f.parts {

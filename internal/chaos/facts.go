@@ -27,6 +27,28 @@ func (r *run) database(ctx context.Context, do func(q *bookdb.Queries) error) er
 	return do(bookdb.New(conn))
 }
 
+// forgottenAfter is how long LND has to carry a payment in no channel before it is believed to have forgotten it. For a moment that is so of every
+// payment: before the channel is committed, and between that and the node's note of what became of it; longer while a channel is taken up again.
+const forgottenAfter = 30 * time.Second
+
+// oblivion is what nodes carry in no channel, by the payment's hash, and since when.
+type oblivion map[string]time.Time
+
+// lasting is told what is carried in no channel now, and returns what has been so for long enough.
+func (o oblivion) lasting(now time.Time, nowhere map[string]bool) map[string]bool {
+	maps.DeleteFunc(o, func(hash string, _ time.Time) bool { return !nowhere[hash] })
+	long := map[string]bool{}
+	for hash := range nowhere {
+		since, known := o[hash]
+		if !known {
+			o[hash] = now
+		} else if now.Sub(since) >= forgottenAfter {
+			long[hash] = true
+		}
+	}
+	return long
+}
+
 // unended is what has not come to its end: for a reason of ours, and, by action, because LND has forgotten the payment that left for
 // it, so that nobody can know what became of it.
 type unended struct {
@@ -37,14 +59,15 @@ type unended struct {
 
 func (r *run) unended(ctx context.Context) (u unended, err error) {
 	u.forgotten = map[string]string{}
-	forgotten := map[string]bool{}
+	nowhere := map[string]bool{}
 	for _, ours := range r.stack.Network.Ours() {
 		own, err := ours.Forgotten(ctx)
 		if err != nil {
 			return u, err
 		}
-		maps.Copy(forgotten, own)
+		maps.Copy(nowhere, own)
 	}
+	forgotten := r.oblivion.lasting(time.Now(), nowhere)
 	err = r.database(ctx, func(q *bookdb.Queries) error {
 		rows, err := q.Stuck(ctx)
 		if err != nil {

@@ -48,7 +48,8 @@ func (n *Node) Invoices(ctx context.Context) (map[string]Invoice, error) {
 }
 
 // Forgotten are the payments (by hash, in hex) that the node says are under way though none of its channels carries them: LND that is
-// killed between noting a payment and committing it in the channel never hears of it again.
+// killed between noting a payment and committing it in the channel never hears of it again. For a moment it is so of every payment, so that only
+// those are forgotten that stay so.
 func (n *Node) Forgotten(ctx context.Context) (map[string]bool, error) {
 	payments, err := n.Payments(ctx)
 	if err != nil {
