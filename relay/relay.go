@@ -34,7 +34,7 @@ type Nodes interface {
 
 // Lease is the right to use one node for one payment.
 type Lease interface {
-	// Fence grows with every lease of the same place at the node.
+	// Fence grows whenever a place at the node goes to another process.
 	Fence() int64
 	// Release gives the place back. blame says whose fault it was if the payment failed.
 	Release(ctx context.Context, blame Blame)

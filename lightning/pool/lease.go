@@ -17,6 +17,7 @@ type Lease struct {
 	asked  *asking // by which it was got; its context is above that of the lock's lease
 	slot   *slot
 	lock   *lock.Lease
+	got    time.Time // when the lock was
 	amount paidaction.Msat
 	begun  uint64 // in the pool's order
 	over   atomic.Bool
@@ -25,10 +26,10 @@ type Lease struct {
 }
 
 // newLease is called with mu held.
-func (p *Pool) newLease(a *asking, held *lock.Lease, w *waiter) *Lease {
+func (p *Pool) newLease(k *kept, w *waiter) *Lease {
 	ctx, end := context.WithCancelCause(w.ctx)
-	context.AfterFunc(held.Context(), func() { end(context.Cause(held.Context())) })
-	lease := &Lease{pool: p, asked: a, slot: a.slot, lock: held, amount: w.need.Amount, begun: p.tick(), ctx: ctx, end: end}
+	context.AfterFunc(k.lock.Context(), func() { end(context.Cause(k.lock.Context())) })
+	lease := &Lease{pool: p, asked: k.asked, slot: k.asked.slot, lock: k.lock, got: k.got, amount: w.need.Amount, begun: p.tick(), ctx: ctx, end: end}
 	lease.slot.lease = lease
 	lease.slot.member.leases[lease] = true
 	lease.slot.member.promised += lease.amount
@@ -41,7 +42,8 @@ func (s *Lease) Name() string { return s.slot.member.Name }
 // Node is the node to pay through.
 func (s *Lease) Node() paidaction.SendingNode { return s.slot.member.Node }
 
-// Fence is higher than that of every earlier lease of the same slot: see [lock.Lease.Fence].
+// Fence is higher than that of every earlier lease of the same slot in another process, and never lower than that of one in this: see
+// [lock.Lease.Fence].
 func (s *Lease) Fence() int64 { return s.lock.Fence() }
 
 // Context ends with that of Acquire, and when the lease is over: with a [*lock.LostError] as its cause if it was lost, with
@@ -83,6 +85,10 @@ func (s *Lease) Release(ctx context.Context, o Outcome) error {
 	}
 	p, m := s.pool, s.slot.member
 	rest := p.rest(m, o)
+	if rest == 0 && p.keep(s, o) {
+		s.end(lock.ErrReleased)
+		return nil
+	}
 	until := p.now().Add(rest)
 	var unwritten error
 	// A node at fault is at fault whoever holds the lease by now; that it has just sent matters to the next holder, who is there
@@ -114,10 +120,23 @@ func (p *Pool) rest(m *member, o Outcome) time.Duration {
 	return 0
 }
 
-// released takes note of the end of a lease.
+// released takes note of the end of a lease, and of its lock's.
 func (p *Pool) released(s *Lease, o Outcome, rest time.Duration, until time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if m := s.slot.member; rest > 0 && until.After(m.cooling) {
+		m.cooling, m.coolingReason = until, o.reason
+	}
+	how := o.kind
+	if errors.Is(err, lock.ErrLost) {
+		how = lost
+	}
+	p.ended(s, o, how)
+	p.arrange()
+}
+
+// ended takes note of the end of a lease. Called with mu held.
+func (p *Pool) ended(s *Lease, o Outcome, how string) {
 	m := s.slot.member
 	delete(m.leases, s)
 	if s.slot.lease == s {
@@ -126,14 +145,6 @@ func (p *Pool) released(s *Lease, o Outcome, rest time.Duration, until time.Time
 	if s.begun > m.asked {
 		m.promised += o.sent - s.amount // the node has not told since what is left
 	}
-	if rest > 0 && until.After(m.cooling) {
-		m.cooling, m.coolingReason = until, o.reason
-	}
-	how := cmp.Or(o.kind, unused)
-	if errors.Is(err, lock.ErrLost) {
-		how = lost
-	}
-	p.metrics.leases.WithLabelValues(m.Name, how).Inc()
+	p.metrics.leases.WithLabelValues(m.Name, cmp.Or(how, unused)).Inc()
 	token(m.kick)
-	p.arrange()
 }

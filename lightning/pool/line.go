@@ -17,7 +17,8 @@ import (
 // each slot at a time, however many wait and however long. First it tries slots that may be free, without waiting, one at a time for
 // each who waits; of those that are taken it takes a place in the queue, and is woken when it has got one. So order over
 // processes is the lock's, and a wait costs nothing (spec 05.35). Slots that it has leased itself come back in a moment, nearly always: it takes
-// no place in their queues, which it would leave again at once, before somebody has waited for ownPatience.
+// no place in their queues, which it would leave again at once, before somebody has waited for ownPatience. For a moment it has them without asking:
+// see keep.
 
 // ownPatience is by how much one who waits in this process can fall behind those who wait in others.
 const ownPatience = 50 * time.Millisecond
@@ -44,6 +45,7 @@ type slot struct {
 	lease  *Lease  // of this process
 	taken  bool    // by another one, as the lock said when it was tried
 	asking *asking // nil: the lock is not asked for it
+	kept   *kept   // nil: the lock of it is not kept
 }
 
 // asking is a question to the lock for one slot.
@@ -61,21 +63,36 @@ func Key(node string, slot int) string { return fmt.Sprintf("node:%s:%d", node, 
 func (p *Pool) arrange() {
 	now := p.now()
 	for _, s := range p.slots {
+		if s.kept != nil && (p.closed || s.kept.lock.Err() != nil) {
+			p.drop(s.kept)
+		}
 		if !p.wanted(s.member, now) {
-			s.taken = false // by when it is wanted again, this is long ago
-			if s.asking != nil {
+			s.taken = false                                          // by when it is wanted again, this is long ago
+			if s.asking != nil && (s.asking.by == nil || p.closed) { // who does not wait has an answer soon, which the next may use
 				s.asking.giveUp()
 			}
 		}
 	}
-	for _, w := range p.waiting {
+	for _, w := range slices.Clone(p.waiting) {
+		free, taken := p.candidates(w, now)
 		if w.trying {
+			// The first lock that comes is its own; what it asked for is kept then.
+			for _, of := range free {
+				if k := take(of); k != nil {
+					p.give(w, k)
+					break
+				}
+			}
 			continue
 		}
-		free, taken := p.candidates(w, now)
 		if len(free) > 0 {
 			of := free[p.random.IntN(len(free))]
-			p.ask(&asking{slot: of[p.random.IntN(len(of))], by: w})
+			s := of[p.random.IntN(len(of))]
+			if k := take(of); k != nil {
+				p.give(w, k)
+			} else {
+				p.ask(&asking{slot: s, by: w})
+			}
 			continue
 		}
 		for _, s := range taken {
@@ -133,7 +150,7 @@ func (p *Pool) ask(a *asking) {
 	p.background.Go(func() {
 		held, record, err := p.obtain(a)
 		if err == nil {
-			if p.deliver(a, held, record) {
+			if p.deliver(&kept{asked: a, lock: held, got: time.Now()}, record) {
 				return
 			}
 			_ = held.Release(a.ctx) // nobody wants it any more; what cannot be given back ends by its TTL
@@ -180,24 +197,35 @@ func (p *Pool) obtain(a *asking) (*lock.Lease, db.LightningNode, error) {
 	return held, record, nil
 }
 
-// deliver gives a slot whose lock was got to the first in the line whom it serves. It returns false if there is none.
-func (p *Pool) deliver(a *asking, held *lock.Lease, record db.LightningNode) bool {
+// deliver gives a slot whose lock was got to the first in the line whom it serves, or keeps it for the next one where who wanted it has another slot
+// by now. It returns false where the lock is to be released.
+func (p *Pool) deliver(k *kept, record db.LightningNode) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := a.slot.member
+	m, now := k.asked.slot.member, p.now()
 	m.remember(record)
-	now := p.now()
-	at := slices.IndexFunc(p.waiting, func(w *waiter) bool { return p.fits(m, w.need, now) })
-	if at < 0 || a.ctx.Err() != nil {
+	if p.closed || k.asked.ctx.Err() != nil {
 		return false
 	}
-	w := p.waiting[at]
-	p.waiting = slices.Delete(p.waiting, at, at+1)
-	p.answered(a)
-	lease := p.newLease(a, held, w)
+	at := slices.IndexFunc(p.waiting, func(w *waiter) bool { return p.fits(m, w.need, now) })
+	if at < 0 && k.asked.by == nil {
+		return false
+	}
+	p.answered(k.asked)
+	if at < 0 {
+		p.put(k)
+	} else {
+		k.used = true
+		p.give(p.waiting[at], k)
+	}
 	p.arrange()
-	w.given <- grant{lease: lease}
 	return true
+}
+
+// give ends a wait with a lease of a slot whose lock is held. Called with mu held.
+func (p *Pool) give(w *waiter, k *kept) {
+	p.waiting = slices.DeleteFunc(p.waiting, func(other *waiter) bool { return other == w })
+	w.given <- grant{lease: p.newLease(k, w)}
 }
 
 // turnAway ends the wait of all whom the node could have served: the lock or the register is away, so nobody may be let through.

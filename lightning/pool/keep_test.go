@@ -1,0 +1,121 @@
+package pool_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+)
+
+// counting is a world in which it is counted how often the lock is asked.
+func counting(t *testing.T) (w *world, asked *counted) {
+	w, asked = newWorld(t), &counted{Store: lock.NewMemory(0)}
+	w.locker = func(s lock.Settings) *lock.Locker {
+		return locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return asked, nil }}, s)
+	}
+	return w, asked
+}
+
+// One payment after another has the same lock: a lease that follows at once costs no question.
+func TestTheNextPaymentHasTheLockOfTheLast(t *testing.T) {
+	t.Parallel()
+	w, asked := counting(t)
+	s := quick()
+	s.Cooldown, s.Probe = 0, time.Hour
+	p := w.open(s, member{"alice", newNode("a", 1000*sat), 1})
+	const n = 100
+	fence := int64(0)
+	for range n {
+		lease := p.lease(pool.Need{})
+		if lease.Fence() < fence {
+			t.Errorf("fence %d after %d", lease.Fence(), fence)
+		}
+		fence = lease.Fence()
+		release(t, lease, pool.Done(0))
+		if err := lease.Context().Err(); err == nil {
+			t.Error("the lease lives on")
+		}
+	}
+	if asked := asked.enters.Load(); asked > n/2 { // it would be one, were no machine ever busy
+		t.Errorf("the lock was asked %d times for %d payments", asked, n)
+	}
+}
+
+// Whom another process lets wait is not passed over for long, however many follow each other there.
+func TestALockIsNotKeptForEver(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, w *world) {
+		s := quick()
+		s.Cooldown = 0
+		alice := member{"alice", newNode("a", 1000*sat), 1}
+		here, elsewhere := w.open(s, alice), w.open(s, alice)
+		busy, stop := context.WithCancel(t.Context())
+		defer stop()
+		var traffic sync.WaitGroup
+		begun := make(chan struct{})
+		first := sync.OnceFunc(func() { close(begun) })
+		for range 3 {
+			traffic.Go(func() {
+				for busy.Err() == nil {
+					lease, err := here.Acquire(t.Context(), pool.Need{})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					first()
+					pause(time.Millisecond)
+					release(t, lease, pool.Done(0))
+				}
+			})
+		}
+		locktest.Wait(t, "traffic", begun)
+		lease := elsewhere.lease(pool.Need{})
+		stop()
+		release(t, lease, pool.Done(0))
+		traffic.Wait()
+	})
+}
+
+// Nor is it where nobody here wants it, after a payment that failed because of the node, or by a pool that is closed.
+func TestWhatIsNotWantedIsNotKept(t *testing.T) {
+	t.Parallel()
+	w, asked := counting(t)
+	s := briefly()
+	s.Cooldown, s.FailureCooldown, s.Probe = 0, 0, time.Hour
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	here, elsewhere := w.open(s, alice), w.open(s, alice)
+
+	lease := here.lease(pool.Need{})
+	release(t, lease, pool.Done(0))
+	next := elsewhere.lease(pool.Need{})
+	if next.Fence() <= lease.Fence() {
+		t.Errorf("fence %d after %d in another process", next.Fence(), lease.Fence())
+	}
+	release(t, next, pool.NodeFault("down"))
+	entered := asked.enters.Load()
+	release(t, elsewhere.lease(pool.Need{}), pool.Done(0))
+	if asked.enters.Load() == entered {
+		t.Error("the lock was kept though the node was at fault")
+	}
+	elsewhere.Close()
+	locker := w.locker(lock.Settings{})
+	held, err := locker.TryAcquire(t.Context(), pool.Key("alice", 0), lock.Options{})
+	if err != nil {
+		t.Fatalf("a pool was closed, and still has a lock: %v", err)
+	}
+	if err := held.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+
+	release(t, here.lease(pool.Need{}), pool.Done(0))
+	out := here.lease(pool.Need{}) // by the lock that was kept
+	here.Close()
+	if err := out.Context().Err(); err != nil {
+		t.Errorf("a lease that was out when the pool was closed has ended: %v", err)
+	}
+	release(t, out, pool.Done(0))
+}
