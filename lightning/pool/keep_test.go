@@ -84,7 +84,7 @@ func TestALockIsNotKeptForEver(t *testing.T) {
 func TestWhatIsNotWantedIsNotKept(t *testing.T) {
 	t.Parallel()
 	w, asked := counting(t)
-	s := briefly()
+	s := quick()
 	s.Cooldown, s.FailureCooldown, s.Probe = 0, 0, time.Hour
 	alice := member{"alice", newNode("a", 1000*sat), 1}
 	here, elsewhere := w.open(s, alice), w.open(s, alice)

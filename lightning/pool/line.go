@@ -67,8 +67,9 @@ func (p *Pool) arrange() {
 			p.drop(s.kept)
 		}
 		if !p.wanted(s.member, now) {
-			s.taken = false                                          // by when it is wanted again, this is long ago
-			if s.asking != nil && (s.asking.by == nil || p.closed) { // who does not wait has an answer soon, which the next may use
+			s.taken = false // by when it is wanted again, this is long ago
+			// Who does not wait in the lock's queue has an answer soon, which the next one may use.
+			if s.asking != nil && (s.asking.by == nil || p.closed) {
 				s.asking.giveUp()
 			}
 		}
