@@ -76,7 +76,8 @@ func NodeFault(reason string) Outcome { return Outcome{kind: nodeFault, reason: 
 // ReceiverFault is a payment that failed because of its receiver: another one through the same node may work at once.
 func ReceiverFault() Outcome { return Outcome{kind: receiverFault} }
 
-// Release ends the lease, and the slot goes to the next when the node has rested. It does so also when ctx is over, so that it can be
+// Release ends the lease, and the slot goes to the next when the node has rested: for a moment to the next in this process (see keep), and
+// then what keeps the lock from going on is not told here. It does so also when ctx is over, so that it can be
 // deferred. It never ends the lease of another. Errors: a [*lock.LostError] if the lease was lost before, [lock.ErrNotOwner] if it was
 // released before, and what kept the database from noting the rest, or the lock from going on: then its TTL ends it.
 func (s *Lease) Release(ctx context.Context, o Outcome) error {
