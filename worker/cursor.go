@@ -45,6 +45,14 @@ func (c *cursor) highest() position {
 	return position{c.add.highest, c.settle.highest}
 }
 
+// stuck says whether it waits for what it waited for when stuck was last called.
+func (c *cursor) stuck() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	add, settle := c.add.stuck(), c.settle.stuck()
+	return add || settle
+}
+
 // skip gives up waiting for what is missing up to and including to, and returns the position after it.
 func (c *cursor) skip(to position) position {
 	c.mu.Lock()
@@ -58,6 +66,7 @@ func (c *cursor) skip(to position) position {
 type run struct {
 	end, highest uint64
 	beyond       map[uint64]struct{}
+	missing      uint64 // the first number that was, when stuck was last called; 0: none
 }
 
 // see adds a number; 0 is none.
@@ -71,6 +80,15 @@ func (r *run) see(n uint64) {
 	}
 	r.beyond[n] = struct{}{}
 	r.extend()
+}
+
+func (r *run) stuck() bool {
+	before := r.missing
+	r.missing = 0
+	if len(r.beyond) > 0 {
+		r.missing = r.end + 1
+	}
+	return r.missing != 0 && r.missing == before
 }
 
 func (r *run) skip(to uint64) {

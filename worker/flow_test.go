@@ -309,6 +309,7 @@ func TestAHandlersErrorEndsNoStream(t *testing.T) {
 	jobs.failures.Store(3)
 	for jobs.failures.Load() > 0 { // the sweep after the start may be faster than the first event
 		pa := w.begin(paidaction.Optimistic)
+		w.node.FailBefore(simnode.MethodLookup, 1) // what cannot be driven is to have a job
 		w.pay(pa)
 		w.awaitState(pa.ID, paidaction.Paid)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -13,15 +14,20 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Listener follows the streams of one node and stores a job for every action that something happened to. It works off none
-// itself. Several may follow the same node: what is stored twice is done once.
+// Listener follows the streams of one node and sees to every action that something happened to: it drives it, or stores a job for it. Several may
+// follow the same node: what is told twice is done once.
 type Listener struct {
 	Config
+	// Beside runs do, for an action, beside its caller; false where it does not, for too much runs there already. Run sets it. nil: jobs are stored
+	// for all.
+	Beside func(action int64, do func(ctx context.Context)) bool
+
 	node   string
 	events paidaction.NodeEvents
 
 	cursor  *cursor
 	stored  position                     // the cursor as OnInvoices last stored it
+	kept    position                     // the cursor as StoreCursor last stored it
 	inbox   chan paidaction.InvoiceEvent // of all streams of invoices
 	heights chan uint32                  // at most the latest one
 	behind  chan struct{}                // holds a token when something may have been missed
@@ -60,16 +66,22 @@ func (l *Listener) Run(ctx context.Context) error {
 	if err := l.retry(ctx, "cursor", l.Resume); err != nil {
 		return nil
 	}
+	end := l.beginDirect(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.follow(ctx) })
 	group.Go(func() error { return l.deliver(ctx) })
 	group.Go(func() error { return l.deliverHeights(ctx) })
 	group.Go(func() error { return l.catchUps(ctx) })
 	group.Go(func() error {
-		return every(ctx, l.Clock, l.Settings.CheckEvery, func(ctx context.Context) { l.failed(ctx, "check of hold streams", l.CheckHolds(ctx)) })
+		return every(ctx, l.Clock, l.Settings.CheckEvery, func(ctx context.Context) {
+			l.failed(ctx, "check of hold streams", l.CheckHolds(ctx))
+			l.failed(ctx, "cursor", l.StoreCursor(ctx))
+			l.checkGaps()
+		})
 	})
 	err := group.Wait()
 	l.holds.wait()
+	end()
 	if !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -87,7 +99,7 @@ func (l *Listener) Resume(ctx context.Context) error {
 		return fmt.Errorf("read the cursor of node %s: %w", l.node, err)
 	}
 	l.stored = position{uint64(row.AddIndex), uint64(row.SettleIndex)}
-	l.cursor = newCursor(l.stored)
+	l.kept, l.cursor = l.stored, newCursor(l.stored)
 	return nil
 }
 
@@ -167,8 +179,8 @@ func (l *Listener) deliver(ctx context.Context) error {
 	}
 }
 
-// OnInvoices stores a job for each of our actions that waits for such an event (others have one), and the cursor, in one transaction; and begins
-// to watch hold invoices it hears of for the first time. It may be repeated, but not called at once with itself.
+// OnInvoices has each of our actions that waits for such an event driven, or stores a job for it, and the cursor, in one transaction (others have a job);
+// and begins to watch hold invoices it hears of for the first time. It may be repeated, but not called at once with itself.
 func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEvent) error {
 	happened := map[paidaction.Hash]bool{} // false: only opened
 	for _, e := range events {
@@ -178,45 +190,57 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 	for h := range happened {
 		hashes = append(hashes, h[:])
 	}
+	var rows []db.ActionsByHashRow
+	err := db.Alone(ctx, l.Pool, func(q *db.Queries) (err error) {
+		rows, err = q.ActionsByHash(ctx, hashes)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("find the actions of events: %w", err)
+	}
+	var jobs []paidaction.Job
+	for _, row := range rows {
+		hash := paidaction.Hash(row.PaymentHash)
+		if !happened[hash] || paidaction.State(row.State).Driven() {
+			continue
+		}
+		of := func(e paidaction.InvoiceEvent) bool { return e.Hash == hash }
+		own := slices.DeleteFunc(slices.Clone(events), func(e paidaction.InvoiceEvent) bool { return !of(e) })
+		if l.drive(row.ActionID, own) {
+			events = slices.DeleteFunc(slices.Clone(events), of) // are seen once they are worked off
+		} else {
+			jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: row.ActionID})
+		}
+	}
 	after := l.cursor.see(events)
-	var watch []paidaction.Hash
+	if len(jobs) > 0 {
+		if err := l.store(ctx, jobs, after); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		if row.Hold {
+			l.watch(ctx, paidaction.Hash(row.PaymentHash))
+		}
+	}
+	return nil
+}
+
+// store stores jobs with the cursor.
+func (l *Listener) store(ctx context.Context, jobs []paidaction.Job, after position) error {
 	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
-		watch = watch[:0]
 		if err := q.PlanOnce(ctx); err != nil {
 			return err
 		}
-		rows, err := q.ActionsByHash(ctx, hashes)
-		if err != nil {
-			return fmt.Errorf("find the actions of events: %w", err)
-		}
-		var jobs []paidaction.Job
-		for _, row := range rows {
-			hash := paidaction.Hash(row.PaymentHash)
-			if happened[hash] && !paidaction.State(row.State).Driven() {
-				jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: row.ActionID})
-			}
-			if row.Hold {
-				watch = append(watch, hash)
-			}
-		}
-		if len(jobs) > 0 {
-			err = l.insertTraced(ctx, q, tx, jobs)
-		} else {
-			err = q.CommitLater(ctx) // every invoice that is opened comes by here; of a cursor that is forgotten the node tells again
-		}
-		if err != nil || after == l.stored {
+		if err := l.insertTraced(ctx, q, tx, jobs); err != nil || after == l.stored {
 			return err
 		}
 		return l.moveCursor(ctx, q, after)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		l.stored = after
 	}
-	l.stored = after
-	for _, hash := range watch {
-		l.watch(ctx, hash)
-	}
-	return nil
+	return err
 }
 
 func (l *Listener) moveCursor(ctx context.Context, q *db.Queries, to position) error {

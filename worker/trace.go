@@ -59,13 +59,26 @@ func TraceRelay(traces trace.TracerProvider, pool *pgxpool.Pool) func(ctx contex
 		return nil
 	}
 	return func(ctx context.Context, action int64) (context.Context, func()) {
-		rows, err := db.New(pool).TracesOfActions(ctx, []int64{action})
-		if err == nil && len(rows) > 0 { // else it begins a trace
-			ctx = traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": rows[0].Traceparent})
-		}
-		ctx, span := traces.Tracer(tracer).Start(ctx, "relay", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attribute.Int64("holdfast.action", action)))
-		return ctx, func() { span.End() }
+		return traceAction(ctx, traces, pool, "relay", action)
 	}
+}
+
+// trace begins the span of what an event has the listener do for an action.
+func (l *Listener) trace(ctx context.Context, action int64) (context.Context, func()) {
+	if l.Traces == nil {
+		return ctx, func() {}
+	}
+	return traceAction(ctx, l.Traces, l.Pool, "event", action)
+}
+
+// traceAction begins a span in the trace of the request that an action began with.
+func traceAction(ctx context.Context, traces trace.TracerProvider, pool *pgxpool.Pool, name string, action int64) (context.Context, func()) {
+	rows, err := db.New(pool).TracesOfActions(ctx, []int64{action})
+	if err == nil && len(rows) > 0 { // else it begins a trace
+		ctx = traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": rows[0].Traceparent})
+	}
+	ctx, span := traces.Tracer(tracer).Start(ctx, name, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attribute.Int64("holdfast.action", action)))
+	return ctx, func() { span.End() }
 }
 
 const tracer = "github.com/a-seed-a7aed72f/holdfast/worker"

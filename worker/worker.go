@@ -44,6 +44,7 @@ type Settings struct {
 	SweepEvery   time.Duration // between sweeps of every open action; default 30 seconds
 	FoldEvery    time.Duration // between rounds of folding; default 1 second
 	CheckEvery   time.Duration // between checks that every open hold invoice has its stream; default 5 seconds
+	Direct       int           // actions that each listener drives side by side; default 32. Negative: none, each event becomes a job
 }
 
 func (s Settings) defaults() Settings {
@@ -58,6 +59,9 @@ func (s Settings) defaults() Settings {
 	set(&s.CheckEvery, 5*time.Second)
 	if s.MoneyJobs <= 0 {
 		s.MoneyJobs = 32
+	}
+	if s.Direct == 0 {
+		s.Direct = 32
 	}
 	if s.EffectJobs <= 0 {
 		s.EffectJobs = 16

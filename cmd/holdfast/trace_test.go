@@ -103,7 +103,7 @@ func (c *telemetry) wantSpans(t *testing.T, pairs ...[2]string) {
 }
 
 // One payment is one trace, the one that the client began: its request, the statements of the transaction, the call that opens the invoice,
-// the job that the node's word on the payment led to, the call that takes the money, and the job after it.
+// what the node's word on the payment led to, the call that takes the money, and the job after it.
 func TestOnePaymentIsOneTrace(t *testing.T) {
 	t.Parallel()
 	c, traces := startTelemetry(t)
@@ -116,7 +116,7 @@ func TestOnePaymentIsOneTrace(t *testing.T) {
 		t.Fatal(code)
 	}
 	c.wantSpans(t, [2]string{"GraphQL", "GraphQL"}, [2]string{"GraphQL", "COMMIT"}, [2]string{"GraphQL", "invoicesrpc.Invoices/AddHoldInvoice"},
-		[2]string{"GraphQL", "job advance"}, [2]string{"job advance", "invoicesrpc.Invoices/SettleInvoice"}, [2]string{"job advance", "job after_paid"})
+		[2]string{"GraphQL", "event"}, [2]string{"event", "invoicesrpc.Invoices/SettleInvoice"}, [2]string{"event", "job after_paid"})
 	for _, span := range c.spans {
 		if span.Name == "GraphQL" && hex.EncodeToString(span.ParentSpanId) != clientsSpan {
 			t.Errorf("the request does not continue the client's trace: %s", span)

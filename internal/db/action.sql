@@ -216,10 +216,6 @@ ON CONFLICT (node) DO UPDATE SET
     add_index = greatest(node_cursor.add_index, excluded.add_index),
     settle_index = greatest(node_cursor.settle_index, excluded.settle_index);
 
--- name: CommitLater :exec
--- This transaction is not worth a wait for the disk: a crash of the server may forget it.
-SELECT set_config('synchronous_commit', 'off', true);
-
 -- name: MoveHeight :exec
 INSERT INTO node_cursor (node, height) VALUES (@node, @height)
 ON CONFLICT (node) DO UPDATE SET height = greatest(node_cursor.height, excluded.height);

@@ -231,16 +231,6 @@ func (q *Queries) ActionsOfPayer(ctx context.Context, arg ActionsOfPayerParams) 
 	return items, nil
 }
 
-const commitLater = `-- name: CommitLater :exec
-SELECT set_config('synchronous_commit', 'off', true)
-`
-
-// This transaction is not worth a wait for the disk: a crash of the server may forget it.
-func (q *Queries) CommitLater(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, commitLater)
-	return err
-}
-
 const countPendingOfClient = `-- name: CountPendingOfClient :one
 SELECT count(*) FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = $1

@@ -44,10 +44,27 @@ func (w *world) listen(p *process) error {
 			return err
 		}
 		l := &listener{Listener: real, process: p, node: node, watched: map[paidaction.Hash]bool{}}
+		l.Beside = func(action int64, do func(context.Context)) bool { return w.beside(l, action, do) }
 		p.listeners = append(p.listeners, l)
 		w.queue.add(w.tick+time.Millisecond, func() { w.connect(l, true) })
 	}
 	return nil
+}
+
+// beside drives an action that a listener has heard of in a fiber of its own. Now and then there is no place for it.
+func (w *world) beside(l *listener, action int64, do func(ctx context.Context)) bool {
+	l.turns++
+	label := w.labels[action]
+	name := fmt.Sprintf("%s drives %s %d", l.process, label, l.turns)
+	if !w.chance.happens(0.7, name, 0) {
+		return false
+	}
+	w.queue.add(w.tick, func() {
+		if !l.process.dead {
+			w.spawn(l.process, name, label, action, jobLimit, do)
+		}
+	})
+	return true
 }
 
 // connect opens the streams of a node: what was missed is replayed as far as the node replays it, and looked for.
@@ -132,6 +149,8 @@ func (w *world) deliver(l *listener) {
 		}
 		if err != nil {
 			l.inbox = append(batch, l.inbox...)
+		} else if w.chance.happens(0.3, l.process.String()+" stores its cursor", l.turns) {
+			err = l.StoreCursor(ctx)
 		}
 		return err
 	}, func() { w.deliver(l) })

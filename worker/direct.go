@@ -1,0 +1,106 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// An action that something happened to is driven by who heard of it: a job is a commit on disk, and a way through the queue, before anything is
+// done. What is forgotten with a process that dies is told again: the cursor stays before an event until its action was driven or has a job, and the stream
+// of a hold invoice begins with how it stands. Where as many are driven as may be, or the driving came to nothing, a job is stored.
+
+// direct are the actions that a listener drives, side by side.
+type direct struct {
+	ctx    context.Context // ends later than the listener's
+	places chan struct{}
+	group  sync.WaitGroup
+}
+
+// beginDirect lets what is heard of be driven. Whoever hears no more calls end, which waits for what is under way: for stopTimeout, then its context ends.
+func (l *Listener) beginDirect(ctx context.Context) (end func()) {
+	if l.Settings.Direct < 0 {
+		return func() {}
+	}
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	d := &direct{ctx: late, places: make(chan struct{}, l.Settings.Direct)}
+	l.Beside = d.run
+	return func() {
+		limit := time.AfterFunc(stopTimeout, cancel)
+		d.group.Wait()
+		limit.Stop()
+		cancel()
+	}
+}
+
+// run runs do in a goroutine, unless too many are at work.
+func (d *direct) run(_ int64, do func(context.Context)) bool {
+	select {
+	case d.places <- struct{}{}:
+	default:
+		return false
+	}
+	d.group.Go(func() {
+		defer func() { <-d.places }()
+		ctx, cancel := context.WithTimeout(d.ctx, jobTimeout)
+		defer cancel()
+		do(ctx)
+	})
+	return true
+}
+
+// drive drives an action that these events tell of, beside the caller. It returns false where there is no place for it.
+func (l *Listener) drive(action int64, events []paidaction.InvoiceEvent) bool {
+	return l.Beside != nil && l.Beside(action, func(ctx context.Context) {
+		if err := l.driveOrStore(ctx, action); err != nil {
+			l.failed(ctx, "events", err)
+			signal(l.behind) // the sweep of a catch-up finds it
+			return
+		}
+		l.cursor.see(events)
+	})
+}
+
+// driveOrStore drives an action, or stores a job for it.
+func (l *Listener) driveOrStore(ctx context.Context, action int64) error {
+	l.Log.DebugContext(paidaction.About(ctx, action), "an event is worked off", "node", l.node)
+	traced, done := l.trace(ctx, action)
+	err := drive(traced, l.Engine, action)
+	done()
+	if err == nil || errors.Is(err, paidaction.ErrNoAction) {
+		return nil
+	}
+	l.Log.DebugContext(ctx, "an event is left to a job", "action", action, "error", err)
+	return l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
+		return l.insertTraced(ctx, q, tx, []paidaction.Job{{Kind: paidaction.JobAdvance, Action: action}})
+	})
+}
+
+// drive takes the steps of an action that are possible now; errOwing where the next one is ours and was not.
+func drive(ctx context.Context, engine *paidaction.Engine, action int64) error {
+	progress, err := engine.Drive(ctx, action)
+	if err == nil && progress == paidaction.Owing {
+		return errOwing
+	}
+	return err
+}
+
+// StoreCursor stores how far the node's events were worked off. What is not stored is told again.
+func (l *Listener) StoreCursor(ctx context.Context) error {
+	at := l.cursor.position()
+	if at == l.kept {
+		return nil
+	}
+	if err := l.moveCursor(ctx, db.New(l.Pool), at); err != nil {
+		return fmt.Errorf("store the cursor: %w", err)
+	}
+	l.kept = at
+	return nil
+}

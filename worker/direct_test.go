@@ -1,0 +1,196 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// advances counts the jobs that bring actions on.
+func (w *world) advances() int {
+	w.Helper()
+	return w.count(`SELECT count(*) FROM river_job WHERE kind = 'advance'`)
+}
+
+// Who hears of a payment takes the action to its end: nobody works off jobs here, and none is stored for the event.
+func TestWhoHearsOfAPaymentDrivesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	var group errgroup.Group
+	group.Go(func() error { return l.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.await("the node's streams", l.Up)
+	for method, follow := range map[paidaction.Method]int{paidaction.Optimistic: 0, paidaction.Pessimistic: 1} {
+		pa := w.begin(method)
+		before := w.advances()
+		w.pay(pa)
+		w.awaitState(pa.ID, paidaction.Paid)
+		w.wantOnce(pa.ID)
+		if n := w.advances() - before; n != follow { // HELD has one that stands by
+			t.Errorf("%s: %d jobs were stored, want %d", method, n, follow)
+		}
+	}
+}
+
+// held has what is heard of driven when it says so.
+type held struct{ waiting []func(context.Context) }
+
+func (h *held) beside(_ int64, do func(context.Context)) bool {
+	h.waiting = append(h.waiting, do)
+	return true
+}
+
+func (h *held) run(ctx context.Context) {
+	for _, do := range h.waiting {
+		do(ctx)
+	}
+	h.waiting = nil
+}
+
+// What is being driven is forgotten with the process, so the node has to tell of it again: the cursor stays before it, also while others that came later are done,
+// until it was driven or has a job.
+func TestTheCursorWaitsForWhatIsDriven(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	jobs := &unreliable{Jobs: w.config.Jobs}
+	w.config.Jobs = jobs
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := &held{}, &held{}
+	var paid []*paidaction.PaidAction
+	hears := func(beside *held) {
+		t.Helper()
+		pa := w.begin(paidaction.Optimistic)
+		w.pay(pa)
+		paid = append(paid, pa)
+		inv, _ := w.node.Inspect(pa.Invoice.Hash)
+		l.Beside = beside.beside
+		err := l.OnInvoices(w.ctx, []paidaction.InvoiceEvent{{Hash: pa.Invoice.Hash, State: inv.State, AddIndex: inv.AddIndex, SettleIndex: inv.SettleIndex}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, settle, jobs int) {
+		t.Helper()
+		if err := l.StoreCursor(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.count(`SELECT coalesce(max(settle_index), 0) FROM node_cursor`); n != settle {
+			t.Errorf("%s: the cursor is at %d, want %d", what, n, settle)
+		}
+		if n := w.advances(); n != jobs {
+			t.Errorf("%s: %d jobs, want %d", what, n, jobs)
+		}
+	}
+	hears(first)
+	hears(second)
+	before := w.advances()
+	second.run(w.ctx)
+	want("the first is not done", 0, before)
+	first.run(w.ctx)
+	want("both are done", 2, before)
+	for _, pa := range paid {
+		if s := w.state(pa.ID); s != paidaction.Paid {
+			t.Errorf("action %d is %s", pa.ID, s)
+		}
+	}
+
+	hears(first)
+	before = w.advances()
+	w.node.FailBefore(simnode.MethodLookup, 1)
+	jobs.failures.Store(1)
+	first.run(w.ctx)
+	want("neither driven nor stored", 2, before)
+	select {
+	case <-l.behind:
+	default:
+		t.Error("nobody looks for what was missed")
+	}
+	hears(first)
+	before = w.advances()
+	w.node.FailBefore(simnode.MethodLookup, 1)
+	first.run(w.ctx)
+	want("the one before is missing", 2, before+1)
+	if err := l.CatchUp(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	want("caught up", 4, before+1)
+	for _, pa := range paid {
+		w.wantOnce(pa.ID)
+	}
+}
+
+// Of a burst the rest has jobs: other processes do them too, and nothing waits in memory.
+func TestOnlySoManyAreDrivenAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config.Settings.Direct = 2
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(w.ctx)
+	end := l.beginDirect(stopped)
+	goOn, begun := make(chan struct{}), make(chan struct{}, 3)
+	block := func(ctx context.Context) {
+		begun <- struct{}{}
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+			t.Error("its context ends with the listener's")
+		}
+	}
+	for i, want := range []bool{true, true, false} {
+		if got := l.Beside(int64(i), block); got != want {
+			t.Errorf("number %d: %v", i, got)
+		}
+	}
+	<-begun
+	<-begun
+	stop()
+	close(goOn)
+	end()
+	if !errors.Is(stopped.Err(), context.Canceled) || len(begun) != 0 {
+		t.Error("a third one ran")
+	}
+}
+
+// A gap that moves is what is being driven, or on its way; one that stays is what the stream left out.
+func TestOnlyAGapThatStaysIsOne(t *testing.T) {
+	t.Parallel()
+	c := newCursor(position{})
+	sees := func(want bool, settled ...uint64) {
+		t.Helper()
+		for _, n := range settled {
+			c.see([]paidaction.InvoiceEvent{{SettleIndex: n}})
+		}
+		if got := c.stuck(); got != want {
+			t.Errorf("after %d: stuck is %v", settled, got)
+		}
+	}
+	sees(false)
+	sees(false, 2)
+	sees(true, 3)
+	sees(false, 1, 5)
+	sees(false, 4, 7)
+	sees(true)
+	sees(false, 6)
+	sees(false)
+}
