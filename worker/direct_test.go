@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,21 +21,8 @@ func (w *world) advances() int {
 // Who hears of a payment takes the action to its end: nobody works off jobs here, and none is stored for the event.
 func TestWhoHearsOfAPaymentDrivesIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(w.ctx)
-	var group errgroup.Group
-	group.Go(func() error { return l.Run(ctx) })
-	t.Cleanup(func() {
-		stop()
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	w.await("the node's streams", l.Up)
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.CheckEvery = 20 * time.Millisecond })
+	w.listens(w.node)
 	for method, follow := range map[paidaction.Method]int{paidaction.Optimistic: 0, paidaction.Pessimistic: 1} {
 		pa := w.begin(method)
 		before := w.advances()
@@ -45,6 +33,55 @@ func TestWhoHearsOfAPaymentDrivesIt(t *testing.T) {
 			t.Errorf("%s: %d jobs were stored, want %d", method, n, follow)
 		}
 	}
+	w.await("the cursor", func() bool { return w.count(`SELECT coalesce(max(settle_index), 0) FROM node_cursor`) == 2 })
+}
+
+// listens runs a listener, and no worker.
+func (w *world) listens(events paidaction.NodeEvents) {
+	w.Helper()
+	l, err := NewListener(w.config, w.node.Name(), events)
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	var group errgroup.Group
+	group.Go(func() error { return l.Run(ctx) })
+	w.Cleanup(func() {
+		stop()
+		if err := group.Wait(); err != nil {
+			w.Error(err)
+		}
+	})
+	w.await("the node's streams", l.Up)
+}
+
+// forgetful are a node's streams that leave one settled invoice out.
+type forgetful struct {
+	*simnode.Node
+	hash paidaction.Hash
+}
+
+func (f *forgetful) WatchInvoices(ctx context.Context, add, settle uint64, put func(paidaction.InvoiceEvent) error) error {
+	return f.Node.WatchInvoices(ctx, add, settle, func(e paidaction.InvoiceEvent) error {
+		if e.Hash == f.hash && e.State == paidaction.InvoiceSettled {
+			return nil
+		}
+		return put(e)
+	})
+}
+
+// Nobody sweeps here but for the gap.
+func TestWhatTheStreamLeavesOutIsFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.CheckEvery = 20 * time.Millisecond })
+	left, told := w.begin(paidaction.Optimistic), w.begin(paidaction.Optimistic)
+	w.listens(&forgetful{w.node, left.Invoice.Hash})
+	w.await("the sweep after the start", func() bool { return w.node.Count(simnode.MethodLookup, told.Invoice.Hash) > 0 })
+	w.pay(left)
+	w.pay(told)
+	w.awaitState(told.ID, paidaction.Paid)
+	w.awaitState(left.ID, paidaction.Paid)
+	w.wantOnce(left.ID)
 }
 
 // held has what is heard of driven when it says so.

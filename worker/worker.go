@@ -248,7 +248,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	if !started {
 		return err
 	}
-	<-ctx.Done()
+	_ = every(ctx, w.Clock, dueEvery, func(ctx context.Context) { w.makeDue(ctx, pool) }) // until ctx ends
 	limit := time.NewTimer(stopLimit)
 	defer limit.Stop()
 	select {

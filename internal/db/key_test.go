@@ -53,6 +53,28 @@ func (e *explained) QueryRow(ctx context.Context, sql string, args ...any) pgx.R
 	return e.pool.QueryRow(ctx, "SELECT WHERE false")
 }
 
+// What is due is found by the index that River fetches by, and changed by its key, with the settings of the connections for River's books.
+func TestDueJobsAreFoundByAnIndex(t *testing.T) {
+	t.Parallel()
+	tx, err := pgtest.New(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "SET LOCAL enable_seqscan = off"); err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{t: t, pool: tx}
+	if _, err := db.New(e).MakeDueAvailable(t.Context(), db.MakeDueAvailableParams{Queue: "money", Before: time.Now(), Page: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{"Index Scan using river_job_prioritized_fetching_index", "river_job_pkey"} {
+		if !strings.Contains(e.plan, step) {
+			t.Errorf("no %q:\n%s", step, e.plan)
+		}
+	}
+}
+
 // A row that is named by its key is found by it, also where an index of the few rows that are open would fit: planned while there are few, it
 // would be read as a whole when there are many.
 func TestOneRowIsFoundByItsKey(t *testing.T) {
