@@ -20,15 +20,14 @@ func newCursor(from position) *cursor {
 	return &cursor{add: run{end: from.add, highest: from.add}, settle: run{end: from.settle, highest: from.settle}}
 }
 
-// see takes note of events and returns the position after them.
-func (c *cursor) see(events []paidaction.InvoiceEvent) position {
+// see takes note of events.
+func (c *cursor) see(events []paidaction.InvoiceEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range events {
 		c.add.see(e.AddIndex)
 		c.settle.see(e.SettleIndex)
 	}
-	return position{c.add.end, c.settle.end}
 }
 
 // position is where a stream resumes.

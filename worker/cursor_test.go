@@ -59,6 +59,9 @@ func TestCursorMovesWithTheJobs(t *testing.T) {
 	before := stored()
 	want := func(settle, jobs int) {
 		t.Helper()
+		if err := l.StoreCursor(w.ctx); err != nil {
+			t.Fatal(err)
+		}
 		if n := w.count(`SELECT coalesce(max(settle_index), 0) FROM node_cursor`); n != settle {
 			t.Errorf("the cursor is at %d, want %d", n, settle)
 		}

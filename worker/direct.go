@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -78,9 +76,7 @@ func (l *Listener) driveOrStore(ctx context.Context, action int64) error {
 		return nil
 	}
 	l.Log.DebugContext(ctx, "an event is left to a job", "action", action, "error", err)
-	return l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
-		return l.insertTraced(ctx, q, tx, []paidaction.Job{{Kind: paidaction.JobAdvance, Action: action}})
-	})
+	return l.store(ctx, paidaction.Job{Kind: paidaction.JobAdvance, Action: action})
 }
 
 // drive takes the steps of an action that are possible now; errOwing where the next one is ours and was not.
@@ -95,12 +91,12 @@ func drive(ctx context.Context, engine *paidaction.Engine, action int64) error {
 // StoreCursor stores how far the node's events were worked off. What is not stored is told again.
 func (l *Listener) StoreCursor(ctx context.Context) error {
 	at := l.cursor.position()
-	if at == l.kept {
+	if at == l.stored {
 		return nil
 	}
 	if err := l.moveCursor(ctx, db.New(l.Pool), at); err != nil {
 		return fmt.Errorf("store the cursor: %w", err)
 	}
-	l.kept = at
+	l.stored = at
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// River makes jobs whose time has come available with one statement each five seconds, up to ten thousand at once. It compares each of them with all others
-// (for unique jobs, of which there are none here): what a thousand take is a second of the database, what ten thousand take a hundred seconds. And each
-// invoice leaves two such jobs. So they are made available before River comes to them.
+// River makes jobs whose time has come available with one statement each five seconds, up to ten thousand at once. Where PostgreSQL has planned it while there were
+// few, it compares each of them with all others (to find unique jobs, of which there are none here): eight hundred took 0.4 s, ten thousand would take a minute.
+// And each invoice leaves two such jobs. So they are made available before River comes to them.
 const (
 	// riverAhead is how long before it is due River makes a job available.
 	riverAhead = 5 * time.Second

@@ -26,8 +26,7 @@ type Listener struct {
 	events paidaction.NodeEvents
 
 	cursor  *cursor
-	stored  position                     // the cursor as OnInvoices last stored it
-	kept    position                     // the cursor as StoreCursor last stored it
+	stored  position                     // the cursor as StoreCursor last stored it
 	inbox   chan paidaction.InvoiceEvent // of all streams of invoices
 	heights chan uint32                  // at most the latest one
 	behind  chan struct{}                // holds a token when something may have been missed
@@ -99,7 +98,7 @@ func (l *Listener) Resume(ctx context.Context) error {
 		return fmt.Errorf("read the cursor of node %s: %w", l.node, err)
 	}
 	l.stored = position{uint64(row.AddIndex), uint64(row.SettleIndex)}
-	l.kept, l.cursor = l.stored, newCursor(l.stored)
+	l.cursor = newCursor(l.stored)
 	return nil
 }
 
@@ -179,8 +178,8 @@ func (l *Listener) deliver(ctx context.Context) error {
 	}
 }
 
-// OnInvoices has each of our actions that waits for such an event driven, or stores a job for it, and the cursor, in one transaction (others have a job);
-// and begins to watch hold invoices it hears of for the first time. It may be repeated, but not called at once with itself.
+// OnInvoices has each of our actions that waits for such an event driven, or stores a job for it (others have one), and begins to watch hold invoices it
+// hears of for the first time. The cursor passes an event after that, and not before. It may be repeated.
 func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEvent) error {
 	happened := map[paidaction.Hash]bool{} // false: only opened
 	for _, e := range events {
@@ -207,17 +206,17 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 		of := func(e paidaction.InvoiceEvent) bool { return e.Hash == hash }
 		own := slices.DeleteFunc(slices.Clone(events), func(e paidaction.InvoiceEvent) bool { return !of(e) })
 		if l.drive(row.ActionID, own) {
-			events = slices.DeleteFunc(slices.Clone(events), of) // are seen once they are worked off
+			events = slices.DeleteFunc(slices.Clone(events), of) // the cursor passes them once the action was driven
 		} else {
 			jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: row.ActionID})
 		}
 	}
-	after := l.cursor.see(events)
 	if len(jobs) > 0 {
-		if err := l.store(ctx, jobs, after); err != nil {
+		if err := l.store(ctx, jobs...); err != nil {
 			return err
 		}
 	}
+	l.cursor.see(events)
 	for _, row := range rows {
 		if row.Hold {
 			l.watch(ctx, paidaction.Hash(row.PaymentHash))
@@ -226,21 +225,14 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 	return nil
 }
 
-// store stores jobs with the cursor.
-func (l *Listener) store(ctx context.Context, jobs []paidaction.Job, after position) error {
-	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
+// store stores jobs of what was told. Its commit waits for the disk: the cursor passes the events.
+func (l *Listener) store(ctx context.Context, jobs ...paidaction.Job) error {
+	return l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
 		if err := q.PlanOnce(ctx); err != nil {
 			return err
 		}
-		if err := l.insertTraced(ctx, q, tx, jobs); err != nil || after == l.stored {
-			return err
-		}
-		return l.moveCursor(ctx, q, after)
+		return l.insertTraced(ctx, q, tx, jobs)
 	})
-	if err == nil {
-		l.stored = after
-	}
-	return err
 }
 
 func (l *Listener) moveCursor(ctx context.Context, q *db.Queries, to position) error {

@@ -3,5 +3,5 @@
 UPDATE river_job SET state = 'available' WHERE river_job.id = ANY (ARRAY (
     SELECT j.id FROM river_job j
     WHERE j.state = 'scheduled' AND j.queue = @queue AND j.priority = 1 AND j.scheduled_at <= @before::timestamptz AND j.unique_key IS NULL
-    ORDER BY j.scheduled_at, j.id LIMIT @page FOR UPDATE SKIP LOCKED
+    ORDER BY j.scheduled_at, j.id LIMIT @page FOR NO KEY UPDATE SKIP LOCKED
 ));

@@ -14,7 +14,7 @@ const makeDueAvailable = `-- name: MakeDueAvailable :execrows
 UPDATE river_job SET state = 'available' WHERE river_job.id = ANY (ARRAY (
     SELECT j.id FROM river_job j
     WHERE j.state = 'scheduled' AND j.queue = $1 AND j.priority = 1 AND j.scheduled_at <= $2::timestamptz AND j.unique_key IS NULL
-    ORDER BY j.scheduled_at, j.id LIMIT $3 FOR UPDATE SKIP LOCKED
+    ORDER BY j.scheduled_at, j.id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
 ))
 `
 
