@@ -262,9 +262,13 @@ func TestAStoppedWorkerSendsNothingLater(t *testing.T) {
 			pa := b.zap()
 			b.pay(pa)
 			stopped, goOn, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			// Nobody but the worker asks for anything yet.
+			// Nobody but the worker asks for anything yet: there is no auditor beside it.
 			b.Node.Before(stoppedAt, func(paidaction.Hash) { close(stopped); <-goOn; close(gone) })
-			late := b.Run(b.NewRelay(func(c *relay.Config) { c.Settings.Audit = time.Hour }))
+			ctx, end := context.WithCancel(b.Ctx)
+			slow, late := b.NewRelay(), sync.WaitGroup{}
+			late.Go(func() { _, _ = slow.Step(ctx, b.Node.Name(), b.Engine.Advance) })
+			release := sync.OnceFunc(func() { close(goOn) })
+			t.Cleanup(func() { release(); end(); late.Wait() })
 			<-stopped
 			b.Clock.Advance(over)
 			b.Run(b.NewRelay())
@@ -272,9 +276,10 @@ func TestAStoppedWorkerSendsNothingLater(t *testing.T) {
 			b.wantOuter(pa, paidaction.InvoiceCanceled)
 			sent := len(b.Node.Payments())
 			b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Pays) // had it been sent now, it would arrive
-			close(goOn)
+			release()
 			<-gone
-			late()
+			end()
+			late.Wait()
 			b.rounds(2)
 			b.wantReceived(pa, 0)
 			if n := len(b.Node.Payments()); n != sent {
