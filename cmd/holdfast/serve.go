@@ -143,13 +143,12 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		}
 	}
 	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: e.log, Metrics: metrics, Traces: e.traces}
-	if !e.config.Has("worker") {
-		parts.Settings.Direct = -1 // who takes a step wakes the relay of its own process
-	}
 	if e.config.Has("worker") {
 		if s.worker, err = worker.New(parts); err != nil {
 			return nil, err
 		}
+	} else {
+		parts.Settings.Direct = -1 // who takes a step wakes the relay of its own process
 	}
 	if e.config.Has("listener") {
 		for _, client := range s.clients {
