@@ -47,7 +47,7 @@ func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(pa
 // paymentPage is how many payments one answer holds: LND's answers have a largest size.
 const paymentPage = 500
 
-// EachPayment implements paidaction.SendingNode. LND's probes are payments too, and fail.
+// EachPayment implements paidaction.SendingNode.
 func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u paidaction.PaymentUpdate, created time.Time) error) error {
 	for after := uint64(0); ; {
 		page, err := call(ctx, c, "ListPayments", c.main.ListPayments, &lnrpc.ListPaymentsRequest{
@@ -61,7 +61,7 @@ func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u pai
 			if err != nil {
 				return err
 			}
-			if u.State == paidaction.PaymentFailed {
+			if u.State == paidaction.PaymentFailed || (mayBeProbe(m) && u.Preimage == nil) {
 				continue
 			}
 			if err := on(u, time.Unix(0, m.CreationTimeNs)); err != nil {
@@ -74,6 +74,10 @@ func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u pai
 		after = page.LastIndexOffset
 	}
 }
+
+// mayBeProbe says whether a payment was given to the node without an invoice. So LND gives itself the probes by which it finds a route, with a hash of which
+// nobody has the preimage. They fail, but for those in the middle of which LND dies: it may call them under way for good.
+func mayBeProbe(m *lnrpc.Payment) bool { return m.PaymentRequest == "" }
 
 func paymentUpdates(on func(paidaction.PaymentUpdate) error) func(*lnrpc.Payment) (bool, error) {
 	return func(m *lnrpc.Payment) (bool, error) {

@@ -193,3 +193,22 @@ func TestEachPaymentLeavesOutWhatFailed(t *testing.T) {
 		t.Errorf("%v, %v", seen, err)
 	}
 }
+
+// LND that dies in the middle of a probe may say for good that it is under way. It has no invoice, and nobody its preimage.
+func TestEachPaymentLeavesOutProbes(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	hangs, taken := request(20, false), request(21, false)
+	server.ScriptProbe(hangs.Hash, &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT, ValueMsat: 5, Htlcs: []*lnrpc.HTLCAttempt{{Status: lnrpc.HTLCAttempt_IN_FLIGHT}}})
+	// Sent to a hash alone by somebody else, and taken: no probe after all.
+	server.ScriptProbe(taken.Hash, &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT, ValueMsat: 5, Htlcs: []*lnrpc.HTLCAttempt{
+		{Status: lnrpc.HTLCAttempt_IN_FLIGHT}, {Status: lnrpc.HTLCAttempt_SUCCEEDED, Preimage: taken.Preimage[:]}}})
+	var seen []paidaction.Hash
+	err := c.EachPayment(t.Context(), time.Unix(0, 0), func(u paidaction.PaymentUpdate, _ time.Time) error {
+		seen = append(seen, u.Hash)
+		return nil
+	})
+	if err != nil || !slices.Equal(seen, []paidaction.Hash{taken.Hash}) {
+		t.Errorf("%v, %v", seen, err)
+	}
+}

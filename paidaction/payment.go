@@ -100,7 +100,8 @@ type SendingNode interface {
 	// TrackPayment hands a payment's present state and every update after it to on, and returns nil after a final state.
 	// ErrPaymentNotFound where the node does not know it; every other error but that of on says nothing about the payment.
 	TrackPayment(ctx context.Context, h Hash, on func(PaymentUpdate) error) error
-	// EachPayment hands every payment that the node was given since a moment to on, except what failed, with when it was given.
+	// EachPayment hands every payment that the node was given since a moment to on, with when it was given: except what failed, and what nobody
+	// can take so far since it is, or may be, a probe.
 	EachPayment(ctx context.Context, since time.Time, on func(u PaymentUpdate, created time.Time) error) error
 	// Sendable is at most what the node's channels can send together.
 	Sendable(ctx context.Context) (Msat, error)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lightningnetwork/lnd/lnrpc"
+
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
@@ -75,6 +77,31 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	}
 }
 
+// onlyProbesLackAnInvoice: that is how a probe can be told from a payment of ours.
+func onlyProbesLackAnInvoice(t *testing.T, network *devnet.Network, inner string, hash paidaction.Hash) {
+	t.Helper()
+	all, err := lnrpc.NewLightningClient(network.Node(devnet.Holdfast).Conn()).ListPayments(t.Context(), &lnrpc.ListPaymentsRequest{IncludeIncomplete: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	probes := 0
+	for _, p := range all.Payments {
+		switch {
+		case p.PaymentHash == hash.String():
+			if p.PaymentRequest != inner {
+				t.Errorf("our payment of %s shows the invoice %q", inner, p.PaymentRequest)
+			}
+		case p.PaymentRequest != "" || p.Status != lnrpc.Payment_FAILED:
+			t.Errorf("a probe shows the invoice %q, and is %s", p.PaymentRequest, p.Status)
+		default:
+			probes++
+		}
+	}
+	if probes == 0 || len(all.Payments) == probes {
+		t.Errorf("%d probes among %d payments", probes, len(all.Payments))
+	}
+}
+
 // wrapped: one LND holds the outer and pays the inner under the same hash (spec 03 §3.3), and the inner's preimage takes the
 // outer.
 func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
@@ -128,6 +155,7 @@ func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if last.State != paidaction.PaymentSucceeded || last.Preimage == nil || *last.Preimage != p || last.Amount != 900*sat || last.Fee != f.Route.Fee {
 		t.Fatalf("%+v", last)
 	}
+	onlyProbesLackAnInvoice(t, network, inner, f.Inner.Hash)
 	// The two have the hash in common and nothing else: paying the inner has not touched the outer.
 	if held, err := c.LookupInvoice(ctx, f.Inner.Hash); err != nil || held.State != paidaction.InvoiceAccepted || held.Bolt11 != outer {
 		t.Fatalf("%+v, %v", held, err)

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
@@ -49,6 +50,12 @@ func (s *Server) Script(h paidaction.Hash, updates ...*lnrpc.Payment) {
 // ScriptPaid says that the payment with this preimage succeeds as soon as it is sent.
 func (s *Server) ScriptPaid(p paidaction.Preimage, amount, fee paidaction.Msat) {
 	s.Script(p.Hash(), &lnrpc.Payment{Status: lnrpc.Payment_SUCCEEDED, ValueMsat: int64(amount), FeeMsat: int64(fee), PaymentPreimage: hex.EncodeToString(p[:])})
+}
+
+// ScriptProbe says how a payment stands that the node gave itself, without an invoice.
+func (s *Server) ScriptProbe(h paidaction.Hash, stands *lnrpc.Payment) {
+	s.Script(h, stands)
+	s.set(func() { s.payments[h].sent = &routerrpc.SendPaymentRequest{PaymentHash: h[:]} })
 }
 
 // Sent is the request with which the payment was sent; nil if it was not.
@@ -122,7 +129,9 @@ func (s *mainServer) ListPayments(_ context.Context, in *lnrpc.ListPaymentsReque
 	var all []*lnrpc.Payment
 	for _, p := range s.payments {
 		if p.sent != nil && len(p.updates) > 0 {
-			all = append(all, p.updates[len(p.updates)-1])
+			last := proto.CloneOf(p.updates[len(p.updates)-1])
+			last.PaymentRequest = p.sent.PaymentRequest
+			all = append(all, last)
 		}
 	}
 	slices.SortFunc(all, func(a, b *lnrpc.Payment) int { return cmp.Compare(a.PaymentHash, b.PaymentHash) })
