@@ -61,7 +61,7 @@ func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u pai
 			if err != nil {
 				return err
 			}
-			if u.State == paidaction.PaymentFailed || (mayBeProbe(m) && u.Preimage == nil) {
+			if u.State == paidaction.PaymentFailed || mayBeProbe(m, u) {
 				continue
 			}
 			if err := on(u, time.Unix(0, m.CreationTimeNs)); err != nil {
@@ -75,9 +75,11 @@ func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u pai
 	}
 }
 
-// mayBeProbe says whether a payment was given to the node without an invoice. So LND gives itself the probes by which it finds a route, with a hash of which
-// nobody has the preimage. They fail, but for those in the middle of which LND dies: it may call them under way for good.
-func mayBeProbe(m *lnrpc.Payment) bool { return m.PaymentRequest == "" }
+// mayBeProbe says whether a payment is under way without an invoice, and nobody has taken any of it. So LND gives itself the probes by which it finds a
+// route, with a hash of which nobody has the preimage. They fail, but for those in the middle of which LND dies: it may call them under way for good.
+func mayBeProbe(m *lnrpc.Payment, u paidaction.PaymentUpdate) bool {
+	return m.PaymentRequest == "" && u.State == paidaction.PaymentInFlight && u.Preimage == nil
+}
 
 func paymentUpdates(on func(paidaction.PaymentUpdate) error) func(*lnrpc.Payment) (bool, error) {
 	return func(m *lnrpc.Payment) (bool, error) {
