@@ -142,39 +142,27 @@ func storeInner(ctx context.Context, q *db.Queries, action int64, f *Forward) er
 // claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held. What one receiver has under way is
 // bounded: they could let it hang, and with it the payer's money and our channels. Those that would be too many come back, and are not in the pipeline.
 func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time, actions ...int64) (crowded []int64, err error) {
-	inners, err := q.GetInners(ctx, actions)
+	if err := q.LockReceivers(ctx, actions); err != nil {
+		return nil, fmt.Errorf("lock the receivers: %w", err)
+	}
+	inners, err := q.ForwardsToClaim(ctx, db.ForwardsToClaimParams{ActionIds: actions, At: now})
 	if err != nil {
-		return nil, fmt.Errorf("read the receivers' invoices: %w", err)
+		return nil, fmt.Errorf("read the receivers' invoices, and what is under way: %w", err)
 	}
 	if len(inners) != len(actions) {
 		return nil, fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(actions))
 	}
-	receivers := make([]int64, len(inners))
-	for i, inner := range inners {
-		receivers[i] = inner.ReceiverID
-	}
-	slices.Sort(receivers)
-	receivers = slices.Compact(receivers)
-	if err := q.LockUsers(ctx, receivers); err != nil {
-		return nil, fmt.Errorf("lock the receivers: %w", err)
-	}
-	rows, err := q.CapitalAtReceivers(ctx, db.CapitalAtReceiversParams{Receivers: receivers, At: now})
-	if err != nil {
-		return nil, fmt.Errorf("sum up what is under way: %w", err)
-	}
-	capital := make(map[int64]db.CapitalAtReceiversRow, len(rows))
-	for _, row := range rows {
-		capital[row.ReceiverID] = row
-	}
+	type capital struct{ payments, msat int64 }
+	added := map[int64]capital{} // by these, to each receiver
 	for _, inner := range inners {
-		at := capital[inner.ReceiverID]
-		at.Payments++
-		at.Msat += inner.AmountMsat + inner.BudgetMsat
-		if at.Payments > e.Settings.MaxForwards || Msat(at.Msat) > e.Settings.MaxForwarded {
+		more := added[inner.ReceiverID]
+		more.payments++
+		more.msat += inner.AmountMsat + inner.BudgetMsat
+		if inner.Payments+more.payments > e.Settings.MaxForwards || Msat(inner.Msat+more.msat) > e.Settings.MaxForwarded {
 			crowded = append(crowded, inner.ActionID)
 			continue
 		}
-		capital[inner.ReceiverID] = at
+		added[inner.ReceiverID] = more
 	}
 	actions = slices.DeleteFunc(slices.Clone(actions), func(id int64) bool { return slices.Contains(crowded, id) })
 	n, err := q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: actions, At: now})
@@ -210,30 +198,35 @@ func accountForwards(ctx context.Context, q *db.Queries, now time.Time, forwards
 			final.ActionIds, final.Fees = append(final.ActionIds, f.tx.Action), append(final.Fees, int64(f.outcome.Fee))
 		}
 	}
-	inners, err := q.GetInners(ctx, slices.Collect(maps.Keys(byAction)))
-	if err != nil {
-		return fmt.Errorf("read the receivers' invoices: %w", err)
-	}
-	if len(inners) != len(forwards) {
-		return fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(forwards))
-	}
-	for _, inner := range inners {
-		tx := byAction[inner.ActionID].tx
-		tx.Forward = forwardOf(inner)
-		if err := tx.Pay(ledger.RoutingSats, tx.Forward.Amount+tx.Forward.Budget, "set aside for the forward"); err != nil {
-			return err
+	if len(final.ActionIds) > 0 {
+		completed, err := q.RelaysCompleted(ctx, final)
+		if err != nil {
+			return fmt.Errorf("complete the outgoing payments: %w", err)
+		}
+		for _, row := range completed {
+			f := byAction[row.ActionID]
+			delete(byAction, row.ActionID)
+			f.tx.spent = paidOut(row, f.outcome, ledger.RewardSats)
+			f.tx.Forward = &Forward{Receiver: *row.ReceiverID, Wallet: *row.WalletID, Bolt11: row.Bolt11, Amount: Msat(row.AmountMsat),
+				Budget: Msat(row.BudgetMsat), FinalCLTV: uint32(row.FinalCltv), Expires: row.ExpiresAt}
 		}
 	}
-	if len(final.ActionIds) == 0 {
-		return nil
+	if len(byAction) > 0 {
+		inners, err := q.GetInners(ctx, slices.Collect(maps.Keys(byAction)))
+		if err != nil {
+			return fmt.Errorf("read the receivers' invoices: %w", err)
+		}
+		if len(inners) != len(byAction) {
+			return fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(byAction))
+		}
+		for _, inner := range inners {
+			byAction[inner.ActionID].tx.Forward = forwardOf(inner)
+		}
 	}
-	completed, err := q.RelaysCompleted(ctx, final)
-	if err != nil {
-		return fmt.Errorf("complete the outgoing payments: %w", err)
-	}
-	for _, row := range completed {
-		f := byAction[row.ActionID]
-		f.tx.spent = paidOut(row, f.outcome, ledger.RewardSats)
+	for _, f := range forwards {
+		if err := f.tx.Pay(ledger.RoutingSats, f.tx.Forward.Amount+f.tx.Forward.Budget, "set aside for the forward"); err != nil {
+			return err
+		}
 	}
 	return nil
 }

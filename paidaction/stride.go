@@ -157,12 +157,8 @@ func (e *Engine) setTogether(ctx context.Context, q *db.Queries, step Step, now 
 		set.Ids, set.Received = append(set.Ids, m.tx.Action), append(set.Received, int64(m.found.received))
 		set.Heights, set.Results = append(set.Heights, int32(m.found.safety)), append(set.Results, m.result)
 	}
-	n, err := q.MoveActions(ctx, set)
-	if err != nil {
+	if err := q.MoveActions(ctx, set); err != nil {
 		return fmt.Errorf("move the states: %w", err)
-	}
-	if n != int64(len(members)) {
-		return fmt.Errorf("%d of %d locked actions moved", n, len(members))
 	}
 	return nil
 }

@@ -122,6 +122,9 @@ type Config struct {
 	Log      *slog.Logger     // default slog.Default()
 	Metrics  *Metrics         // default: not registered anywhere
 
+	// Beside does something while its caller goes on; wait returns when it is done. Default: in a goroutine.
+	Beside func(do func()) (wait func())
+
 	// Trace begins the span of what is done for an action that a payment was claimed for; done ends it. nil: there are none.
 	Trace func(ctx context.Context, action int64) (_ context.Context, done func())
 }
@@ -152,6 +155,9 @@ func New(c Config) (*Relay, error) {
 	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
+	}
+	if c.Beside == nil {
+		c.Beside = inGoroutine
 	}
 	if c.Trace == nil {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }

@@ -322,33 +322,43 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 			return request, err
 		}
 	}
-	inner, err := c.node.DecodeInvoice(ctx, c.row.Bolt11)
+	forward := c.row.ReceiverID != nil
+	var inner paidaction.Bolt11
+	var chain paidaction.Chain
+	var held paidaction.NodeInvoice
+	err := r.together(func() (err error) {
+		if inner, err = c.node.DecodeInvoice(ctx, c.row.Bolt11); err != nil {
+			return fmt.Errorf("read the invoice again: %w", err)
+		}
+		return nil
+	}, func() (err error) {
+		if chain, err = c.node.Chain(ctx); err != nil {
+			return fmt.Errorf("ask for the chain: %w", err)
+		}
+		return nil
+	}, func() (err error) {
+		if !forward {
+			return nil
+		}
+		if held, err = r.outer(ctx, c.row, c.issuer); err != nil {
+			return fmt.Errorf("%w: %w", errElsewhere, err)
+		}
+		return nil
+	})
 	if err != nil {
-		return request, fmt.Errorf("read the invoice again: %w", err)
+		return request, err
 	}
 	if inner.Hash != hashOf(c.row) || inner.Amount != paidaction.Msat(c.row.AmountMsat) {
 		// Another version of the node's software, or another network: whatever it is, it is not what was agreed to.
 		return request, &wrap.Violation{Code: "DIFFERS", Why: "the node reads another hash or amount in the invoice than when it was accepted"}
 	}
-	chain, err := c.node.Chain(ctx)
-	if err != nil {
-		return request, fmt.Errorf("ask for the chain: %w", err)
-	}
 	if !chain.Synced {
 		return request, errBehind
 	}
-	if c.row.ReceiverID == nil {
+	if !forward {
 		return request, nil
 	}
-	action, err := db.New(r.Pool).GetAction(ctx, c.row.ActionID)
-	if err != nil {
-		return request, fmt.Errorf("read the action: %w", err)
-	}
-	held, err := r.outer(ctx, c.row, *action.Node)
-	if err != nil {
-		return request, fmt.Errorf("%w: %w", errElsewhere, err)
-	}
-	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: paidaction.Msat(action.PaidAction.CostMsat),
+	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: c.cost,
 		Now: r.now(), Chain: chain, Held: held, Budget: request.FeeLimit})
 	return request, r.counted(err)
 }

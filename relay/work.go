@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -86,6 +87,8 @@ func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 type claim struct {
 	row     db.RelayPayment
 	attempt db.RelayAttempt
+	cost    paidaction.Msat // of the action
+	issuer  string          // the node of the invoice around it; empty for a withdrawal
 	node    paidaction.SendingNode
 	lease   Lease
 	// pinned: an earlier claim on this node may have been sent and forgotten. The payment cannot be given up before its invoice
@@ -94,6 +97,9 @@ type claim struct {
 
 	released sync.Once
 	done     bool // the action has ended, and nothing is left to be done for it
+
+	noted  atomic.Bool // that the node has it; also while that is being noted
+	noting []func()    // wait for it
 }
 
 // release gives the place at the node back, once.
@@ -119,18 +125,26 @@ func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	sendable, err := node.Sendable(ctx)
+	var sendable paidaction.Msat
+	var key string
+	err = r.together(func() (err error) {
+		if sendable, err = node.Sendable(ctx); err != nil {
+			return fmt.Errorf("ask node %s what it can send: %w", name, err)
+		}
+		return nil
+	}, func() (err error) {
+		if key, err = node.PublicKey(ctx); err != nil {
+			return fmt.Errorf("ask node %s for its key: %w", name, err)
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("ask node %s what it can send: %w", name, err)
+		return nil, err
 	}
 	if next > sendable {
 		if next, err = r.next(ctx, name, sendable, others); err != nil || next == 0 {
 			return nil, err
 		}
-	}
-	key, err := node.PublicKey(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ask node %s for its key: %w", name, err)
 	}
 	lease, err := r.Leases.Lease(ctx, name)
 	if err != nil {
@@ -175,7 +189,7 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 		return fmt.Errorf("claim a payment: %w", err)
 	}
 	a.ID, a.PaymentID = claimed.AttemptID, claimed.RelayPayment.ID
-	c.row, c.pinned = claimed.RelayPayment, claimed.Pinned
+	c.row, c.pinned, c.cost, c.issuer = claimed.RelayPayment, claimed.Pinned, paidaction.Msat(claimed.CostMsat), claimed.Issuer
 	return nil
 }
 
@@ -192,6 +206,9 @@ func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
 	}
 	if !c.done {
 		r.bringOn(ctx, c.row.ActionID, advance)
+	}
+	for _, wait := range c.noting {
+		wait()
 	}
 }
 
@@ -213,11 +230,11 @@ func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) bool
 // payment, or may have it, and has not told its end.
 func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blame, tracked bool) {
 	asking, done := context.WithTimeout(ctx, c.attempt.SendUntil.Sub(r.now())) // a node that hangs must not keep the place for ever
-	request, err := r.prepare(asking, c)
-	before := paidaction.PaymentUpdate{}
-	if err == nil {
-		before, err = r.present(asking, c.node, hashOf(c.row))
-	}
+	var request paidaction.PaymentRequest
+	var before paidaction.PaymentUpdate
+	err := r.together(
+		func() (err error) { request, err = r.prepare(asking, c); return err },
+		func() (err error) { before, err = r.present(asking, c.node, hashOf(c.row)); return err })
 	done()
 	switch {
 	case errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && before.State == paidaction.PaymentFailed):
@@ -270,18 +287,13 @@ func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
 	return attempt.Earlier != nil && u.Number == uint64(*attempt.Earlier)
 }
 
-// follow brings the action on as soon as a part is settled, though others may hang. That the node has the payment is noted at its
-// first word: should it be wiped in the next moment, nobody else could tell.
+// follow brings the action on as soon as a part is settled, though others may hang.
 func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
-	seen, known := false, false
+	known := false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
-		if !seen && !isEarlier(c.attempt, u) {
-			if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
-				r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
-			} else {
-				seen = true
-			}
+		if !isEarlier(c.attempt, u) {
+			r.see(ctx, c)
 		}
 		if u.Preimage != nil && !isEarlier(c.attempt, u) {
 			r.heard.Store(c.row.ActionID, u)
@@ -295,6 +307,20 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 		}
 		return nil
 	}
+}
+
+// see notes at its first word that the node has the payment: should it be wiped in the next moment, nobody else could tell. What the node says next does not
+// wait for that.
+func (r *Relay) see(ctx context.Context, c *claim) {
+	if c.noted.Swap(true) {
+		return
+	}
+	c.noting = append(c.noting, r.Beside(func() {
+		if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
+			r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
+			c.noted.Store(false) // with the next word, then
+		}
+	}))
 }
 
 // track follows a payment that the node has. Where the node does not know it, or cannot be asked, the auditor finds out.

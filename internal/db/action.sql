@@ -80,8 +80,8 @@ SELECT w.id, history.id, history.action_id, webhook_type(a.flow::text, history.t
 FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w.user_id = a.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
 WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events);
 
--- name: MoveActions :one
--- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved. A height of 0 is none, and nothing is
+-- name: MoveActions :exec
+-- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked: all of them move, or it fails. A height of 0 is none, and nothing is
 -- received with a step that takes no money. That the rows are among the ids is said for the planner: with few rows it would read all of them for the join.
 WITH moved AS (
     UPDATE paid_action SET
@@ -107,7 +107,7 @@ WITH moved AS (
     FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
     WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
 )
-SELECT count(*) FROM moved;
+SELECT must_be(count(*), cardinality(@ids::bigint[]), 'locked actions moved') FROM moved;
 
 -- name: SetResult :exec
 UPDATE paid_action SET result = @result WHERE id = @id;

@@ -901,40 +901,40 @@ func (q *Queries) MoveAction(ctx context.Context, arg MoveActionParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const moveActions = `-- name: MoveActions :one
+const moveActions = `-- name: MoveActions :exec
 WITH moved AS (
     UPDATE paid_action SET
-        state = $1,
-        changed_at = $2::timestamptz,
-        deadline = coalesce($3, deadline),
+        state = $2,
+        changed_at = $3::timestamptz,
+        deadline = coalesce($4, deadline),
         deadline_height = coalesce(nullif(found.height, 0), deadline_height),
-        settle_permitted_at = coalesce($4, settle_permitted_at),
+        settle_permitted_at = coalesce($5, settle_permitted_at),
         result = found.result
-    FROM (SELECT unnest($5::bigint[]) AS id, unnest($7::int[]) AS height, unnest($8::jsonb[]) AS result) AS found
-    WHERE paid_action.id = found.id AND paid_action.id = ANY($5::bigint[]) AND state::text = $6::text
+    FROM (SELECT unnest($1::bigint[]) AS id, unnest($7::int[]) AS height, unnest($8::jsonb[]) AS result) AS found
+    WHERE paid_action.id = found.id AND paid_action.id = ANY($1::bigint[]) AND state::text = $6::text
     RETURNING paid_action.id, flow, payer_id, state
 ), received AS (
-    UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest($5) AS id, unnest($9::bigint[]) AS msat) AS paid
-    WHERE invoice.action_id = paid.id AND invoice.action_id = ANY($5::bigint[]) AND paid.msat > 0
+    UPDATE invoice SET received_msat = paid.msat FROM (SELECT unnest($1) AS id, unnest($9::bigint[]) AS msat) AS paid
+    WHERE invoice.action_id = paid.id AND invoice.action_id = ANY($1::bigint[]) AND paid.msat > 0
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at)
-    SELECT id, CAST($6::text AS action_state), state, $10::text, $2 FROM moved ORDER BY id
+    SELECT id, CAST($6::text AS action_state), state, $10::text, $3 FROM moved ORDER BY id
     RETURNING id, action_id
 ), told AS (
     INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
-    SELECT w.id, history.id, moved.id, webhook_type(moved.flow::text, moved.state::text), $2
+    SELECT w.id, history.id, moved.id, webhook_type(moved.flow::text, moved.state::text), $3
     FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
     WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
 )
-SELECT count(*) FROM moved
+SELECT must_be(count(*), cardinality($1::bigint[]), 'locked actions moved') FROM moved
 `
 
 type MoveActionsParams struct {
+	Ids               []int64
 	ToState           string
 	At                time.Time
 	Deadline          *time.Time
 	SettlePermittedAt *time.Time
-	Ids               []int64
 	FromState         string
 	Heights           []int32
 	Results           []json.RawMessage
@@ -942,24 +942,22 @@ type MoveActionsParams struct {
 	Fact              string
 }
 
-// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked; says how many moved. A height of 0 is none, and nothing is
+// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked: all of them move, or it fails. A height of 0 is none, and nothing is
 // received with a step that takes no money. That the rows are among the ids is said for the planner: with few rows it would read all of them for the join.
-func (q *Queries) MoveActions(ctx context.Context, arg MoveActionsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, moveActions,
+func (q *Queries) MoveActions(ctx context.Context, arg MoveActionsParams) error {
+	_, err := q.db.Exec(ctx, moveActions,
+		arg.Ids,
 		arg.ToState,
 		arg.At,
 		arg.Deadline,
 		arg.SettlePermittedAt,
-		arg.Ids,
 		arg.FromState,
 		arg.Heights,
 		arg.Results,
 		arg.Received,
 		arg.Fact,
 	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	return err
 }
 
 const moveCursor = `-- name: MoveCursor :exec

@@ -98,13 +98,11 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			return err
 		}, "paid_action_pkey"},
 		"MoveActions": {func() error {
-			_, err := q.MoveActions(ctx, db.MoveActionsParams{Ids: []int64{1}, Heights: []int32{0}, Results: []json.RawMessage{nil}, Received: []int64{1}, FromState: "PENDING",
+			return q.MoveActions(ctx, db.MoveActionsParams{Ids: []int64{1}, Heights: []int32{0}, Results: []json.RawMessage{nil}, Received: []int64{1}, FromState: "PENDING",
 				ToState: "PAID", Fact: "INVOICE_SETTLED", At: now})
-			return err
 		}, "paid_action_pkey"},
 		"RelaysPaid": {func() error {
-			_, err := q.RelaysPaid(ctx, db.RelaysPaidParams{ActionIds: []int64{1}, Preimages: [][]byte{{1}}, At: now})
-			return err
+			return q.RelaysPaid(ctx, db.RelaysPaidParams{ActionIds: []int64{1}, Preimages: [][]byte{{1}}, At: now})
 		}, "relay_payment_action_id_key"},
 		"RelaysCompleted": {func() error {
 			_, err := q.RelaysCompleted(ctx, db.RelaysCompletedParams{ActionIds: []int64{1}, Fees: []int64{1}, At: now})
@@ -118,8 +116,9 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			_, err := q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: []int64{1}, At: now})
 			return err
 		}, "inner_invoice_pkey"},
-		"CapitalAtReceivers": {func() error {
-			_, err := q.CapitalAtReceivers(ctx, db.CapitalAtReceiversParams{Receivers: []int64{1}, At: now})
+		"LockReceivers": {func() error { return q.LockReceivers(ctx, []int64{1}) }, "inner_invoice_pkey"},
+		"ForwardsToClaim": {func() error {
+			_, err := q.ForwardsToClaim(ctx, db.ForwardsToClaimParams{ActionIds: []int64{1}, At: now})
 			return err
 		}, "relay_payment_receiver"},
 		"ClaimRelay": {func() error {

@@ -48,14 +48,18 @@ ON CONFLICT DO NOTHING;
 -- The withdrawal that pays for this action.
 SELECT action_id, amount_msat FROM relay_payment WHERE inside_id = $1 AND stage = 'in_work';
 
--- name: CapitalAtReceivers :many
--- What is under way to each receiver, who may let it hang: payments, and probes.
-SELECT r.id::bigint AS receiver_id, count(u.msat) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM unnest(@receivers::bigint[]) AS r(id)
-LEFT JOIN LATERAL (
-    SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
-    WHERE p.receiver_id = r.id AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = r.id AND o.until > @at) AS u ON true
-GROUP BY r.id;
+-- name: LockReceivers :exec
+-- Of the invoices inside of these actions', in the order of their numbers.
+SELECT id FROM usr WHERE id IN (SELECT receiver_id FROM inner_invoice WHERE action_id = ANY(@action_ids::bigint[])) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: ForwardsToClaim :many
+-- What is inside of these actions' invoices, in the order of the actions, with what is under way to its receiver, who may let it hang: payments, and probes.
+SELECT i.action_id, i.receiver_id, i.amount_msat, i.budget_msat, u.payments, u.msat FROM inner_invoice i CROSS JOIN LATERAL (
+    SELECT count(*) AS payments, coalesce(sum(w.msat), 0)::bigint AS msat FROM (
+        SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
+        WHERE p.receiver_id = i.receiver_id AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+        UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = i.receiver_id AND o.until > @at) AS w) AS u
+WHERE i.action_id = ANY(@action_ids::bigint[]) ORDER BY i.action_id;
 
 -- name: OpenProbes :one
 SELECT count(*) FROM route_probe WHERE receiver_id = @receiver_id AND until > @at;
@@ -72,10 +76,10 @@ SELECT * FROM relay_payment WHERE action_id = $1;
 -- name: LockRelay :one
 SELECT * FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE;
 
--- name: RelaysPaid :one
+-- name: RelaysPaid :exec
 -- The preimages are known: of each the claim has ended, and the invoice around it, if there is one, can be settled. Together with the step to FORWARDED, or
--- before it where the payment was made inside. The stage as text, as wherever a row is meant: see PermitSettle; and the ids twice: see MoveActions. Says how
--- many were in work.
+-- before it where the payment was made inside. The stage as text, as wherever a row is meant: see PermitSettle; and the ids twice: see MoveActions. It fails
+-- unless all of them were in work.
 WITH paid AS (
     UPDATE relay_payment SET stage = 'pending_confirmation', preimage = known.preimage, changed_at = @at::timestamptz
     FROM (SELECT unnest(@action_ids::bigint[]) AS action_id, unnest(@preimages::bytea[]) AS preimage) AS known
@@ -86,7 +90,7 @@ WITH paid AS (
 ), settles AS (
     UPDATE invoice SET preimage = paid.preimage FROM paid WHERE invoice.action_id = paid.action_id AND invoice.action_id = ANY(@action_ids::bigint[])
 )
-SELECT count(*) FROM paid;
+SELECT must_be(count(*), cardinality(@action_ids::bigint[]), 'payments that were made are in work') FROM paid;
 
 -- name: RelaysCompleted :many
 -- Together with the booking of the fees, which so happens once. Those that were not completed before.
@@ -102,7 +106,7 @@ UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failur
 -- name: ClaimRelay :one
 -- What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
 -- claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
--- claimed for this node before. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
+-- claimed for this node before. With it come what its action costs, and the node that issued the invoice around it. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
 -- that there ever were.
 WITH next AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
@@ -117,7 +121,9 @@ WITH next AS (
 )
 UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @claimed_at
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
-RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id;
+RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id,
+    (SELECT cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
+    coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer;
 
 -- name: NextClaimable :one
 -- What the next one to claim may cost, behind so many others, if there is any: nobody takes a lease on a node for nothing.

@@ -158,47 +158,6 @@ func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, 
 	return id, err
 }
 
-const capitalAtReceivers = `-- name: CapitalAtReceivers :many
-SELECT r.id::bigint AS receiver_id, count(u.msat) AS payments, coalesce(sum(u.msat), 0)::bigint AS msat FROM unnest($1::bigint[]) AS r(id)
-LEFT JOIN LATERAL (
-    SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
-    WHERE p.receiver_id = r.id AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = r.id AND o.until > $2) AS u ON true
-GROUP BY r.id
-`
-
-type CapitalAtReceiversParams struct {
-	Receivers []int64
-	At        time.Time
-}
-
-type CapitalAtReceiversRow struct {
-	ReceiverID int64
-	Payments   int64
-	Msat       int64
-}
-
-// What is under way to each receiver, who may let it hang: payments, and probes.
-func (q *Queries) CapitalAtReceivers(ctx context.Context, arg CapitalAtReceiversParams) ([]CapitalAtReceiversRow, error) {
-	rows, err := q.db.Query(ctx, capitalAtReceivers, arg.Receivers, arg.At)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CapitalAtReceiversRow
-	for rows.Next() {
-		var i CapitalAtReceiversRow
-		if err := rows.Scan(&i.ReceiverID, &i.Payments, &i.Msat); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const claimRelay = `-- name: ClaimRelay :one
 WITH next AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
@@ -213,7 +172,9 @@ WITH next AS (
 )
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
-RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, next.pinned::boolean AS pinned, attempt.id AS attempt_id
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, next.pinned::boolean AS pinned, attempt.id AS attempt_id,
+    (SELECT cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
+    coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer
 `
 
 type ClaimRelayParams struct {
@@ -229,11 +190,13 @@ type ClaimRelayRow struct {
 	RelayPayment RelayPayment
 	Pinned       bool
 	AttemptID    int64
+	CostMsat     int64
+	Issuer       string
 }
 
 // What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
 // claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
-// claimed for this node before. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
+// claimed for this node before. With it come what its action costs, and the node that issued the invoice around it. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
 // that there ever were.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
@@ -270,6 +233,8 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 		&i.RelayPayment.ChangedAt,
 		&i.Pinned,
 		&i.AttemptID,
+		&i.CostMsat,
+		&i.Issuer,
 	)
 	return i, err
 }
@@ -355,6 +320,57 @@ func (q *Queries) ForeignHashUse(ctx context.Context, paymentHash []byte) (strin
 	var used string
 	err := row.Scan(&used)
 	return used, err
+}
+
+const forwardsToClaim = `-- name: ForwardsToClaim :many
+SELECT i.action_id, i.receiver_id, i.amount_msat, i.budget_msat, u.payments, u.msat FROM inner_invoice i CROSS JOIN LATERAL (
+    SELECT count(*) AS payments, coalesce(sum(w.msat), 0)::bigint AS msat FROM (
+        SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
+        WHERE p.receiver_id = i.receiver_id AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+        UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = i.receiver_id AND o.until > $1) AS w) AS u
+WHERE i.action_id = ANY($2::bigint[]) ORDER BY i.action_id
+`
+
+type ForwardsToClaimParams struct {
+	At        time.Time
+	ActionIds []int64
+}
+
+type ForwardsToClaimRow struct {
+	ActionID   int64
+	ReceiverID int64
+	AmountMsat int64
+	BudgetMsat int64
+	Payments   int64
+	Msat       int64
+}
+
+// What is inside of these actions' invoices, in the order of the actions, with what is under way to its receiver, who may let it hang: payments, and probes.
+func (q *Queries) ForwardsToClaim(ctx context.Context, arg ForwardsToClaimParams) ([]ForwardsToClaimRow, error) {
+	rows, err := q.db.Query(ctx, forwardsToClaim, arg.At, arg.ActionIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ForwardsToClaimRow
+	for rows.Next() {
+		var i ForwardsToClaimRow
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.ReceiverID,
+			&i.AmountMsat,
+			&i.BudgetMsat,
+			&i.Payments,
+			&i.Msat,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const getInners = `-- name: GetInners :many
@@ -533,6 +549,16 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockReceivers = `-- name: LockReceivers :exec
+SELECT id FROM usr WHERE id IN (SELECT receiver_id FROM inner_invoice WHERE action_id = ANY($1::bigint[])) ORDER BY id FOR NO KEY UPDATE
+`
+
+// Of the invoices inside of these actions', in the order of their numbers.
+func (q *Queries) LockReceivers(ctx context.Context, actionIds []int64) error {
+	_, err := q.db.Exec(ctx, lockReceivers, actionIds)
+	return err
 }
 
 const lockRelay = `-- name: LockRelay :one
@@ -824,34 +850,32 @@ func (q *Queries) RelaysCompleted(ctx context.Context, arg RelaysCompletedParams
 	return items, nil
 }
 
-const relaysPaid = `-- name: RelaysPaid :one
+const relaysPaid = `-- name: RelaysPaid :exec
 WITH paid AS (
-    UPDATE relay_payment SET stage = 'pending_confirmation', preimage = known.preimage, changed_at = $1::timestamptz
-    FROM (SELECT unnest($2::bigint[]) AS action_id, unnest($3::bytea[]) AS preimage) AS known
-    WHERE relay_payment.action_id = known.action_id AND relay_payment.action_id = ANY($2::bigint[]) AND stage::text IN ('in_work', 'pending_confirmation')
+    UPDATE relay_payment SET stage = 'pending_confirmation', preimage = known.preimage, changed_at = $2::timestamptz
+    FROM (SELECT unnest($1::bigint[]) AS action_id, unnest($3::bytea[]) AS preimage) AS known
+    WHERE relay_payment.action_id = known.action_id AND relay_payment.action_id = ANY($1::bigint[]) AND stage::text IN ('in_work', 'pending_confirmation')
     RETURNING relay_payment.id, relay_payment.action_id, known.preimage
 ), ended AS (
-    UPDATE relay_attempt SET outcome = 'PAID', ended_at = $1 FROM paid WHERE payment_id = paid.id AND outcome IS NULL
+    UPDATE relay_attempt SET outcome = 'PAID', ended_at = $2 FROM paid WHERE payment_id = paid.id AND outcome IS NULL
 ), settles AS (
-    UPDATE invoice SET preimage = paid.preimage FROM paid WHERE invoice.action_id = paid.action_id AND invoice.action_id = ANY($2::bigint[])
+    UPDATE invoice SET preimage = paid.preimage FROM paid WHERE invoice.action_id = paid.action_id AND invoice.action_id = ANY($1::bigint[])
 )
-SELECT count(*) FROM paid
+SELECT must_be(count(*), cardinality($1::bigint[]), 'payments that were made are in work') FROM paid
 `
 
 type RelaysPaidParams struct {
-	At        time.Time
 	ActionIds []int64
+	At        time.Time
 	Preimages [][]byte
 }
 
 // The preimages are known: of each the claim has ended, and the invoice around it, if there is one, can be settled. Together with the step to FORWARDED, or
-// before it where the payment was made inside. The stage as text, as wherever a row is meant: see PermitSettle; and the ids twice: see MoveActions. Says how
-// many were in work.
-func (q *Queries) RelaysPaid(ctx context.Context, arg RelaysPaidParams) (int64, error) {
-	row := q.db.QueryRow(ctx, relaysPaid, arg.At, arg.ActionIds, arg.Preimages)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// before it where the payment was made inside. The stage as text, as wherever a row is meant: see PermitSettle; and the ids twice: see MoveActions. It fails
+// unless all of them were in work.
+func (q *Queries) RelaysPaid(ctx context.Context, arg RelaysPaidParams) error {
+	_, err := q.db.Exec(ctx, relaysPaid, arg.ActionIds, arg.At, arg.Preimages)
+	return err
 }
 
 const requeueFailed = `-- name: RequeueFailed :execrows

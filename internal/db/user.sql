@@ -37,9 +37,5 @@ SELECT id FROM usr WHERE id = @payer FOR NO KEY UPDATE;
 -- One payer's actions whose price depends on what they did before wait for each other here.
 SELECT id, trust_micros FROM usr WHERE id = $1 FOR NO KEY UPDATE;
 
--- name: LockUsers :exec
--- In the order of their numbers.
-SELECT id FROM usr WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
-
 -- name: Trust :one
 SELECT trust_micros FROM usr WHERE id = $1;

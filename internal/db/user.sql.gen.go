@@ -132,16 +132,6 @@ func (q *Queries) LockUser(ctx context.Context, id int64) (LockUserRow, error) {
 	return i, err
 }
 
-const lockUsers = `-- name: LockUsers :exec
-SELECT id FROM usr WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
-`
-
-// In the order of their numbers.
-func (q *Queries) LockUsers(ctx context.Context, ids []int64) error {
-	_, err := q.db.Exec(ctx, lockUsers, ids)
-	return err
-}
-
 const revokeKey = `-- name: RevokeKey :execrows
 UPDATE api_key SET revoked_at = $1 WHERE key_hash = $2 AND revoked_at IS NULL
 `

@@ -204,8 +204,8 @@ func (t *written) note(name string, args []any) {
 			t.steps = append(t.steps, taken{flow: flow, to: to, fact: paidaction.Requested})
 		}
 	case "MoveActions":
-		for _, action := range args[4].([]int64) {
-			t.steps = append(t.steps, taken{action: action, from: paidaction.State(args[5].(string)), to: paidaction.State(args[0].(string)),
+		for _, action := range args[0].([]int64) {
+			t.steps = append(t.steps, taken{action: action, from: paidaction.State(args[5].(string)), to: paidaction.State(args[1].(string)),
 				fact: paidaction.Fact(args[9].(string))})
 		}
 	case "AcceptRelay", "AcceptForwards", "RequeueRelay", "RequeueFailed":

@@ -99,6 +99,12 @@ func (p *process) now() time.Time { return p.world.Now().Add(p.skew) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
+// inTurn does in the fiber of its caller what would be done beside it.
+func inTurn(do func()) (wait func()) {
+	do()
+	return func() {}
+}
+
 // start makes a process.
 func (w *world) start(number, life int) {
 	p := &process{number: number, life: life, world: w}
@@ -108,7 +114,7 @@ func (w *world) start(number, life int) {
 	var random [32]byte
 	binary.BigEndian.PutUint64(random[:], w.chance.hash(p.String(), 0))
 	var err error
-	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: places{&w.fences},
+	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: places{&w.fences}, Beside: inTurn,
 		Wallets: w.wallets, Now: p.now, Log: quiet, Settings: relay.Settings{SendWindow: 30 * time.Second, Grace: 30 * time.Second,
 			AskTimeout: 30 * time.Second, Pause: time.Millisecond}})
 	if err == nil {
