@@ -87,7 +87,7 @@ func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Prog
 		return Done, nil
 	}
 	asked := e.now()
-	found, err := e.observe(ctx, pa)
+	found, err := e.observe(ctx, pa, driven)
 	if err != nil {
 		return Owing, fmt.Errorf("action %d in %s: %w", pa.ID, pa.State, err)
 	}
@@ -179,7 +179,7 @@ func (e *Engine) fault(ctx context.Context, id int64, cause error) {
 
 // observe finds out what has happened to an open action. All node calls are here, outside any transaction: first the one
 // that the state owes, then a look at what is true now.
-func (e *Engine) observe(ctx context.Context, pa *PaidAction) (finding, error) {
+func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (finding, error) {
 	if slices.Contains([]State{Forwarding, Forwarded, FailedForward}, pa.State) {
 		return e.observeOutgoing(ctx, pa)
 	}
@@ -197,7 +197,14 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction) (finding, error) {
 		if err != nil {
 			return finding{}, err
 		}
-		return e.judge(ctx, node, pa, inv)
+		return e.judge(ctx, pa, inv, asking(ctx, node))
+	}
+	chain := asking(ctx, node)
+	if driven && pa.State == PendingHeld {
+		// Whoever drives it has most likely heard that it is held: two answers are waited for at the same time.
+		var wait func()
+		chain, wait = e.askBeside(chain)
+		defer wait()
 	}
 	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
 	if errors.Is(err, ErrInvoiceNotFound) {
@@ -211,11 +218,33 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction) (finding, error) {
 			return finding{}, err
 		}
 	}
-	return e.judge(ctx, node, pa, inv)
+	return e.judge(ctx, pa, inv, chain)
+}
+
+// asking asks the node for the chain, when it is called.
+func asking(ctx context.Context, node Node) func() (Chain, error) {
+	return func() (Chain, error) {
+		chain, err := node.Chain(ctx)
+		if err != nil {
+			return chain, fmt.Errorf("ask for the chain: %w", err)
+		}
+		return chain, nil
+	}
+}
+
+// askBeside asks while its caller goes on; the answer is waited for where it is wanted.
+func (e *Engine) askBeside(ask func() (Chain, error)) (answer func() (Chain, error), wait func()) {
+	var chain Chain
+	var err error
+	wait = e.Hooks.Beside(func() { chain, err = ask() })
+	return func() (Chain, error) {
+		wait()
+		return chain, err
+	}, wait
 }
 
 // judge turns the node's view of the invoice into the fact it is for this action.
-func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice) (finding, error) {
+func (e *Engine) judge(ctx context.Context, pa *PaidAction, inv NodeInvoice, askChain func() (Chain, error)) (finding, error) {
 	now := e.now()
 	switch inv.State {
 	case InvoiceSettled:
@@ -233,9 +262,9 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 		}
 		return f, nil
 	case InvoiceAccepted:
-		chain, err := node.Chain(ctx)
+		chain, err := askChain()
 		if err != nil {
-			return finding{}, fmt.Errorf("ask for the chain: %w", err)
+			return finding{}, err
 		}
 		safety := e.safetyHeight(inv.ExpiryHeight)
 		if chain.Height >= safety {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,6 +55,8 @@ type Hooks struct {
 	// Wait is called before an attempt waits for those that are paid before it, for as long as it has to or until ctx ends: for a
 	// simulation, which decides itself who goes on.
 	Wait func(ctx context.Context, still func() bool)
+	// Beside does something while its caller goes on; wait returns when it is done, and may be called again. Default: in a goroutine.
+	Beside func(do func()) (wait func())
 }
 
 // Settings bound what the engine does. The zero value of each field stands for its default.
@@ -169,6 +172,13 @@ func New(c Config) (*Engine, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Hooks.Beside == nil {
+		c.Hooks.Beside = func(do func()) (wait func()) {
+			var done sync.WaitGroup
+			done.Go(do)
+			return done.Wait
+		}
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{}}
 	e.reads, e.follows = e.reading(), e.following()

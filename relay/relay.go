@@ -133,6 +133,8 @@ type Config struct {
 type Relay struct {
 	Config
 	wakes    map[string]chan struct{} // by node: there may be something to send
+	fresh    map[string]chan struct{} // by node: there is
+	turn     atomic.Uint32            // which of them is told so next
 	claiming map[string]*atomic.Int32 // by node: how many of this process look for a payment, or claim one
 
 	// heard is by action what the node has just told of a payment that this process follows, once the preimage is known: nobody needs to ask again.
@@ -162,9 +164,9 @@ func New(c Config) (*Relay, error) {
 	if c.Trace == nil {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
-	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{}}
+	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{}}
 	for _, name := range c.Nodes.Names() {
-		r.wakes[name], r.claiming[name] = make(chan struct{}, 1), &atomic.Int32{}
+		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, claimers), &atomic.Int32{}
 	}
 	return r, nil
 }
@@ -172,13 +174,31 @@ func New(c Config) (*Relay, error) {
 // now is the injected time in the precision of the database.
 func (r *Relay) now() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }
 
-// Wake implements paidaction.Relay: it tells the workers of this process to look.
+// Wake implements paidaction.Relay. One node's workers need not look whether there is something: the nodes have turns. What that one cannot send the
+// others find.
 func (r *Relay) Wake() {
-	for _, w := range r.wakes {
-		select {
-		case w <- struct{}{}:
-		default: // it has been told
+	names, turn := r.Nodes.Names(), r.turn.Add(1)
+	for i, name := range names {
+		if i != int(turn)%len(names) || !signal(r.fresh[name]) {
+			signal(r.wakes[name])
 		}
+	}
+}
+
+// wake tells the workers of this process to look.
+func (r *Relay) wake() {
+	for _, w := range r.wakes {
+		signal(w)
+	}
+}
+
+// signal leaves a token. It returns false where there are enough.
+func signal(to chan struct{}) bool {
+	select {
+	case to <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }
 

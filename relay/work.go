@@ -30,9 +30,9 @@ func (r *Relay) Run(ctx context.Context, advance Advance) error {
 		return errors.New("relay: leases on nodes are needed to send")
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for node, wake := range r.wakes {
+	for node := range r.wakes {
 		for range claimers {
-			group.Go(func() error { return r.work(ctx, node, wake, advance) })
+			group.Go(func() error { return r.work(ctx, node, advance) })
 		}
 		group.Go(func() error { return r.audit(ctx, node, advance) })
 	}
@@ -41,28 +41,45 @@ func (r *Relay) Run(ctx context.Context, advance Advance) error {
 }
 
 // work gives one node payments, as many side by side as there are places at it.
-func (r *Relay) work(ctx context.Context, node string, wake <-chan struct{}, advance Advance) error {
+func (r *Relay) work(ctx context.Context, node string, advance Advance) error {
 	var under sync.WaitGroup
 	defer under.Wait()
-	for {
-		claimed, err := r.take(ctx, node)
+	for fresh := false; ; {
+		claimed, err := r.take(ctx, node, fresh)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrNoNode) {
 			r.Log.WarnContext(ctx, "no payment could be taken", "node", node, "error", err)
 		}
 		if claimed != nil {
+			fresh = false
 			under.Go(func() { r.carry(ctx, claimed, advance) })
 			continue
 		}
-		if !wait(ctx, r.Settings.Poll, wake) {
+		var more bool
+		if fresh, more = r.await(ctx, node); !more {
 			return nil
 		}
 	}
 }
 
+// await waits until there may be something to send; fresh says that there is. more is false when ctx is over.
+func (r *Relay) await(ctx context.Context, node string) (fresh, more bool) {
+	timer := time.NewTimer(r.Settings.Poll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false, false
+	case <-r.fresh[node]:
+		return true, true
+	case <-r.wakes[node]:
+	case <-timer.C:
+	}
+	return false, true
+}
+
 // Step is one turn of a node's worker, for whoever schedules turns one by one: the next payment is claimed, sent and followed to its
 // end, or until ctx ends. It returns false where there was none to claim.
 func (r *Relay) Step(ctx context.Context, node string, advance Advance) (bool, error) {
-	claimed, err := r.take(ctx, node)
+	claimed, err := r.take(ctx, node, false)
 	if err != nil || claimed == nil {
 		return false, err
 	}
@@ -70,17 +87,16 @@ func (r *Relay) Step(ctx context.Context, node string, advance Advance) (bool, e
 	return true, nil
 }
 
-// wait returns false when ctx is over, else after the time or when woken.
-func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+// wait returns false when ctx is over, else after the time.
+func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
-	case <-wake:
+		return true
 	}
-	return true
 }
 
 // claim is a payment that this process has promised to send once, and the place at the node it does it from.
@@ -106,20 +122,23 @@ type claim struct {
 func (r *Relay) release(ctx context.Context, c *claim, blame Blame) {
 	c.released.Do(func() {
 		c.lease.Release(context.WithoutCancel(ctx), blame)
-		r.Wake()
+		r.wake()
 	})
 }
 
 // take claims the next payment for a node, if there is one that it can pay. A lease is taken only if there is: they cost more than a
-// look.
-func (r *Relay) take(ctx context.Context, name string) (*claim, error) {
+// look. Where one is fresh nobody looks.
+func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, error) {
 	// Each claimer looks for another one: whoever lost the race for the same would have taken a lease for nothing. One that is missed so, for it was passed
 	// over on account of a claim that has just been committed, is the next that the claim's own worker finds.
 	others := r.claiming[name].Add(1) - 1
 	defer r.claiming[name].Add(-1)
-	next, err := r.next(ctx, name, math.MaxInt64, others)
-	if err != nil || next == 0 {
-		return nil, err
+	var next paidaction.Msat
+	if !fresh {
+		var err error
+		if next, err = r.next(ctx, name, math.MaxInt64, others); err != nil || next == 0 {
+			return nil, err
+		}
 	}
 	node, err := r.Nodes.Sender(name)
 	if err != nil {
@@ -332,7 +351,7 @@ func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 		if err == nil || errors.Is(err, paidaction.ErrPaymentNotFound) {
 			return // not ended here: whether this claim's call went out is not known, and it may still
 		}
-		if !wait(ctx, r.Settings.Pause, nil) {
+		if !wait(ctx, r.Settings.Pause) {
 			return
 		}
 	}
@@ -400,7 +419,7 @@ func (r *Relay) audit(ctx context.Context, node string, advance Advance) error {
 		if err := r.Audit(ctx, node, advance); err != nil && ctx.Err() == nil {
 			r.Log.WarnContext(ctx, "the outgoing payments of a node could not be compared", "node", node, "error", err)
 		}
-		if !wait(ctx, r.Settings.Audit, nil) {
+		if !wait(ctx, r.Settings.Audit) {
 			return nil
 		}
 	}
@@ -433,7 +452,7 @@ func (r *Relay) measure(ctx context.Context) error {
 		if err == nil {
 			r.Metrics.show(rows, func(row db.RelayStagesRow) float64 { return r.now().Sub(row.Oldest).Seconds() })
 		}
-		if !wait(ctx, r.Settings.Audit, nil) {
+		if !wait(ctx, r.Settings.Audit) {
 			return nil
 		}
 	}

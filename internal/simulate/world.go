@@ -124,7 +124,7 @@ func (w *world) start(number, life int) {
 			Settings: paidaction.Settings{SweepWorkers: 1, MaxGroup: 4, MaxForwards: busyReceiver},
 			Hooks: paidaction.Hooks{
 				Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) },
-				Wait:  w.waitInProcess,
+				Wait:  w.waitInProcess, Beside: inTurn,
 			},
 		})
 	}
