@@ -326,6 +326,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	var inner paidaction.Bolt11
 	var chain paidaction.Chain
 	var held paidaction.NodeInvoice
+	var cost paidaction.Msat
 	err := r.together(func() (err error) {
 		if inner, err = c.node.DecodeInvoice(ctx, c.row.Bolt11); err != nil {
 			return fmt.Errorf("read the invoice again: %w", err)
@@ -340,7 +341,12 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		if !forward {
 			return nil
 		}
-		if held, err = r.outer(ctx, c.row, c.issuer); err != nil {
+		action, err := db.New(r.Pool).GetAction(ctx, c.row.ActionID)
+		if err != nil {
+			return fmt.Errorf("read the action: %w", err)
+		}
+		cost = paidaction.Msat(action.PaidAction.CostMsat)
+		if held, err = r.outer(ctx, c.row, *action.Node); err != nil {
 			return fmt.Errorf("%w: %w", errElsewhere, err)
 		}
 		return nil
@@ -358,7 +364,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	if !forward {
 		return request, nil
 	}
-	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: c.cost,
+	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: cost,
 		Now: r.now(), Chain: chain, Held: held, Budget: request.FeeLimit})
 	return request, r.counted(err)
 }

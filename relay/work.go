@@ -103,8 +103,6 @@ func wait(ctx context.Context, d time.Duration) bool {
 type claim struct {
 	row     db.RelayPayment
 	attempt db.RelayAttempt
-	cost    paidaction.Msat // of the action
-	issuer  string          // the node of the invoice around it; empty for a withdrawal
 	node    paidaction.SendingNode
 	lease   Lease
 	// pinned: an earlier claim on this node may have been sent and forgotten. The payment cannot be given up before its invoice
@@ -208,7 +206,7 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 		return fmt.Errorf("claim a payment: %w", err)
 	}
 	a.ID, a.PaymentID = claimed.AttemptID, claimed.RelayPayment.ID
-	c.row, c.pinned, c.cost, c.issuer = claimed.RelayPayment, claimed.Pinned, paidaction.Msat(claimed.CostMsat), claimed.Issuer
+	c.row, c.pinned = claimed.RelayPayment, claimed.Pinned
 	return nil
 }
 

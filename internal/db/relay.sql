@@ -106,7 +106,7 @@ UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failur
 -- name: ClaimRelay :one
 -- What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
 -- claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
--- claimed for this node before. With it come what its action costs, and the node that issued the invoice around it. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
+-- claimed for this node before. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
 -- that there ever were.
 WITH next AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
@@ -121,9 +121,7 @@ WITH next AS (
 )
 UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @claimed_at
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
-RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id,
-    (SELECT cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
-    coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer;
+RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id;
 
 -- name: NextClaimable :one
 -- What the next one to claim may cost, behind so many others, if there is any: nobody takes a lease on a node for nothing.

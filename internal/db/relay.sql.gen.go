@@ -172,9 +172,7 @@ WITH next AS (
 )
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
-RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, next.pinned::boolean AS pinned, attempt.id AS attempt_id,
-    (SELECT cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
-    coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, next.pinned::boolean AS pinned, attempt.id AS attempt_id
 `
 
 type ClaimRelayParams struct {
@@ -190,13 +188,11 @@ type ClaimRelayRow struct {
 	RelayPayment RelayPayment
 	Pinned       bool
 	AttemptID    int64
-	CostMsat     int64
-	Issuer       string
 }
 
 // What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
 // claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
-// claimed for this node before. With it come what its action costs, and the node that issued the invoice around it. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
+// claimed for this node before. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
 // that there ever were.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
@@ -233,8 +229,6 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 		&i.RelayPayment.ChangedAt,
 		&i.Pinned,
 		&i.AttemptID,
-		&i.CostMsat,
-		&i.Issuer,
 	)
 	return i, err
 }
