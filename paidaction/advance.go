@@ -197,16 +197,20 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 		if err != nil {
 			return finding{}, err
 		}
-		return e.judge(ctx, pa, inv, asking(ctx, node))
+		return e.judge(ctx, node, pa, inv, nil)
 	}
-	chain := asking(ctx, node)
+	var chain *Chain
+	wait := func() {}
 	if driven && pa.State == PendingHeld {
 		// Whoever drives it has most likely heard that it is held: two answers are waited for at the same time.
-		var wait func()
-		chain, wait = e.askBeside(chain)
-		defer wait()
+		wait = e.Hooks.Beside(func() {
+			if now, err := node.Chain(ctx); err == nil {
+				chain = &now
+			}
+		})
 	}
 	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	wait()
 	if errors.Is(err, ErrInvoiceNotFound) {
 		return e.absent(pa)
 	}
@@ -218,33 +222,11 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 			return finding{}, err
 		}
 	}
-	return e.judge(ctx, pa, inv, chain)
+	return e.judge(ctx, node, pa, inv, chain)
 }
 
-// asking asks the node for the chain, when it is called.
-func asking(ctx context.Context, node Node) func() (Chain, error) {
-	return func() (Chain, error) {
-		chain, err := node.Chain(ctx)
-		if err != nil {
-			return chain, fmt.Errorf("ask for the chain: %w", err)
-		}
-		return chain, nil
-	}
-}
-
-// askBeside asks while its caller goes on; the answer is waited for where it is wanted.
-func (e *Engine) askBeside(ask func() (Chain, error)) (answer func() (Chain, error), wait func()) {
-	var chain Chain
-	var err error
-	wait = e.Hooks.Beside(func() { chain, err = ask() })
-	return func() (Chain, error) {
-		wait()
-		return chain, err
-	}, wait
-}
-
-// judge turns the node's view of the invoice into the fact it is for this action.
-func (e *Engine) judge(ctx context.Context, pa *PaidAction, inv NodeInvoice, askChain func() (Chain, error)) (finding, error) {
+// judge turns the node's view of the invoice into the fact it is for this action. It asks for the chain where that is needed and not known (nil).
+func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice, chain *Chain) (finding, error) {
 	now := e.now()
 	switch inv.State {
 	case InvoiceSettled:
@@ -262,9 +244,12 @@ func (e *Engine) judge(ctx context.Context, pa *PaidAction, inv NodeInvoice, ask
 		}
 		return f, nil
 	case InvoiceAccepted:
-		chain, err := askChain()
-		if err != nil {
-			return finding{}, err
+		if chain == nil {
+			now, err := node.Chain(ctx)
+			if err != nil {
+				return finding{}, fmt.Errorf("ask for the chain: %w", err)
+			}
+			chain = &now
 		}
 		safety := e.safetyHeight(inv.ExpiryHeight)
 		if chain.Height >= safety {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,9 +53,8 @@ type Hooks struct {
 	Fault    func(action int64, err error) // an action's own code failed for a reason that is no refusal
 	// Wait is called before an attempt waits for those that are paid before it, for as long as it has to or until ctx ends: for a
 	// simulation, which decides itself who goes on.
-	Wait func(ctx context.Context, still func() bool)
-	// Beside does something while its caller goes on; wait returns when it is done, and may be called again. Default: in a goroutine.
-	Beside func(do func()) (wait func())
+	Wait   func(ctx context.Context, still func() bool)
+	Beside Beside // default InGoroutine
 }
 
 // Settings bound what the engine does. The zero value of each field stands for its default.
@@ -174,11 +172,7 @@ func New(c Config) (*Engine, error) {
 		c.Log = slog.Default()
 	}
 	if c.Hooks.Beside == nil {
-		c.Hooks.Beside = func(do func()) (wait func()) {
-			var done sync.WaitGroup
-			done.Go(do)
-			return done.Wait
-		}
+		c.Hooks.Beside = InGoroutine
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{}}
 	e.reads, e.follows = e.reading(), e.following()

@@ -1,15 +1,6 @@
 package relay
 
-import "sync"
-
 // What does not depend on each other is asked side by side: a payment waits for the slowest answer, and not for the sum of all.
-
-// inGoroutine is Config.Beside by default.
-func inGoroutine(do func()) (wait func()) {
-	var done sync.WaitGroup
-	done.Go(do)
-	return done.Wait
-}
 
 // together does all of it, and returns the first error in the order of the arguments, whichever came first.
 func (r *Relay) together(all ...func() error) error {

@@ -72,7 +72,7 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		// One node may have been given it under a claim that nobody saw the end of. It alone is asked again, and until the invoice
 		// has surely expired there, the payment cannot be given up.
 		if never, err := r.neverSent(ctx, row); err != nil || !never {
-			r.wake()
+			r.lookAgain()
 			return paidaction.Outcome{}, err
 		}
 	}
@@ -84,7 +84,7 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		}
 	}
 	if refusal == nil {
-		r.wake()
+		r.lookAgain()
 		return paidaction.Outcome{}, nil
 	}
 	return r.giveUp(ctx, row, incoming, refusal)
@@ -295,7 +295,7 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 		return err
 	})
 	if err == nil {
-		r.wake()
+		r.lookAgain()
 	}
 	return err
 }
@@ -334,7 +334,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 		return paidaction.Outcome{}, err
 	}
 	if out.Failure == nil {
-		r.wake()
+		r.lookAgain()
 		return out, nil
 	}
 	r.Metrics.failed(paidaction.Code(reason))

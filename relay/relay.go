@@ -122,8 +122,7 @@ type Config struct {
 	Log      *slog.Logger     // default slog.Default()
 	Metrics  *Metrics         // default: not registered anywhere
 
-	// Beside does something while its caller goes on; wait returns when it is done. Default: in a goroutine.
-	Beside func(do func()) (wait func())
+	Beside paidaction.Beside // default paidaction.InGoroutine
 
 	// Trace begins the span of what is done for an action that a payment was claimed for; done ends it. nil: there are none.
 	Trace func(ctx context.Context, action int64) (_ context.Context, done func())
@@ -159,14 +158,14 @@ func New(c Config) (*Relay, error) {
 		c.Metrics = NewMetrics(nil)
 	}
 	if c.Beside == nil {
-		c.Beside = inGoroutine
+		c.Beside = paidaction.InGoroutine
 	}
 	if c.Trace == nil {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
 	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{}}
 	for _, name := range c.Nodes.Names() {
-		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, claimers), &atomic.Int32{}
+		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &atomic.Int32{}
 	}
 	return r, nil
 }
@@ -185,8 +184,8 @@ func (r *Relay) Wake() {
 	}
 }
 
-// wake tells the workers of this process to look.
-func (r *Relay) wake() {
+// lookAgain tells the workers of this process to look.
+func (r *Relay) lookAgain() {
 	for _, w := range r.wakes {
 		signal(w)
 	}

@@ -120,7 +120,7 @@ type claim struct {
 func (r *Relay) release(ctx context.Context, c *claim, blame Blame) {
 	c.released.Do(func() {
 		c.lease.Release(context.WithoutCancel(ctx), blame)
-		r.wake()
+		r.lookAgain()
 	})
 }
 
@@ -224,9 +224,7 @@ func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
 	if !c.done {
 		r.bringOn(ctx, c.row.ActionID, advance)
 	}
-	for _, wait := range c.noting {
-		wait()
-	}
+	c.awaitNotes()
 }
 
 // bringOn takes the steps of an action that are possible now. It returns true where the action has ended.
@@ -327,7 +325,7 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 }
 
 // see notes at its first word that the node has the payment: should it be wiped in the next moment, nobody else could tell. What the node says next does not
-// wait for that.
+// wait for that, but for a failure: with its claim ended, the note would come to a payment that somebody else may send.
 func (r *Relay) see(ctx context.Context, c *claim) {
 	if c.noted.Swap(true) {
 		return
@@ -338,6 +336,13 @@ func (r *Relay) see(ctx context.Context, c *claim) {
 			c.noted.Store(false) // with the next word, then
 		}
 	}))
+}
+
+// awaitNotes waits until nothing is being noted any more.
+func (c *claim) awaitNotes() {
+	for _, wait := range c.noting {
+		wait()
+	}
 }
 
 // track follows a payment that the node has. Where the node does not know it, or cannot be asked, the auditor finds out.
@@ -358,6 +363,7 @@ func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 // finished ends the claim whose own call brought the payment's end. The call can be made no second time, so a failure counts at once.
 func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentUpdate) Blame {
 	if last.State == paidaction.PaymentFailed && last.Preimage == nil {
+		c.awaitNotes()
 		if _, err := r.ended(ctx, c.row, c.attempt, endedFailed, last.Failure); err != nil {
 			r.Log.WarnContext(ctx, "the end of a payment could not be stored", "action", c.row.ActionID, "error", err)
 		}

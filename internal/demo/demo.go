@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
@@ -52,6 +53,8 @@ const flowTimeout = 90 * time.Second
 type Demo struct {
 	stack *stack.Stack
 	out   io.Writer
+
+	serving sync.RWMutex // held while the service is killed; read by who runs beside, and needs it
 
 	nodes map[string]*lightning.Client // the service's nodes by name, watched from beside the service
 

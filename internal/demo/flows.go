@@ -153,6 +153,8 @@ func expiredAndRetried(ctx context.Context, d *Demo) (string, error) {
 	if err != nil || failed.Failure == nil {
 		return failed.State, err
 	}
+	d.serving.RLock()
+	defer d.serving.RUnlock()
 	again, err := d.late.act(ctx, retryAction, map[string]any{"id": a.ID})
 	if err != nil {
 		return "", err
@@ -242,9 +244,7 @@ func serviceKilled(ctx context.Context, d *Demo) (string, error) {
 	if err := items.reached(ctx); err != nil { // the service stands there with the payment in its hand
 		return "", err
 	}
-	d.stack.ServiceKill()
-	items.release(ctx)
-	if err := d.stack.ServiceStart(ctx); err != nil {
+	if err := d.whileKilled(ctx, func() error { items.release(ctx); return nil }); err != nil {
 		return "", err
 	}
 	last, err := anonymous.await(ctx, a, "PAID", "FAILED")

@@ -51,6 +51,14 @@ func (s *stand) reached(ctx context.Context) error {
 	return nil
 }
 
+// whileKilled kills the service, does what is to be done meanwhile, and starts it again.
+func (d *Demo) whileKilled(ctx context.Context, do func() error) error {
+	d.serving.Lock()
+	defer d.serving.Unlock()
+	d.stack.ServiceKill()
+	return errors.Join(do(), d.stack.ServiceStart(ctx))
+}
+
 // killedBeforeSend kills the service when the promise to send is committed and nothing is sent. The promise is written behind one
 // lock, and the invoice that it is looked up with afterwards is behind the other.
 func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
@@ -80,12 +88,14 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	if err := d.dispatched(ctx, a, func(row db.RelayPayment) bool { return row.Attempts > 0 }); err != nil {
 		return "", err
 	}
-	d.stack.ServiceKill()
-	invoices.release(ctx)
-	if payments, err := d.stack.Network.OursPaid(ctx, a.Invoice.Hash); err != nil || len(payments) > 0 {
-		return "", fmt.Errorf("sent before the kill: %+v, %w", payments, err)
-	}
-	if err := d.stack.ServiceStart(ctx); err != nil {
+	err = d.whileKilled(ctx, func() error {
+		invoices.release(ctx)
+		if payments, err := d.stack.Network.OursPaid(ctx, a.Invoice.Hash); err != nil || len(payments) > 0 {
+			return fmt.Errorf("sent before the kill: %+v, %w", payments, err)
+		}
+		return nil
+	})
+	if err != nil {
 		return "", err
 	}
 	return d.settledOnce(ctx, a, paid)
@@ -122,8 +132,7 @@ func killedBeforeResult(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d.stack.ServiceKill()
-	if err := d.stack.ServiceStart(ctx); err != nil {
+	if err := d.whileKilled(ctx, func() error { return nil }); err != nil {
 		return "", err
 	}
 	if err := d.stack.Network.Node(devnet.Receiver).Settle(ctx, a.Invoice.Hash); err != nil {
@@ -149,8 +158,8 @@ func (d *Demo) killWithPreimage(ctx context.Context) (string, error) {
 	}
 	d.stack.Network.StopNode(devnet.Holdfast)
 	forwarded, err := d.forwardedThere(ctx, a)
-	d.stack.ServiceKill()
-	if err := errors.Join(err, d.stack.Network.StartNode(ctx, devnet.Holdfast), d.stack.ServiceStart(ctx)); err != nil {
+	err = d.whileKilled(ctx, func() error { return errors.Join(err, d.stack.Network.StartNode(ctx, devnet.Holdfast)) })
+	if err != nil {
 		return "", err
 	}
 	if got, err := d.settledOnce(ctx, a, paid); err != nil || got != directly {

@@ -7,6 +7,12 @@ func (p *Pool) Waiting() int {
 	return len(p.waiting)
 }
 
+// Settled returns when the pool has shown what it has last done: who gets a lease has it a moment before.
+func (p *Pool) Settled() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+}
+
 // QueuedFor is of how many slots of a node, known to be taken, the process waits for the lock.
 func (p *Pool) QueuedFor(node string) (n int) {
 	p.mu.Lock()

@@ -15,6 +15,7 @@ import (
 // metric is one value.
 func (p *process) metric(name string, labels ...string) float64 {
 	p.w.Helper()
+	p.Settled()
 	families, err := p.metrics.Gather()
 	if err != nil {
 		p.w.Fatal(err)
