@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -112,4 +116,64 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%s: %d, want %d", query, n, want)
 		}
 	}
+}
+
+// What is stored without River's help is what River would have stored: of each kind, due at once and later, inside of a trace and outside.
+func TestAJobIsARowOfRivers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	own, err := river.NewClient(riverpgxv5.New(nil), &river.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inTrace := trace.ContextWithSpanContext(w.ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}))
+	later := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	same := func(name string, ctx context.Context, job paidaction.Job, args river.JobArgs, queue string) {
+		tx, err := w.pool.Begin(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(w.ctx) }()
+		if err := w.config.Jobs.Insert(ctx, tx, job); err != nil {
+			t.Fatal(name, err)
+		}
+		opts := &river.InsertOpts{Queue: queue, MaxAttempts: maxAttempts, ScheduledAt: job.At, Metadata: traced(ctx)}
+		if _, err := own.InsertTx(w.ctx, tx, args, opts); err != nil {
+			t.Fatal(name, err)
+		}
+		rows, err := tx.Query(w.ctx, `SELECT (to_jsonb(j) - '{id,created_at}'::text[] - CASE WHEN state = 'available' THEN 'scheduled_at' ELSE 'id' END)::text,
+			abs(extract(epoch FROM created_at - now())) < 60 AND abs(extract(epoch FROM scheduled_at - coalesce($1, now()))) < 60 FROM river_job j ORDER BY id`,
+			dueOf(job))
+		if err != nil {
+			t.Fatal(err)
+		}
+		type row struct {
+			Text  string
+			Timed bool
+		}
+		both, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+		if err != nil || len(both) != 2 {
+			t.Fatal(name, both, err)
+		}
+		if both[0] != both[1] || !both[0].Timed {
+			t.Errorf("%s:\nours:    %v\nRiver's: %v", name, both[0], both[1])
+		}
+	}
+	for in, ctx := range map[string]context.Context{"": w.ctx, ", in a trace": inTrace} {
+		for when, at := range map[string]time.Time{"at once": {}, "later": later} {
+			args := jobArgs{Action: 7, With: []int64{8, 9}, Due: at}
+			for kind, of := range map[paidaction.JobKind]river.JobArgs{paidaction.JobAfterPaid: afterPaidArgs{args}, paidaction.JobAfterFailed: afterFailedArgs{args},
+				paidaction.JobAgain: againArgs{args}} {
+				same(string(kind)+" "+when+in, ctx, paidaction.Job{Kind: kind, Action: 7, With: args.With, At: at}, of, effectQueue)
+			}
+			same("advance "+when+in, ctx, paidaction.Job{Kind: paidaction.JobAdvance, Action: 7, With: args.With, At: at}, advanceArgs{args}, moneyQueue)
+		}
+	}
+}
+
+func dueOf(job paidaction.Job) *time.Time {
+	if job.At.IsZero() {
+		return nil
+	}
+	return &job.At
 }

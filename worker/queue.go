@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -23,14 +25,15 @@ const (
 // Queues are the names of all queues.
 func Queues() []string { return []string{moneyQueue, effectQueue, deliveryQueue} }
 
-// How often processes are told of new jobs at most, and how often they look by themselves. A commit that tells (NOTIFY) takes
-// a lock over the whole database, so side effects, which follow every payment, tell rarely.
+// How often processes look for jobs by themselves, and how often they are told of new ones at most. A commit that tells (NOTIFY) takes
+// a lock over the whole database, so nobody is told of side effects, which follow every payment.
 const (
-	moneyCooldown  = 2 * time.Millisecond
-	moneyPoll      = 50 * time.Millisecond
-	effectCooldown = 100 * time.Millisecond
-	effectFetch    = 25 * time.Millisecond // the more are fetched at a time, the more share a transaction (Engine.AfterPaid)
-	effectPoll     = 250 * time.Millisecond
+	moneyCooldown    = 2 * time.Millisecond
+	moneyPoll        = 50 * time.Millisecond
+	effectFetch      = 25 * time.Millisecond // the more are fetched at a time, the more share a transaction (Engine.AfterPaid)
+	effectPoll       = 100 * time.Millisecond
+	deliveryCooldown = 100 * time.Millisecond
+	deliveryPoll     = 250 * time.Millisecond
 )
 
 // maxAttempts is River's highest. Attempts count only where a job was killed or panicked; everything else snoozes.
@@ -69,7 +72,7 @@ func (deliveryArgs) Kind() string { return "delivery" }
 // Queue stores jobs in River's tables. It works none, and so serves processes that run no workers too. It is safe for
 // concurrent use.
 type Queue struct {
-	money, effects *river.Client[pgx.Tx]
+	money, deliveries *river.Client[pgx.Tx]
 }
 
 var _ paidaction.Jobs = (*Queue)(nil)
@@ -84,48 +87,58 @@ func NewQueue(log *slog.Logger) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the job queue: %w", err)
 	}
-	effects, err := client(effectCooldown)
+	deliveries, err := client(deliveryCooldown)
 	if err != nil {
 		return nil, fmt.Errorf("make the job queue: %w", err)
 	}
-	return &Queue{money: money, effects: effects}, nil
+	return &Queue{money: money, deliveries: deliveries}, nil
 }
 
 // Insert implements paidaction.Jobs. Jobs are never unique: a unique one would keep the sweep from replacing a killed one
 // (spec 01 §1.3).
+//
+// Only whoever waits for a job at this moment is told of it, by River. All others are rows like River's own that are found when their time has come: River
+// answers each insert with the rows, which every step of a payment would wait for.
 func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) error {
-	var money, effects []river.InsertManyParams
+	var told []river.InsertManyParams
 	trace := traced(ctx)
 	for _, job := range jobs {
 		args := jobArgs{Action: job.Action, With: job.With, Due: job.At}
-		opts := &river.InsertOpts{Queue: moneyQueue, MaxAttempts: maxAttempts, ScheduledAt: job.At, Metadata: trace}
+		queue := effectQueue
 		switch job.Kind {
 		case paidaction.JobAdvance:
-			money = append(money, river.InsertManyParams{Args: advanceArgs{args}, InsertOpts: opts})
-		case paidaction.JobAfterPaid:
-			opts.Queue = effectQueue
-			effects = append(effects, river.InsertManyParams{Args: afterPaidArgs{args}, InsertOpts: opts})
-		case paidaction.JobAfterFailed:
-			opts.Queue = effectQueue
-			effects = append(effects, river.InsertManyParams{Args: afterFailedArgs{args}, InsertOpts: opts})
-		case paidaction.JobAgain: // it may have to wait for a receiver's wallet
-			opts.Queue = effectQueue
-			effects = append(effects, river.InsertManyParams{Args: againArgs{args}, InsertOpts: opts})
+			if queue = moneyQueue; job.At.IsZero() {
+				told = append(told, river.InsertManyParams{Args: advanceArgs{args},
+					InsertOpts: &river.InsertOpts{Queue: queue, MaxAttempts: maxAttempts, Metadata: trace}})
+				continue
+			}
+		case paidaction.JobAfterPaid, paidaction.JobAfterFailed, paidaction.JobAgain: // the last may have to wait for a receiver's wallet
 		default:
 			return fmt.Errorf("unknown kind of job %q", job.Kind)
 		}
+		if err := insert(ctx, tx, string(job.Kind), queue, args, trace); err != nil {
+			return fmt.Errorf("insert a job: %w", err)
+		}
 	}
-	if len(money) > 0 {
-		if _, err := q.money.InsertManyTx(ctx, tx, money); err != nil {
+	if len(told) > 0 {
+		if _, err := q.money.InsertManyTx(ctx, tx, told); err != nil {
 			return fmt.Errorf("insert money jobs: %w", err)
 		}
 	}
-	if len(effects) > 0 {
-		if _, err := q.effects.InsertManyTx(ctx, tx, effects); err != nil {
-			return fmt.Errorf("insert side-effect jobs: %w", err)
-		}
-	}
 	return nil
+}
+
+// insert stores a job of which nobody is told.
+func insert(ctx context.Context, tx pgx.Tx, kind, queue string, args jobArgs, trace []byte) error {
+	encoded, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	row := db.InsertJobParams{Kind: kind, Queue: queue, Args: encoded, MaxAttempts: maxAttempts, Metadata: trace}
+	if !args.Due.IsZero() {
+		row.Due = &args.Due
+	}
+	return db.New(tx).InsertJob(ctx, row)
 }
 
 // InsertDeliveries stores the jobs that deliver messages (Config.Deliver).
@@ -134,7 +147,7 @@ func (q *Queue) InsertDeliveries(ctx context.Context, tx pgx.Tx, messages ...int
 	for i, message := range messages {
 		jobs[i] = river.InsertManyParams{Args: deliveryArgs{message}, InsertOpts: &river.InsertOpts{Queue: deliveryQueue, MaxAttempts: maxAttempts}}
 	}
-	if _, err := q.effects.InsertManyTx(ctx, tx, jobs); err != nil {
+	if _, err := q.deliveries.InsertManyTx(ctx, tx, jobs); err != nil {
 		return fmt.Errorf("insert jobs of deliveries: %w", err)
 	}
 	return nil

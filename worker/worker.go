@@ -220,7 +220,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 		effectQueue: {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: effectFetch, FetchPollInterval: effectPoll},
 	}
 	if w.Deliver != nil {
-		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll}
+		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: deliveryCooldown, FetchPollInterval: deliveryPoll}
 	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger:                      quiet(w.Log),

@@ -1,7 +1,0 @@
--- name: MakeDueAvailable :execrows
--- The scheduled jobs of a queue that are due before then may be fetched once they are due. Who else does so at the same time does others.
-UPDATE river_job SET state = 'available' WHERE river_job.id = ANY (ARRAY (
-    SELECT j.id FROM river_job j
-    WHERE j.state = 'scheduled' AND j.queue = @queue AND j.priority = 1 AND j.scheduled_at <= @before::timestamptz AND j.unique_key IS NULL
-    ORDER BY j.scheduled_at, j.id LIMIT @page FOR NO KEY UPDATE SKIP LOCKED
-));
