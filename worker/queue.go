@@ -134,11 +134,10 @@ func insert(ctx context.Context, tx pgx.Tx, kind, queue string, args jobArgs, tr
 	if err != nil {
 		return err
 	}
-	row := db.InsertJobParams{Kind: kind, Queue: queue, Args: encoded, MaxAttempts: maxAttempts, Metadata: trace}
-	if !args.Due.IsZero() {
-		row.Due = &args.Due
+	if args.Due.IsZero() {
+		return db.New(tx).InsertJob(ctx, db.InsertJobParams{Kind: kind, Queue: queue, Args: encoded, MaxAttempts: maxAttempts, Metadata: trace})
 	}
-	return db.New(tx).InsertJob(ctx, row)
+	return db.New(tx).InsertLaterJob(ctx, db.InsertLaterJobParams{Kind: kind, Queue: queue, Args: encoded, MaxAttempts: maxAttempts, Metadata: trace, Due: args.Due})
 }
 
 // InsertDeliveries stores the jobs that deliver messages (Config.Deliver).

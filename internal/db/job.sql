@@ -1,8 +1,12 @@
 -- name: InsertJob :exec
--- A row as River itself would insert it, but for the answer: nobody waits for one, so it travels with the commit. @due is null where it is due at once.
+-- A row as River itself would insert it, but for the answer: nobody waits for one, so it travels with the commit. It is due at once.
+INSERT INTO river_job (kind, queue, args, max_attempts, metadata, tags)
+VALUES (@kind, @queue, @args, @max_attempts, coalesce(sqlc.narg(metadata)::jsonb, '{}'), '{}');
+
+-- name: InsertLaterJob :exec
+-- As InsertJob, for one that is due then.
 INSERT INTO river_job (kind, queue, args, max_attempts, metadata, tags, state, scheduled_at)
-VALUES (@kind, @queue, @args, @max_attempts, coalesce(sqlc.narg(metadata)::jsonb, '{}'), '{}',
-    (CASE WHEN sqlc.narg(due)::timestamptz IS NULL THEN 'available' ELSE 'scheduled' END)::river_job_state, coalesce(sqlc.narg(due), now()));
+VALUES (@kind, @queue, @args, @max_attempts, coalesce(sqlc.narg(metadata)::jsonb, '{}'), '{}', 'scheduled', @due);
 
 -- name: MakeDueAvailable :execrows
 -- The scheduled jobs of a queue that are due before then may be fetched once they are due. Who else does so at the same time does others.

@@ -12,9 +12,8 @@ import (
 )
 
 const insertJob = `-- name: InsertJob :exec
-INSERT INTO river_job (kind, queue, args, max_attempts, metadata, tags, state, scheduled_at)
-VALUES ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), '{}',
-    (CASE WHEN $6::timestamptz IS NULL THEN 'available' ELSE 'scheduled' END)::river_job_state, coalesce($6, now()))
+INSERT INTO river_job (kind, queue, args, max_attempts, metadata, tags)
+VALUES ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), '{}')
 `
 
 type InsertJobParams struct {
@@ -23,12 +22,37 @@ type InsertJobParams struct {
 	Args        json.RawMessage
 	MaxAttempts int16
 	Metadata    json.RawMessage
-	Due         *time.Time
 }
 
-// A row as River itself would insert it, but for the answer: nobody waits for one, so it travels with the commit. @due is null where it is due at once.
+// A row as River itself would insert it, but for the answer: nobody waits for one, so it travels with the commit. It is due at once.
 func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
 	_, err := q.db.Exec(ctx, insertJob,
+		arg.Kind,
+		arg.Queue,
+		arg.Args,
+		arg.MaxAttempts,
+		arg.Metadata,
+	)
+	return err
+}
+
+const insertLaterJob = `-- name: InsertLaterJob :exec
+INSERT INTO river_job (kind, queue, args, max_attempts, metadata, tags, state, scheduled_at)
+VALUES ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), '{}', 'scheduled', $6)
+`
+
+type InsertLaterJobParams struct {
+	Kind        string
+	Queue       string
+	Args        json.RawMessage
+	MaxAttempts int16
+	Metadata    json.RawMessage
+	Due         time.Time
+}
+
+// As InsertJob, for one that is due then.
+func (q *Queries) InsertLaterJob(ctx context.Context, arg InsertLaterJobParams) error {
+	_, err := q.db.Exec(ctx, insertLaterJob,
 		arg.Kind,
 		arg.Queue,
 		arg.Args,
