@@ -57,13 +57,7 @@ func (b *bundle) wantEnd(pa *paidaction.PaidAction, m moment) {
 			b.Fatal(err)
 		}
 	}
-	b.await("the action is "+string(m.end), func() bool {
-		// A claim that was given back only after the clock was put forward pauses, and this clock goes on for nobody.
-		if b.Count(`SELECT count(*) FROM relay_payment WHERE action_id = $1 AND not_before > $2`, pa.ID, b.Clock.Now()) > 0 {
-			b.Clock.Advance(relay.DefaultSettings().Pause)
-		}
-		return b.Look(pa.ID).State == m.end
-	})
+	b.awaitPastPauses(pa, m.end)
 	paid, outer, stage := paidaction.Msat(0), paidaction.InvoiceCanceled, "failed"
 	if m.end == paidaction.Paid {
 		paid, outer, stage = 70_000, paidaction.InvoiceSettled, "completed"
@@ -76,6 +70,18 @@ func (b *bundle) wantEnd(pa *paidaction.PaidAction, m moment) {
 	}
 	b.WantBalance(ledger.RoutingSats, 0)
 	b.wantSound()
+}
+
+// awaitPastPauses waits until an action has come to a state. A claim that was given back only after the clock was put forward pauses, for the longer the more
+// there were, and this clock goes on for nobody.
+func (b *bundle) awaitPastPauses(pa *paidaction.PaidAction, end paidaction.State) {
+	b.Helper()
+	b.await("the action is "+string(end), func() bool {
+		if b.Count(`SELECT count(*) FROM relay_payment WHERE action_id = $1 AND not_before > $2`, pa.ID, b.Clock.Now()) > 0 {
+			b.Clock.Advance(relay.DefaultSettings().Pause)
+		}
+		return b.Look(pa.ID).State == end
+	})
 }
 
 // The process dies, and another one brings everything to its right end: one payment, and the books as the nodes.
