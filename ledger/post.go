@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
@@ -39,6 +41,22 @@ func Post(ctx context.Context, q *db.Queries, action *int64, at time.Time, trans
 //
 // It returns ErrInsufficient where a user's balance does not cover what leaves it.
 func PostAll(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) error {
+	return post(ctx, q, at, entries, debitAll)
+}
+
+// PostUnseen is PostAll for who has not looked at the balances, and waits for no answer: it supposes that each suffices as it is folded. Where one does not,
+// the transaction fails, here or later, with an error that IsShort knows; undone, it can be done again with PostAll.
+func PostUnseen(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) error {
+	return post(ctx, q, at, entries, debitUnseen)
+}
+
+// IsShort says whether a transaction failed because PostUnseen supposed too much.
+func IsShort(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "HF004"
+}
+
+func post(ctx context.Context, q *db.Queries, at time.Time, entries []Entry, debit func(context.Context, *db.Queries, map[Account]int64) error) error {
 	postings := db.InsertPostingsParams{At: at}
 	debits, deltas := map[Account]int64{}, sums{at: map[Account]int{}}
 	for _, e := range entries {
@@ -70,7 +88,7 @@ func PostAll(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) 
 		return fmt.Errorf("insert postings: %w", err)
 	}
 	// The debits come before the receipts are appended: nobody pays with what this very payment brings them.
-	if err := debitAll(ctx, q, debits); err != nil {
+	if err := debit(ctx, q, debits); err != nil {
 		return err
 	}
 	if err := q.InsertDeltas(ctx, deltas.rows); err != nil {
@@ -99,10 +117,7 @@ func (s *sums) add(a Account, msat int64) {
 func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
 	accounts := slices.Sorted(maps.Keys(debits))
 	if len(accounts) > 1 {
-		all := db.DebitAllParams{}
-		for _, a := range accounts {
-			all.Ids, all.Msats = append(all.Ids, int64(a)), append(all.Msats, debits[a])
-		}
+		all := db.DebitAllParams(inOrder(debits))
 		if err := q.LockToDebit(ctx, all.Ids); err != nil {
 			return fmt.Errorf("lock accounts: %w", err)
 		}
@@ -118,6 +133,30 @@ func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) erro
 		}
 	}
 	return nil
+}
+
+// debitUnseen is debitAll for balances that are supposed to suffice.
+func debitUnseen(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
+	if len(debits) == 0 {
+		return nil
+	}
+	all := inOrder(debits)
+	if len(all.Ids) > 1 {
+		if err := q.LockToDebit(ctx, all.Ids); err != nil {
+			return fmt.Errorf("lock accounts: %w", err)
+		}
+	}
+	if err := q.DebitSurely(ctx, all); err != nil {
+		return fmt.Errorf("debit accounts: %w", err)
+	}
+	return nil
+}
+
+func inOrder(debits map[Account]int64) (all db.DebitSurelyParams) {
+	for _, a := range slices.Sorted(maps.Keys(debits)) {
+		all.Ids, all.Msats = append(all.Ids, int64(a)), append(all.Msats, debits[a])
+	}
+	return all
 }
 
 // debit takes msat from a user's account. Where the folded balance does not suffice, what was received since is folded in

@@ -46,6 +46,13 @@ func (b *books) post(transfers ...ledger.Transfer) error {
 	return pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error { return ledger.Post(b.Context(), db.New(tx), nil, at, transfers) })
 }
 
+// postUnseen books them in a transaction that waits for as little as it can.
+func (b *books) postUnseen(transfers []ledger.Transfer) error {
+	return db.InTransaction(b.Context(), b.pool, func(tx *db.Transaction) error {
+		return ledger.PostUnseen(b.Context(), db.New(tx), at, []ledger.Entry{{Transfers: transfers}})
+	})
+}
+
 func (b *books) fold() error {
 	return pgx.BeginFunc(b.Context(), b.pool, func(tx pgx.Tx) error {
 		_, err := ledger.Fold(b.Context(), db.New(tx), 100)
@@ -91,6 +98,37 @@ func TestBooksAgreeWithAModel(t *testing.T) {
 				if err == nil {
 					model[from] -= msat
 					model[to] += msat
+				}
+			},
+			"transfers unseen": func(t *rapid.T) {
+				var transfers []ledger.Transfer
+				spent := map[ledger.Account]int64{}
+				for range rapid.IntRange(1, 3).Draw(t, "transfers") {
+					from, to := rapid.SampledFrom(accounts).Draw(t, "from"), rapid.SampledFrom(accounts).Draw(t, "to")
+					if from != to {
+						msat := rapid.Int64Range(1, 500).Draw(t, "msat")
+						transfers, spent[from] = append(transfers, ledger.Transfer{From: from, To: to, Msat: msat, Reason: "test"}), spent[from]+msat
+					}
+				}
+				enough := true
+				for a, msat := range spent {
+					enough = enough && (a.Owner() == 0 || model[a] >= msat)
+				}
+				err := b.postUnseen(transfers)
+				if ledger.IsShort(err) && enough { // but for what was received since the last fold
+					if err := b.fold(); err != nil {
+						t.Fatal(err)
+					}
+					err = b.postUnseen(transfers)
+				}
+				if err != nil && (enough || !ledger.IsShort(err)) || err == nil && !enough {
+					t.Fatalf("%v, where the balances suffice: %t", err, enough)
+				}
+				if err == nil {
+					for _, one := range transfers {
+						model[one.From] -= one.Msat
+						model[one.To] += one.Msat
+					}
 				}
 			},
 			"fold": func(t *rapid.T) {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -149,6 +150,8 @@ type Engine struct {
 	gathered map[gatheringKey]*gather.Group[*member]
 	reads    *gather.Group[*reading]
 	follows  *gather.Group[*following]
+
+	lookUntil atomic.Int64 // groups look at balances first until then, in nanoseconds of Unix time
 }
 
 // New makes an engine. It refuses a configuration that cannot work.

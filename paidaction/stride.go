@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
 // inStride says whether actions of one kind (Grouped) that take this step at the same time take it in one transaction: those that every payment by
@@ -79,7 +80,7 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 		if err := def.onPaidTogether(ctx, q, now, moved); err != nil {
 			return err
 		}
-		return e.bookTogether(ctx, q, pg, def, now, moved)
+		return e.bookTogether(ctx, q, pg, def, now, moved, ledger.PostAll)
 	})
 	if err != nil {
 		return err

@@ -60,10 +60,30 @@ type member struct {
 // errApart says that one of a group has to be done by itself.
 var errApart = errors.New("this one is to be done by itself")
 
+// lookFor is for how long groups look at their payers' balances before anything else, once one met a balance that did not suffice.
+const lookFor = time.Second
+
 // beginTogether pays for actions of one kind from their payers' balances, in one transaction. Where it returns nil the members' own errors
 // say what became of each; else nothing was done.
+//
+// As a rule every balance suffices, and nobody looks: the debits say so, with the commit. A group with somebody who has too little is undone then, and
+// done again by who looks. Those after it look first for a while, so whoever keeps asking for what they cannot pay costs others one group a second.
 func (e *Engine) beginTogether(ctx context.Context, def Definition, method Method, members []*member) error {
+	look := e.now().UnixNano() < e.lookUntil.Load()
+	err := e.payTogether(ctx, def, method, members, look)
+	if !look && ledger.IsShort(err) {
+		e.lookUntil.Store(e.now().Add(lookFor).UnixNano())
+		err = e.payTogether(ctx, def, method, members, true)
+	}
+	return err
+}
+
+func (e *Engine) payTogether(ctx context.Context, def Definition, method Method, members []*member, look bool) error {
 	first := firstStep(method)
+	post := ledger.PostUnseen
+	if look {
+		post = ledger.PostAll
+	}
 	// One order of payers and keys in all transactions: none waits for another that waits for it.
 	slices.SortFunc(members, func(x, y *member) int {
 		return cmp.Or(cmp.Compare(*x.payer, *y.payer), cmp.Compare(x.keyOf(), y.keyOf()))
@@ -77,8 +97,10 @@ func (e *Engine) beginTogether(ctx context.Context, def Definition, method Metho
 		if err := def.costTogether(ctx, q, members); err != nil {
 			return err
 		}
-		if err := cover(ctx, q, standing(members)); err != nil {
-			return err
+		if look {
+			if err := cover(ctx, q, standing(members)); err != nil {
+				return err
+			}
 		}
 		if err := insertTogether(ctx, q, def, first, now, standing(members)); err != nil {
 			return err
@@ -90,7 +112,7 @@ func (e *Engine) beginTogether(ctx context.Context, def Definition, method Metho
 		if err := def.payTogether(ctx, q, now, paid); err != nil {
 			return err
 		}
-		return e.bookTogether(ctx, q, pg, def, now, paid)
+		return e.bookTogether(ctx, q, pg, def, now, paid, post)
 	})
 }
 
@@ -162,7 +184,8 @@ func insertTogether(ctx context.Context, q *db.Queries, def Definition, first St
 }
 
 // bookTogether stores the job for after the payments, and books them.
-func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, now time.Time, members []*member) error {
+func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, now time.Time, members []*member,
+	post func(context.Context, *db.Queries, time.Time, []ledger.Entry) error) error {
 	job := Job{Kind: JobAfterPaid}
 	var entries []ledger.Entry
 	for i, m := range members {
@@ -184,7 +207,7 @@ func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def
 			return fmt.Errorf("store the job for after the payments: %w", err)
 		}
 	}
-	return ledger.PostAll(ctx, q, now, entries)
+	return post(ctx, q, now, entries)
 }
 
 // grouped goes by what the action says of itself: one that is embedded in another lends it its methods unasked.

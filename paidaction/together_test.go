@@ -7,8 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -119,6 +121,43 @@ func TestOneOfManyIsRefusedAlone(t *testing.T) {
 	if n := w.Count(`SELECT count(*) FROM notification WHERE kind = 'ZAP'`); n != 7 {
 		t.Errorf("the author was told of %d zaps, want 7", n)
 	}
+	w.WantConserved()
+}
+
+// Nobody looks at balances before they are debited, unless one did not suffice a moment ago: then a group looks first, and begins nothing that it must undo.
+func TestBalancesAreLookedAtOnceOneDidNotSuffice(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	item := w.Post(w.User("author", 1000*sat, 0), "post")
+	poor, rich := w.User("poor", 5*sat, 0), w.User("rich", 100*sat, 0)
+	undone := func() bool {
+		begun := w.Count(`SELECT last_value FROM paid_action_id_seq`)
+		_, err := w.Engine.Pay(w.Ctx, zapBy(poor, item, 10, ""))
+		w.WantRefusal(err, paidaction.CodeInsufficientFunds)
+		return w.Count(`SELECT last_value FROM paid_action_id_seq`) > begun
+	}
+	if !undone() {
+		t.Error("balances were looked at before there was a reason")
+	}
+	if undone() {
+		t.Error("a payment was begun although a balance had just not sufficed")
+	}
+	w.Clock.Advance(2 * time.Second)
+	if !undone() {
+		t.Error("balances are looked at for ever")
+	}
+	// What was received since the last fold can be spent whether anybody looks or not.
+	if err := ledger.Post(w.Ctx, db.New(w.Pool), nil, w.Clock.Now(), []ledger.Transfer{
+		{From: ledger.UserCredits(rich), To: ledger.UserCredits(poor), Msat: 10 * sat, Reason: "gift"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, wait := range []time.Duration{0, 2 * time.Second} {
+		w.Clock.Advance(wait)
+		if _, err := w.Engine.Pay(w.Ctx, zapBy(poor, item, 7, "")); err != nil {
+			t.Errorf("after %v: %v", wait, err)
+		}
+	}
+	w.WantBalance(ledger.UserCredits(poor), 1*sat)
 	w.WantConserved()
 }
 

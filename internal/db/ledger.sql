@@ -13,6 +13,16 @@ FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@msats::bigint[]) AS msat) AS 
 WHERE account.id = taken.id AND balance >= taken.msat
 RETURNING account.id;
 
+-- name: DebitSurely :exec
+-- DebitAll, for who does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it.
+WITH debited AS (
+    UPDATE account SET balance = balance - taken.msat
+    FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@msats::bigint[]) AS msat) AS taken
+    WHERE account.id = taken.id AND balance >= taken.msat
+    RETURNING account.id
+)
+SELECT must_cover(count(*), cardinality(@ids::bigint[])) FROM debited;
+
 -- name: LockAccounts :many
 -- Locked in the order of their ids, whatever the order of the array (spec 01 §1.4).
 SELECT id FROM account WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;

@@ -165,6 +165,27 @@ func (q *Queries) DebitAll(ctx context.Context, arg DebitAllParams) ([]int64, er
 	return items, nil
 }
 
+const debitSurely = `-- name: DebitSurely :exec
+WITH debited AS (
+    UPDATE account SET balance = balance - taken.msat
+    FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::bigint[]) AS msat) AS taken
+    WHERE account.id = taken.id AND balance >= taken.msat
+    RETURNING account.id
+)
+SELECT must_cover(count(*), cardinality($1::bigint[])) FROM debited
+`
+
+type DebitSurelyParams struct {
+	Ids   []int64
+	Msats []int64
+}
+
+// DebitAll, for who does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it.
+func (q *Queries) DebitSurely(ctx context.Context, arg DebitSurelyParams) error {
+	_, err := q.db.Exec(ctx, debitSurely, arg.Ids, arg.Msats)
+	return err
+}
+
 const foldAccounts = `-- name: FoldAccounts :execrows
 WITH gone AS (
     DELETE FROM balance_delta WHERE account_id IN (SELECT unnest($1::bigint[])) RETURNING account_id, msat

@@ -12,10 +12,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// Nobody waits for the number of rows that these write: where one is missing they fail by themselves, and so does the commit that they travel with.
+// Nobody waits for the number of rows that these write: where one is missing they fail by themselves, each with the code that it is known by, and so does
+// the commit that they travel with.
 func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 	t.Parallel()
 	pool, now := pgtest.New(t), time.Now()
+	codes := map[string]string{"MoveActions": "HF003", "RelaysPaid": "HF003", "DebitSurely": "HF004"}
 	for name, write := range map[string]func(q *db.Queries) error{
 		"MoveActions": func(q *db.Queries) error {
 			return q.MoveActions(t.Context(), db.MoveActionsParams{Ids: []int64{1}, Heights: []int32{0}, Results: []json.RawMessage{nil}, Received: []int64{0},
@@ -23,6 +25,9 @@ func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 		},
 		"RelaysPaid": func(q *db.Queries) error {
 			return q.RelaysPaid(t.Context(), db.RelaysPaidParams{ActionIds: []int64{1}, Preimages: [][]byte{{1}}, At: now})
+		},
+		"DebitSurely": func(q *db.Queries) error {
+			return q.DebitSurely(t.Context(), db.DebitSurelyParams{Ids: []int64{160}, Msats: []int64{1}})
 		},
 	} {
 		noted := false
@@ -32,7 +37,7 @@ func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 			return err
 		})
 		var failed *pgconn.PgError
-		if !noted || !errors.As(err, &failed) || failed.Code != "HF003" {
+		if !noted || !errors.As(err, &failed) || failed.Code != codes[name] {
 			t.Errorf("%s: noted %t, %v", name, noted, err)
 		}
 	}
