@@ -151,7 +151,7 @@ type Engine struct {
 	reads    *gather.Group[*reading]
 	follows  *gather.Group[*following]
 
-	lookUntil atomic.Int64 // groups look at balances first until then, in nanoseconds of Unix time
+	lookUntil *atomic.Int64 // groups look at balances first until then, in nanoseconds of Unix time
 }
 
 // New makes an engine. It refuses a configuration that cannot work.
@@ -177,7 +177,8 @@ func New(c Config) (*Engine, error) {
 	if c.Hooks.Beside == nil {
 		c.Hooks.Beside = InGoroutine
 	}
-	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{}}
+	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{},
+		lookUntil: new(atomic.Int64)}
 	e.reads, e.follows = e.reading(), e.following()
 	for _, d := range c.Actions {
 		kind := d.Spec().Kind
