@@ -117,11 +117,11 @@ func (s *sums) add(a Account, msat int64) {
 func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
 	accounts := slices.Sorted(maps.Keys(debits))
 	if len(accounts) > 1 {
-		all := db.DebitAllParams(inOrder(debits))
-		if err := q.LockToDebit(ctx, all.Ids); err != nil {
-			return fmt.Errorf("lock accounts: %w", err)
+		all, err := lock(ctx, q, accounts, debits)
+		if err != nil {
+			return err
 		}
-		done, err := q.DebitAll(ctx, all)
+		done, err := q.DebitAll(ctx, db.DebitAllParams(all))
 		if err != nil {
 			return fmt.Errorf("debit accounts: %w", err)
 		}
@@ -137,26 +137,31 @@ func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) erro
 
 // debitUnseen is debitAll for balances that are supposed to suffice.
 func debitUnseen(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
-	if len(debits) == 0 {
+	accounts := slices.Sorted(maps.Keys(debits))
+	if len(accounts) == 0 {
 		return nil
 	}
-	all := inOrder(debits)
-	if len(all.Ids) > 1 {
-		if err := q.LockToDebit(ctx, all.Ids); err != nil {
-			return fmt.Errorf("lock accounts: %w", err)
-		}
+	all, err := lock(ctx, q, accounts, debits)
+	if err != nil {
+		return err
 	}
-	if err := q.DebitSurely(ctx, all); err != nil {
+	if err := q.DebitUnseen(ctx, all); err != nil {
 		return fmt.Errorf("debit accounts: %w", err)
 	}
 	return nil
 }
 
-func inOrder(debits map[Account]int64) (all db.DebitSurelyParams) {
-	for _, a := range slices.Sorted(maps.Keys(debits)) {
+// lock locks accounts in the order in which they come, and says what each is to give. One alone is locked by its debit.
+func lock(ctx context.Context, q *db.Queries, accounts []Account, debits map[Account]int64) (all db.DebitUnseenParams, err error) {
+	for _, a := range accounts {
 		all.Ids, all.Msats = append(all.Ids, int64(a)), append(all.Msats, debits[a])
 	}
-	return all
+	if len(accounts) > 1 {
+		if err := q.LockToDebit(ctx, all.Ids); err != nil {
+			return all, fmt.Errorf("lock accounts: %w", err)
+		}
+	}
+	return all, nil
 }
 
 // debit takes msat from a user's account. Where the folded balance does not suffice, what was received since is folded in

@@ -183,15 +183,20 @@ func TestSpendingAtOnceSpendsNothingTwice(t *testing.T) {
 			}
 		})
 	}
-	for range payments {
+	for i := range payments {
 		wg.Go(func() {
-			err := b.post(ledger.Transfer{From: poor, To: rich, Msat: each, Reason: "out"})
+			out := ledger.Transfer{From: poor, To: rich, Msat: each, Reason: "out"}
+			pay := func() error { return b.post(out) }
+			if i%2 == 1 {
+				pay = func() error { return b.postUnseen([]ledger.Transfer{out}) }
+			}
+			err := pay()
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err == nil:
 				spent++
-			case errors.Is(err, ledger.ErrInsufficient):
+			case errors.Is(err, ledger.ErrInsufficient), ledger.IsShort(err):
 				refused++
 			default:
 				t.Error(err)

@@ -78,6 +78,7 @@ func (e *Engine) beginTogether(ctx context.Context, def Definition, method Metho
 	return err
 }
 
+// payTogether is one try of beginTogether; look says whether it looks at the balances before anything is written.
 func (e *Engine) payTogether(ctx context.Context, def Definition, method Method, members []*member, look bool) error {
 	first := firstStep(method)
 	post := ledger.PostUnseen

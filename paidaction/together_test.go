@@ -146,14 +146,14 @@ func TestBalancesAreLookedAtOnceOneDidNotSuffice(t *testing.T) {
 	if !undone() {
 		t.Error("balances are looked at for ever")
 	}
-	// What was received since the last fold can be spent whether anybody looks or not.
-	if err := ledger.Post(w.Ctx, db.New(w.Pool), nil, w.Clock.Now(), []ledger.Transfer{
-		{From: ledger.UserCredits(rich), To: ledger.UserCredits(poor), Msat: 10 * sat, Reason: "gift"}}); err != nil {
-		t.Fatal(err)
-	}
+	// What was received since the last fold can be spent whether anybody looks first or not.
 	for _, wait := range []time.Duration{0, 2 * time.Second} {
 		w.Clock.Advance(wait)
-		if _, err := w.Engine.Pay(w.Ctx, zapBy(poor, item, 7, "")); err != nil {
+		if err := ledger.Post(w.Ctx, db.New(w.Pool), nil, w.Clock.Now(), []ledger.Transfer{
+			{From: ledger.UserCredits(rich), To: ledger.UserCredits(poor), Msat: 10 * sat, Reason: "gift"}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Engine.Pay(w.Ctx, zapBy(poor, item, 12, "")); err != nil {
 			t.Errorf("after %v: %v", wait, err)
 		}
 	}

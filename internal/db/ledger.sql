@@ -13,7 +13,7 @@ FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@msats::bigint[]) AS msat) AS 
 WHERE account.id = taken.id AND balance >= taken.msat
 RETURNING account.id;
 
--- name: DebitSurely :exec
+-- name: DebitUnseen :exec
 -- DebitAll, for who does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it.
 WITH debited AS (
     UPDATE account SET balance = balance - taken.msat

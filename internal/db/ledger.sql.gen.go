@@ -165,7 +165,7 @@ func (q *Queries) DebitAll(ctx context.Context, arg DebitAllParams) ([]int64, er
 	return items, nil
 }
 
-const debitSurely = `-- name: DebitSurely :exec
+const debitUnseen = `-- name: DebitUnseen :exec
 WITH debited AS (
     UPDATE account SET balance = balance - taken.msat
     FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::bigint[]) AS msat) AS taken
@@ -175,14 +175,14 @@ WITH debited AS (
 SELECT must_cover(count(*), cardinality($1::bigint[])) FROM debited
 `
 
-type DebitSurelyParams struct {
+type DebitUnseenParams struct {
 	Ids   []int64
 	Msats []int64
 }
 
 // DebitAll, for who does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it.
-func (q *Queries) DebitSurely(ctx context.Context, arg DebitSurelyParams) error {
-	_, err := q.db.Exec(ctx, debitSurely, arg.Ids, arg.Msats)
+func (q *Queries) DebitUnseen(ctx context.Context, arg DebitUnseenParams) error {
+	_, err := q.db.Exec(ctx, debitUnseen, arg.Ids, arg.Msats)
 	return err
 }
 

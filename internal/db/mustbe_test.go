@@ -17,7 +17,7 @@ import (
 func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 	t.Parallel()
 	pool, now := pgtest.New(t), time.Now()
-	codes := map[string]string{"MoveActions": "HF003", "RelaysPaid": "HF003", "DebitSurely": "HF004"}
+	codes := map[string]string{"MoveActions": "HF003", "RelaysPaid": "HF003", "DebitUnseen": "HF004"}
 	for name, write := range map[string]func(q *db.Queries) error{
 		"MoveActions": func(q *db.Queries) error {
 			return q.MoveActions(t.Context(), db.MoveActionsParams{Ids: []int64{1}, Heights: []int32{0}, Results: []json.RawMessage{nil}, Received: []int64{0},
@@ -26,8 +26,8 @@ func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 		"RelaysPaid": func(q *db.Queries) error {
 			return q.RelaysPaid(t.Context(), db.RelaysPaidParams{ActionIds: []int64{1}, Preimages: [][]byte{{1}}, At: now})
 		},
-		"DebitSurely": func(q *db.Queries) error {
-			return q.DebitSurely(t.Context(), db.DebitSurelyParams{Ids: []int64{160}, Msats: []int64{1}})
+		"DebitUnseen": func(q *db.Queries) error {
+			return q.DebitUnseen(t.Context(), db.DebitUnseenParams{Ids: []int64{160}, Msats: []int64{1}})
 		},
 	} {
 		noted := false
