@@ -1,10 +1,19 @@
 package pool
 
+import "time"
+
 // Waiting is how many wait in the line.
 func (p *Pool) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.waiting)
+}
+
+// KeepLocks has the locks of slots kept, however long nobody wants them: whether a slot is just being given back is then no matter of time.
+func (p *Pool) KeepLocks() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keptIdle, p.keptFor = time.Hour, time.Hour
 }
 
 // Settled returns when the pool has shown what it has last done: who gets a lease has it a moment before.

@@ -29,7 +29,7 @@ func (p *Pool) keep(s *Lease, o Outcome) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Where this process waits in the lock's queue for its own slot, it has been waiting for long: it is the queue's turn.
-	if p.closed || o.kind == nodeFault || s.slot.asking != nil || time.Since(s.got) >= keptFor || s.lock.Err() != nil {
+	if p.closed || o.kind == nodeFault || s.slot.asking != nil || time.Since(s.got) >= p.keptFor || s.lock.Err() != nil {
 		return false
 	}
 	p.ended(s, o, o.kind)
@@ -41,7 +41,7 @@ func (p *Pool) keep(s *Lease, o Outcome) bool {
 // put keeps the lock of a slot. Called with mu held.
 func (p *Pool) put(k *kept) {
 	k.asked.slot.kept = k
-	time.AfterFunc(keptIdle, func() { p.letGo(k) })
+	time.AfterFunc(p.keptIdle, func() { p.letGo(k) })
 }
 
 // take is a lock that is kept of one of these slots, for a lease; nil where there is none. Called with mu held.

@@ -168,6 +168,7 @@ func TestTheChoiceIsSpread(t *testing.T) {
 		s.Cooldown = 0
 		s.Probe = time.Hour // looks would not disturb, but nothing else is to happen
 		p := w.open(s, member{"alice", newNode("a", 1000*sat), 1}, member{"bob", newNode("b", 1000*sat), 5}, member{"carol", newNode("c", 1000*sat), 1})
+		p.KeepLocks()
 		for range n {
 			lease := p.lease(pool.Need{})
 			picked = append(picked, lease.Name())

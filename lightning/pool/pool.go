@@ -46,6 +46,8 @@ type Pool struct {
 	metrics  *Metrics
 	now      func() time.Time
 
+	keptIdle, keptFor time.Duration // as the constants say
+
 	stop       context.CancelFunc
 	background sync.WaitGroup
 
@@ -79,7 +81,7 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{
 		Register: c.Register, locker: c.Locker, settings: c.Settings, log: c.Log, metrics: c.Metrics, now: c.Register.now,
-		random: rand.New(c.Random),
+		random: rand.New(c.Random), keptIdle: keptIdle, keptFor: keptFor,
 	}
 	keys := map[string]bool{}
 	for _, n := range c.Nodes {
