@@ -33,7 +33,7 @@ func receiverHangs(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := d.stack.Network.Mine(ctx, hangsFor); err != nil {
+	if err := d.mineUntilGivenUp(ctx); err != nil {
 		return "", err
 	}
 	last, err := d.late.await(ctx, a, "RETRYING", "PAID")
@@ -51,6 +51,21 @@ func receiverHangs(ctx context.Context, d *Demo) (string, error) {
 		err = errors.New("the next attempt is " + next.State)
 	}
 	return hanging.State + ", " + last.State, err
+}
+
+// mineUntilGivenUp mines hangsFor blocks. All nodes know each of the last ones before the next comes: while ours are behind the chain no further attempt can be
+// prepared, and it is then that the money comes back.
+func (d *Demo) mineUntilGivenUp(ctx context.Context) error {
+	const oneByOne = 5
+	if err := d.stack.Network.Mine(ctx, hangsFor-oneByOne); err != nil {
+		return err
+	}
+	for range oneByOne {
+		if err := d.stack.Network.Mine(ctx, 1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // blocksLeft is for how many blocks the payer's payment can still be held.
