@@ -58,7 +58,7 @@ func command(t *testing.T, name string) []string {
 // small are options with little to fill.
 func small(t *testing.T) Options {
 	t.Helper()
-	return Options{Users: 50, Items: 200, Out: t.Output()}
+	return Options{Users: 50, Items: 200, Segments: 12, Out: t.Output()}
 }
 
 // scratch is a directory that PostgreSQL's user can reach.
