@@ -41,13 +41,14 @@ const (
 
 // run is one run.
 type run struct {
-	stack    *stack.Stack
-	fleet    *fleet
-	crowd    *crowd
-	line     *line
-	options  Options
-	begun    time.Time
-	oblivion oblivion
+	stack   *stack.Stack
+	fleet   *fleet
+	crowd   *crowd
+	line    *line
+	options Options
+	begun   time.Time
+	ours    oblivion // of the service's nodes
+	payers  oblivion
 }
 
 // Run torments a stack that is as Stack says, and judges it. An error means that it could not be
@@ -61,7 +62,7 @@ func Run(ctx context.Context, s *stack.Stack, o Options) (*Summary, error) {
 		return nil, err
 	}
 	line := newLine(f.urls)
-	r := &run{stack: s, fleet: f, line: line, crowd: newCrowd(s, line), options: o, oblivion: oblivion{}}
+	r := &run{stack: s, fleet: f, line: line, crowd: newCrowd(s, line), options: o, ours: oblivion{}, payers: oblivion{}}
 	living, end := context.WithCancel(ctx)
 	var lives sync.WaitGroup
 	for _, p := range f.parts {
@@ -123,7 +124,7 @@ func (r *run) torment(ctx context.Context) {
 	r.crowd.lookAgain(ctx)
 }
 
-// drain waits until every part serves, everybody is answered, and nothing is open.
+// drain waits until every part serves, everybody is answered, and nothing is open, at the payer's node neither.
 func (r *run) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainPatience)
 	defer cancel()
@@ -132,7 +133,10 @@ func (r *run) drain(ctx context.Context) {
 	}
 	for wait(ctx, time.Second) == nil {
 		u, err := r.unended(ctx)
-		if err == nil && len(u.stuck) == 0 && u.owed == 0 && r.crowd.book.waiting() == 0 {
+		if err != nil || len(u.stuck) > 0 || u.owed > 0 || r.crowd.book.waiting() > 0 {
+			continue
+		}
+		if n, err := r.paying(ctx); err == nil && n == 0 {
 			return
 		}
 	}

@@ -67,7 +67,7 @@ func (r *run) unended(ctx context.Context) (u unended, err error) {
 		}
 		maps.Copy(nowhere, own)
 	}
-	forgotten := r.oblivion.lasting(time.Now(), nowhere)
+	forgotten := r.ours.lasting(time.Now(), nowhere)
 	err = r.database(ctx, func(q *bookdb.Queries) error {
 		rows, err := q.Stuck(ctx)
 		if err != nil {
@@ -84,6 +84,27 @@ func (r *run) unended(ctx context.Context) (u unended, err error) {
 		return err
 	})
 	return u, err
+}
+
+// paying is how many payments the payer's node has under way. It hears that one is settled after our node has told us, and long after where one of
+// the two was killed in between and they first have to find each other again.
+func (r *run) paying(ctx context.Context) (n int, err error) {
+	node := r.stack.Network.Node(devnet.Payer)
+	payments, err := node.Payments(ctx)
+	if err != nil {
+		return 0, err
+	}
+	nowhere, err := node.Forgotten(ctx)
+	if err != nil {
+		return 0, err
+	}
+	forgotten := r.payers.lasting(time.Now(), nowhere)
+	for hash, p := range payments {
+		if !p.Settled && p.Failure == "" && !forgotten[hash] {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // gather reads the facts.
