@@ -360,7 +360,7 @@ func permitted(step Step, driven bool, now time.Time) *time.Time {
 // move takes one step in one transaction. It returns false where the step is no longer possible, which is no error: the
 // action has moved on, or what the step depends on has changed.
 func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (moved bool, err error) {
-	err = e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
+	err = e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		moved = false
 		row, err := q.LockAction(ctx, id)
 		if err != nil {

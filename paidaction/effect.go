@@ -121,7 +121,7 @@ func (tx *Tx) payExcess(excess Msat) error {
 
 // AfterFailed tells the payer of a failed action that it has failed, unless it was tried again meanwhile: a job, as AfterPaid.
 func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
-	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+	return e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		got, err := q.GetAction(ctx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = ErrNoAction

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
@@ -79,7 +77,7 @@ func (e *Engine) afterPaid(ctx context.Context, ids ...int64) error {
 	// One order in all transactions: of two that tell the same, since a job can be done twice, none waits for another that waits for it.
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var apart []int64
-	err := e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+	err := e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		apart = nil
 		rows, err := q.GetActions(ctx, ids)
 		if err != nil {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
@@ -55,7 +53,7 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 
 // quote computes the price and the peers of an attempt before it begins. errNotOpen where there is nobody to pay directly.
 func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer, err error) {
-	err = e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: P2P, Now: e.now(), source: ledger.Lightning, proof: a.proof}
 		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
 			return err

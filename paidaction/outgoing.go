@@ -167,7 +167,7 @@ func (e *Engine) finishForward(ctx context.Context, pa *PaidAction) (Progress, e
 	if err != nil || !out.Final {
 		return Waiting, err
 	}
-	err = e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, out, ledger.RewardSats)
 	})
 	if err != nil {

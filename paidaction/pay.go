@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -262,7 +263,8 @@ func source(m Method, payer *int64) ledger.Account {
 func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*PaidAction, error) {
 	tx := &Tx{}
 	var result json.RawMessage
-	err := e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) (err error) {
+	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
+		number := pg.NextAction()
 		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: source(m, a.payer),
 			proof: a.proof}
 		var previous db.PaidAction
@@ -289,7 +291,10 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		}
 		tx.Forward = p.forward
 		first := firstStep(tx.Method)
-		if tx.Action, err = e.insert(ctx, q, a, tx, first); err != nil {
+		if tx.Action, err = number(ctx); err != nil {
+			return fmt.Errorf("number the action: %w", err)
+		}
+		if err := e.insert(ctx, q, a, tx, first); err != nil {
 			return err
 		}
 		if a.previous != 0 {
@@ -300,7 +305,25 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		result, err = e.enter(ctx, q, pg, a, tx, first, p.node, previous)
 		return err
 	})
-	return e.became(ctx, a, tx, result, err)
+	return e.became(ctx, a, tx, result, e.supposed(err))
+}
+
+// supposed tells what begin supposes, and does not wait to hear: the statements that would say so fail by themselves, with codes of their own
+// (migrations/0042_must_begin.up.sql), and the transaction with them, at whatever is waited for next.
+func (e *Engine) supposed(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return err
+	}
+	switch pg.Code {
+	case "HF005":
+		return errKeyUsed
+	case "HF006":
+		return Errorf(CodeTooManyPending, "You have %d unpaid invoices. Pay or cancel some first.", e.Settings.MaxPending)
+	case "HF007":
+		return errNotOpen
+	}
+	return err
 }
 
 func firstStep(m Method) Step {
@@ -336,9 +359,9 @@ func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.Raw
 }
 
 // insert makes the row in its first state, with its history.
-func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, first Step) (int64, error) {
+func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, first Step) error {
 	row := db.InsertActionParams{
-		Kind: a.def.Spec().Kind, Flow: string(first.Flow), Method: string(tx.Method), State: string(first.To),
+		ID: tx.Action, Kind: a.def.Spec().Kind, Flow: string(first.Flow), Method: string(tx.Method), State: string(first.To),
 		Attempt: a.number, PayerID: a.payer, CostMsat: int64(tx.Cost), At: tx.Now, GenesisID: a.genesis,
 		Args: a.args, IdempotencyKey: a.key, ArgsHash: a.argsHash, Fact: string(first.When), ProvedID: tx.proof.proved,
 	}
@@ -348,14 +371,10 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 	if tx.Forward != nil {
 		row.Deadline, row.InnerWalletID = new(tx.Now.Add(tx.Forward.Expiry)), &tx.Forward.Wallet
 	}
-	id, err := q.InsertAction(ctx, row)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, errKeyUsed
+	if err := q.InsertAction(ctx, row); err != nil {
+		return fmt.Errorf("insert the action: %w", err)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("insert the action: %w", err)
-	}
-	return id, nil
+	return nil
 }
 
 // enter does what the first step of a flow does in its transaction. It returns what performing made, if that was done.
@@ -408,34 +427,25 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 
 // boundPending refuses more open invoices than a payer may have. The lock makes the count true: payers wait for
 // themselves alone, the anonymous for those behind the same address (spec 05.12).
-func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward) error {
-	var pending int64
-	var err error
+func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward) (err error) {
 	if f != nil {
-		// Counted without a lock: a few too many at once harm nobody, the bound keeps a wallet from being flooded.
-		if pending, err = q.CountPendingOfWallet(ctx, f.Wallet); err != nil {
-			return fmt.Errorf("count the open invoices of a wallet: %w", err)
-		}
-		if pending >= e.Settings.MaxWalletPending {
-			return errNotOpen
+		if err := q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: e.Settings.MaxWalletPending}); err != nil {
+			return fmt.Errorf("bound the open invoices of a wallet: %w", err)
 		}
 	}
 	if a.payer != nil {
 		if err := q.LockPayer(ctx, *a.payer); err != nil {
 			return fmt.Errorf("lock the payer: %w", err)
 		}
-		pending, err = q.CountPendingOfPayer(ctx, a.payer)
+		err = q.BoundPayer(ctx, db.BoundPayerParams{PayerID: a.payer, Most: e.Settings.MaxPending})
 	} else {
 		if err := q.LockClient(ctx, a.client); err != nil {
 			return fmt.Errorf("lock the client: %w", err)
 		}
-		pending, err = q.CountPendingOfClient(ctx, a.client)
+		err = q.BoundClient(ctx, db.BoundClientParams{ClientHash: a.client, Most: e.Settings.MaxPending})
 	}
 	if err != nil {
-		return fmt.Errorf("count open invoices: %w", err)
-	}
-	if pending >= e.Settings.MaxPending {
-		return Errorf(CodeTooManyPending, "You have %d unpaid invoices. Pay or cancel some first.", pending)
+		return fmt.Errorf("bound the open invoices: %w", err)
 	}
 	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
@@ -28,7 +26,7 @@ func (e *Engine) Price(ctx context.Context, r Request) (cost Msat, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		tx := &Tx{DB: q, Payer: r.Caller.User, Now: e.now()}
 		if cost, err = def.cost(ctx, tx, args); err != nil {
 			return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
@@ -14,7 +12,7 @@ import (
 // one of them does not exist, and nothing else is left to be done.
 func (e *Engine) StandBy(ctx context.Context, ids ...int64) error {
 	var missing error
-	err := e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
+	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		rows, err := q.StatesOf(ctx, ids)
 		if err != nil {
 			return fmt.Errorf("read the states of actions: %w", err)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
@@ -49,7 +47,7 @@ func (e *Engine) take(ctx context.Context, pa *PaidAction, step Step, found find
 func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, members []*member) error {
 	slices.SortFunc(members, func(x, y *member) int { return cmp.Compare(x.tx.Action, y.tx.Action) })
 	var moved []*member
-	err := e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
+	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		now := e.now()
 		var err error
 		if moved, err = lockTogether(ctx, q, step, members, now); err != nil || len(moved) == 0 {

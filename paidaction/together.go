@@ -89,7 +89,7 @@ func (e *Engine) payTogether(ctx context.Context, def Definition, method Method,
 	slices.SortFunc(members, func(x, y *member) int {
 		return cmp.Or(cmp.Compare(*x.payer, *y.payer), cmp.Compare(x.keyOf(), y.keyOf()))
 	})
-	return e.inTx(ctx, func(q *db.Queries, pg pgx.Tx) error {
+	return e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		now := e.now()
 		for _, m := range members {
 			m.result, m.err, m.typed = nil, nil, nil

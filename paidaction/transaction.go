@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -25,7 +24,7 @@ var errUnknownCommit = errors.New("the connection was lost during the commit")
 // inTx runs do in one READ COMMITTED transaction. A deadlock or a serialisation failure runs the whole of do again, after
 // a pause with jitter, a bounded number of times (spec 01 §1.3); do must therefore keep nothing from a run that failed.
 // Refusals, lost races and faults of do come back as they are. errUnknownCommit is wrapped where the outcome is unknown.
-func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) error) error {
+func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx *db.Transaction) error) error {
 	for conflicts := 0; ; conflicts++ {
 		err := e.once(ctx, do)
 		var pg *pgconn.PgError
@@ -44,7 +43,7 @@ func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) err
 	}
 }
 
-func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) error) error {
+func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transaction) error) error {
 	tx, err := db.BeginTransaction(ctx, e.Pool)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -73,7 +72,7 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx pgx.Tx) err
 }
 
 // guarded turns a panic in an action's own code into a fault: it undoes this transaction, and takes no other payment with it.
-func guarded(do func(q *db.Queries, tx pgx.Tx) error, q *db.Queries, tx pgx.Tx) (err error) {
+func guarded(do func(q *db.Queries, tx *db.Transaction) error, q *db.Queries, tx *db.Transaction) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
@@ -86,7 +84,7 @@ func (e *Engine) writeOffFee(ctx context.Context, pa *PaidAction, reason string)
 	if err := e.outgoingUnknown(ctx, pa); err != nil {
 		return err
 	}
-	return e.inTx(ctx, func(q *db.Queries, _ pgx.Tx) error {
+	return e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		if _, err := q.LockAction(ctx, pa.ID); err != nil {
 			return fmt.Errorf("lock the action: %w", err)
 		}

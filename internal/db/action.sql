@@ -11,12 +11,17 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true);
 
--- name: InsertAction :one
--- No row comes back where the idempotency key was used before: the caller then reads the winner.
+-- name: NextAction :one
+-- See Transaction.NextAction.
+SELECT nextval('paid_action_id_seq')::bigint;
+
+-- name: InsertAction :exec
+-- Under a number from NextAction. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (
-    INSERT INTO paid_action (kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
+    INSERT INTO paid_action (id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
         genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id)
-    VALUES (@kind, @flow, @method, @state, @attempt, sqlc.narg(payer_id), @cost_msat, @at, @at, sqlc.narg(deadline),
+    OVERRIDING SYSTEM VALUE
+    VALUES (@id, @kind, @flow, @method, @state, @attempt, sqlc.narg(payer_id), @cost_msat, @at, @at, sqlc.narg(deadline),
         sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash), sqlc.narg(proved_id), sqlc.narg(inner_wallet_id))
     ON CONFLICT DO NOTHING
     RETURNING id, state, flow, payer_id
@@ -30,7 +35,7 @@ WITH begun AS (
     WHERE (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
         AND (w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events))
 )
-SELECT id FROM begun;
+SELECT must_begin(count(*)) FROM begun;
 
 -- name: InsertActions :many
 -- Several of one kind that begin alike. As with InsertAction, none comes back whose idempotency key was used before; an empty key is none. They
@@ -173,16 +178,18 @@ SELECT invoice.action_id, invoice.payment_hash, invoice.hold, a.state FROM invoi
 CROSS JOIN LATERAL (SELECT paid_action.state FROM paid_action WHERE paid_action.id = invoice.action_id OFFSET 0) AS a
 WHERE invoice.payment_hash = ANY(@hashes::bytea[]) AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING');
 
--- name: CountPendingOfPayer :one
-SELECT count(*) FROM paid_action WHERE payer_id = $1 AND state IN ('PENDING', 'PENDING_HELD');
+-- name: BoundPayer :exec
+-- Fails with HF006 where the payer, whose row is locked, has so many open invoices already.
+SELECT must_be_below(count(*), @most, 'HF006') FROM paid_action WHERE payer_id = @payer_id AND state IN ('PENDING', 'PENDING_HELD');
 
 -- name: LockClient :exec
 -- Anonymous payers have no row to lock; those behind one address wait for each other here, and for nobody else.
 SELECT pg_advisory_xact_lock(hashtextextended(encode(@client_hash::bytea, 'hex'), 7277));
 
--- name: CountPendingOfClient :one
-SELECT count(*) FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = $1;
+-- name: BoundClient :exec
+-- As BoundPayer, for the anonymous payers behind an address.
+SELECT must_be_below(count(*), @most, 'HF006') FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = @client_hash;
 
 -- name: OpenActions :many
 -- The rows a sweep looks at, oldest deadline first, in pages.

@@ -231,27 +231,35 @@ func (q *Queries) ActionsOfPayer(ctx context.Context, arg ActionsOfPayerParams) 
 	return items, nil
 }
 
-const countPendingOfClient = `-- name: CountPendingOfClient :one
-SELECT count(*) FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = $1
+const boundClient = `-- name: BoundClient :exec
+SELECT must_be_below(count(*), $1, 'HF006') FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = $2
 `
 
-func (q *Queries) CountPendingOfClient(ctx context.Context, clientHash []byte) (int64, error) {
-	row := q.db.QueryRow(ctx, countPendingOfClient, clientHash)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+type BoundClientParams struct {
+	Most       int64
+	ClientHash []byte
 }
 
-const countPendingOfPayer = `-- name: CountPendingOfPayer :one
-SELECT count(*) FROM paid_action WHERE payer_id = $1 AND state IN ('PENDING', 'PENDING_HELD')
+// As BoundPayer, for the anonymous payers behind an address.
+func (q *Queries) BoundClient(ctx context.Context, arg BoundClientParams) error {
+	_, err := q.db.Exec(ctx, boundClient, arg.Most, arg.ClientHash)
+	return err
+}
+
+const boundPayer = `-- name: BoundPayer :exec
+SELECT must_be_below(count(*), $1, 'HF006') FROM paid_action WHERE payer_id = $2 AND state IN ('PENDING', 'PENDING_HELD')
 `
 
-func (q *Queries) CountPendingOfPayer(ctx context.Context, payerID *int64) (int64, error) {
-	row := q.db.QueryRow(ctx, countPendingOfPayer, payerID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+type BoundPayerParams struct {
+	Most    int64
+	PayerID *int64
+}
+
+// Fails with HF006 where the payer, whose row is locked, has so many open invoices already.
+func (q *Queries) BoundPayer(ctx context.Context, arg BoundPayerParams) error {
+	_, err := q.db.Exec(ctx, boundPayer, arg.Most, arg.PayerID)
+	return err
 }
 
 const getAction = `-- name: GetAction :one
@@ -436,28 +444,30 @@ func (q *Queries) History(ctx context.Context, actionID int64) ([]ActionHistory,
 	return items, nil
 }
 
-const insertAction = `-- name: InsertAction :one
+const insertAction = `-- name: InsertAction :exec
 WITH begun AS (
-    INSERT INTO paid_action (kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
+    INSERT INTO paid_action (id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
         genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9,
-        $10, $11, $12, $13, $14, $15)
+    OVERRIDING SYSTEM VALUE
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10,
+        $11, $12, $13, $14, $15, $16)
     ON CONFLICT DO NOTHING
     RETURNING id, state, flow, payer_id
 ), history AS (
-    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $16, $8 FROM begun
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $17, $9 FROM begun
     RETURNING id
 ), told AS (
     INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
-    SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), $8
+    SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), $9
     FROM begun, history, webhook w
     WHERE (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
         AND (w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events))
 )
-SELECT id FROM begun
+SELECT must_begin(count(*)) FROM begun
 `
 
 type InsertActionParams struct {
+	ID             int64
 	Kind           string
 	Flow           string
 	Method         string
@@ -476,9 +486,10 @@ type InsertActionParams struct {
 	Fact           string
 }
 
-// No row comes back where the idempotency key was used before: the caller then reads the winner.
-func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) (int64, error) {
-	row := q.db.QueryRow(ctx, insertAction,
+// Under a number from NextAction. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
+func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) error {
+	_, err := q.db.Exec(ctx, insertAction,
+		arg.ID,
 		arg.Kind,
 		arg.Flow,
 		arg.Method,
@@ -496,9 +507,7 @@ func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) (int
 		arg.InnerWalletID,
 		arg.Fact,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	return err
 }
 
 const insertActions = `-- name: InsertActions :many
@@ -992,6 +1001,18 @@ type MoveHeightParams struct {
 func (q *Queries) MoveHeight(ctx context.Context, arg MoveHeightParams) error {
 	_, err := q.db.Exec(ctx, moveHeight, arg.Node, arg.Height)
 	return err
+}
+
+const nextAction = `-- name: NextAction :one
+SELECT nextval('paid_action_id_seq')::bigint
+`
+
+// See Transaction.NextAction.
+func (q *Queries) NextAction(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, nextAction)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const openActions = `-- name: OpenActions :many

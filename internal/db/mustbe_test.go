@@ -17,7 +17,13 @@ import (
 func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 	t.Parallel()
 	pool, now := pgtest.New(t), time.Now()
-	codes := map[string]string{"MoveActions": "HF003", "RelaysPaid": "HF003", "DebitUnseen": "HF004"}
+	codes := map[string]string{"MoveActions": "HF003", "RelaysPaid": "HF003", "DebitUnseen": "HF004", "InsertAction": "HF005",
+		"BoundPayer": "HF006", "BoundClient": "HF006", "BoundWallet": "HF007"}
+	begun := db.InsertActionParams{ID: 1, Kind: "TEST", Flow: "BALANCE", Method: "ZERO_COST", State: "PAID", Attempt: 1, At: now, Args: json.RawMessage("{}"),
+		IdempotencyKey: new("key"), ArgsHash: []byte{1}, Fact: "REQUESTED"}
+	if err := db.New(pool).InsertAction(t.Context(), begun); err != nil {
+		t.Fatal(err)
+	}
 	for name, write := range map[string]func(q *db.Queries) error{
 		"MoveActions": func(q *db.Queries) error {
 			return q.MoveActions(t.Context(), db.MoveActionsParams{Ids: []int64{1}, Heights: []int32{0}, Results: []json.RawMessage{nil}, Received: []int64{0},
@@ -26,6 +32,18 @@ func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 		"RelaysPaid": func(q *db.Queries) error {
 			return q.RelaysPaid(t.Context(), db.RelaysPaidParams{ActionIds: []int64{1}, Preimages: [][]byte{{1}}, At: now})
 		},
+		"InsertAction": func(q *db.Queries) error {
+			again := begun
+			again.ID = 2
+			return q.InsertAction(t.Context(), again)
+		},
+		"BoundPayer": func(q *db.Queries) error {
+			return q.BoundPayer(t.Context(), db.BoundPayerParams{PayerID: new(int64(1))})
+		},
+		"BoundClient": func(q *db.Queries) error {
+			return q.BoundClient(t.Context(), db.BoundClientParams{ClientHash: []byte{1}})
+		},
+		"BoundWallet": func(q *db.Queries) error { return q.BoundWallet(t.Context(), db.BoundWalletParams{WalletID: 1}) },
 		"DebitUnseen": func(q *db.Queries) error {
 			return q.DebitUnseen(t.Context(), db.DebitUnseenParams{Ids: []int64{160}, Msats: []int64{1}})
 		},
@@ -41,7 +59,7 @@ func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 			t.Errorf("%s: noted %t, %v", name, noted, err)
 		}
 	}
-	if _, err := pool.Exec(t.Context(), `SELECT must_be(2, 2, 'rows')`); err != nil {
-		t.Errorf("two of two rows: %v", err)
+	if _, err := pool.Exec(t.Context(), `SELECT must_be(2, 2, 'rows'), must_begin(1), must_be_below(1, 2, 'HF006')`); err != nil {
+		t.Errorf("two of two rows, one that begins, and one where two are too many: %v", err)
 	}
 }

@@ -18,9 +18,10 @@ VALUES (@action_id, @receiver_id, @wallet_id, @bolt11, @amount_msat, @budget_msa
 -- In the order of their actions.
 SELECT * FROM inner_invoice WHERE action_id = ANY(@action_ids::bigint[]) ORDER BY action_id;
 
--- name: CountPendingOfWallet :one
--- Invoices of a wallet that wait inside of ours for their payer.
-SELECT count(*) FROM paid_action WHERE inner_wallet_id = @wallet_id::bigint AND state = 'PENDING_HELD';
+-- name: BoundWallet :exec
+-- Fails with HF007 where so many invoices of a wallet wait inside of ours for their payer already. Nothing is locked: a few too many at once harm nobody, the
+-- bound keeps a wallet from being flooded.
+SELECT must_be_below(count(*), @most, 'HF007') FROM paid_action WHERE inner_wallet_id = @wallet_id::bigint AND state = 'PENDING_HELD';
 
 -- name: AcceptRelay :execrows
 -- A withdrawal, into the pipeline. 0 rows: the same hash is in it, or was paid.

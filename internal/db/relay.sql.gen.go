@@ -158,6 +158,22 @@ func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, 
 	return id, err
 }
 
+const boundWallet = `-- name: BoundWallet :exec
+SELECT must_be_below(count(*), $1, 'HF007') FROM paid_action WHERE inner_wallet_id = $2::bigint AND state = 'PENDING_HELD'
+`
+
+type BoundWalletParams struct {
+	Most     int64
+	WalletID int64
+}
+
+// Fails with HF007 where so many invoices of a wallet wait inside of ours for their payer already. Nothing is locked: a few too many at once harm nobody, the
+// bound keeps a wallet from being flooded.
+func (q *Queries) BoundWallet(ctx context.Context, arg BoundWalletParams) error {
+	_, err := q.db.Exec(ctx, boundWallet, arg.Most, arg.WalletID)
+	return err
+}
+
 const claimRelay = `-- name: ClaimRelay :one
 WITH next AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
@@ -231,18 +247,6 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 		&i.AttemptID,
 	)
 	return i, err
-}
-
-const countPendingOfWallet = `-- name: CountPendingOfWallet :one
-SELECT count(*) FROM paid_action WHERE inner_wallet_id = $1::bigint AND state = 'PENDING_HELD'
-`
-
-// Invoices of a wallet that wait inside of ours for their payer.
-func (q *Queries) CountPendingOfWallet(ctx context.Context, walletID int64) (int64, error) {
-	row := q.db.QueryRow(ctx, countPendingOfWallet, walletID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
 }
 
 const endAttempt = `-- name: EndAttempt :execrows

@@ -23,7 +23,8 @@ type Transaction struct {
 
 	conn   *pgxpool.Conn
 	queued pgx.Batch
-	begun  bool // PostgreSQL may know of it
+	asked  map[int]*int64 // by their place in what is queued: those that answer a number, and where it is to go
+	begun  bool           // PostgreSQL may know of it
 	closed bool
 }
 
@@ -91,7 +92,7 @@ func (t *Transaction) Exec(ctx context.Context, sql string, args ...any) (pgconn
 	case t.queued.Len() == 0:
 		return t.conn.Exec(ctx, sql, args...)
 	}
-	answers, err := t.send(ctx, sql, args)
+	answers, err := t.send(ctx, sql, args...)
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -107,7 +108,7 @@ func (t *Transaction) Query(ctx context.Context, sql string, args ...any) (pgx.R
 	case t.queued.Len() == 0:
 		return t.conn.Query(ctx, sql, args...)
 	}
-	answers, err := t.send(ctx, sql, args)
+	answers, err := t.send(ctx, sql, args...)
 	if err != nil {
 		return noRows{err: err}, err
 	}
@@ -178,14 +179,46 @@ func (t *Transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx
 	return row{rows}
 }
 
-// send sends what is queued and one statement more, and takes the answers of all but the last.
-func (t *Transaction) send(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
-	batch := t.queued
-	batch.Queue(sql, args...)
-	t.queued, t.begun = pgx.Batch{}, true
+// NextAction asks for the number that an action is to have which is about to begin. The question travels as a statement that answers nothing does; the number
+// is there with the answer to the next statement that somebody waits for. Whoever needs it before that, waits for it alone.
+func (t *Transaction) NextAction() (id func(context.Context) (int64, error)) {
+	var next int64
+	if t.asked == nil {
+		t.asked = map[int]*int64{}
+	}
+	t.asked[t.queued.Len()] = &next
+	t.queued.Queue(nextAction)
+	return func(ctx context.Context) (int64, error) {
+		switch {
+		case next != 0:
+			return next, nil
+		case t.closed:
+			return 0, pgx.ErrTxClosed
+		}
+		answers, err := t.send(ctx, "")
+		if err != nil {
+			return 0, err
+		}
+		return next, answers.Close()
+	}
+}
+
+// send sends what is queued and, unless it is empty, one statement more, of which it does not take the answer.
+func (t *Transaction) send(ctx context.Context, sql string, args ...any) (pgx.BatchResults, error) {
+	batch, asked, before := t.queued, t.asked, t.queued.Len()
+	if sql != "" {
+		batch.Queue(sql, args...)
+	}
+	t.queued, t.asked, t.begun = pgx.Batch{}, nil, true
 	answers := t.conn.SendBatch(ctx, &batch)
-	for _, q := range batch.QueuedQueries[:batch.Len()-1] {
-		if _, err := answers.Exec(); err != nil {
+	for i, q := range batch.QueuedQueries[:before] {
+		var err error
+		if number := asked[i]; number != nil {
+			err = answers.QueryRow().Scan(number)
+		} else {
+			_, err = answers.Exec()
+		}
+		if err != nil {
 			_ = answers.Close() // says the same again
 			return nil, fmt.Errorf("%s: %w", nameOf(q.SQL), err)
 		}

@@ -188,6 +188,58 @@ func TestOneRoundTripForEachAnswer(t *testing.T) {
 	}
 }
 
+// The number of an action comes with the next answer; who needs it before that waits for it alone, and once.
+func TestANumberTravelsWithTheNextAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	step := func(waits bool) (number int64) {
+		tx := w.begin()
+		w.exec(tx, add, 1, 1)
+		next := tx.NextAction()
+		w.exec(tx, add, 1, -1)
+		if waits {
+			var n int
+			if err := tx.QueryRow(w.Context(), read, 1).Scan(&n); err != nil || n != 0 {
+				t.Fatal(n, err)
+			}
+		}
+		for range 2 {
+			again, err := next(w.Context())
+			if err != nil || again == 0 || number != 0 && again != number {
+				t.Fatal(number, again, err)
+			}
+			number = again
+		}
+		if err := tx.Commit(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return number
+	}
+	last := step(true) // prepares the statements
+	for _, waits := range []bool{true, false} {
+		before := w.sent.Load()
+		if number := step(waits); number != last+1 {
+			t.Errorf("number %d after %d", number, last)
+		} else {
+			last = number
+		}
+		if sent := w.sent.Load() - before; sent != 2 {
+			t.Errorf("waited for an answer: %t; sent %d times, want 2: with the number, and the commit", waits, sent)
+		}
+	}
+	tx := w.begin()
+	w.exec(tx, add, 1, 10) // against the CHECK
+	next := tx.NextAction()
+	_, err := next(w.Context())
+	w.wantCode(err, "23514")
+	if err := tx.Rollback(w.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := next(w.Context()); !errors.Is(err, pgx.ErrTxClosed) {
+		t.Error(err)
+	}
+}
+
 // The error of a statement that answers nothing comes from the next one, or from the commit, and nothing is left of the transaction.
 func TestErrorsComeLaterAndAreNeverLost(t *testing.T) {
 	t.Parallel()

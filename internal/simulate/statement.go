@@ -197,7 +197,7 @@ func (t *written) note(name string, args []any) {
 		}
 		t.steps = append(t.steps, s)
 	case "InsertAction":
-		t.steps = append(t.steps, taken{flow: paidaction.Flow(args[1].(string)), to: paidaction.State(args[3].(string)), fact: paidaction.Requested})
+		t.steps = append(t.steps, taken{flow: paidaction.Flow(args[2].(string)), to: paidaction.State(args[4].(string)), fact: paidaction.Requested})
 	case "InsertActions":
 		flow, to := paidaction.Flow(args[8].(string)), paidaction.State(args[10].(string))
 		for range args[0].([]int32) {

@@ -35,10 +35,12 @@ SELECT (EXISTS (SELECT FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'R
     OR EXISTS (SELECT FROM relay_payment WHERE stage NOT IN ('completed', 'failed'))
     OR EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running')
         OR (state = 'scheduled' AND scheduled_at < now() + interval '6 seconds'))
-    OR EXISTS (SELECT FROM balance_delta) OR EXISTS (SELECT FROM item_delta))::boolean
+    OR EXISTS (SELECT FROM balance_delta) OR EXISTS (SELECT FROM item_delta)
+    OR EXISTS (SELECT FROM reconcile_run WHERE ended_at IS NULL OR ended_at < began_at))::boolean
 `
 
-// Whether something is left to be done: actions that are open, payments that leave, side effects, and what is appended and not yet folded in.
+// Whether something is left to be done: actions that are open, payments that leave, side effects, what is appended and not yet folded in, and a periodic
+// reconciliation: the first one of a service looks at all that the benchmark filled in, which no service that has been at work for a while does.
 // A job that is put off comes again within 5 seconds; looks at deadlines lie further ahead, and are nothing to wait for.
 func (q *Queries) Unsettled(ctx context.Context) (bool, error) {
 	row := q.db.QueryRow(ctx, unsettled)

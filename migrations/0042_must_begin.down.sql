@@ -1,0 +1,2 @@
+DROP FUNCTION must_be_below;
+DROP FUNCTION must_begin;
