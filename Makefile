@@ -83,6 +83,11 @@ fuzz:
 		done || exit 1; \
 	done
 
+## e2e: the pages in a real Chromium against the real stack; test has it too
+.PHONY: e2e
+e2e: build
+	HOLDFAST_BIN=$(abspath $(BIN)) go test -count=1 ./web/e2e
+
 ## shots: a picture of every page of the client and of the operator, in light, in dark and on a phone, into .holdfast/shots
 .PHONY: shots
 shots: build

@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -192,10 +193,12 @@ func loadUploads(ctx context.Context, q *db.Queries, viewer *int64, ids []int64)
 
 type loadersKey struct{}
 
-func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }
+func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(func() *loaders)() }
 
+// withLoaders makes no loaders yet: most mutations answer with what they wrote, and need none.
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
-	return context.WithValue(ctx, loadersKey{}, r.newLoaders(sessionOf(ctx).viewer()))
+	viewer := sessionOf(ctx).viewer()
+	return context.WithValue(ctx, loadersKey{}, sync.OnceValue(func() *loaders { return r.newLoaders(viewer) }))
 }
 
 // aroundResponse gives each response loaders of its own: what a subscription sends next is read anew.

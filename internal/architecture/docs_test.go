@@ -21,7 +21,7 @@ var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	code     = regexp.MustCompile("(?s)```.*?```|`[^`]+`")
 	filePath = regexp.MustCompile(`(?:[\w.-]+/)*[\w.-]*\w\.(?:go|sql|md|yml|yaml|graphql|conf|mod)\b`)
-	command  = regexp.MustCompile(`\b(holdfast-dev|holdfast|make)((?: [a-z][a-z-]*)+)`)
+	command  = regexp.MustCompile(`\b(holdfast-dev|holdfast|make)((?: [a-z][a-z0-9-]*)+)`)
 	setting  = regexp.MustCompile(`HOLDFAST_[A-Z_]*[A-Z]`)
 )
 
@@ -126,7 +126,7 @@ func TestContinuousIntegrationCallsWhatExists(t *testing.T) {
 func makeTargets(t *testing.T) []string {
 	t.Helper()
 	var targets []string
-	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):([^=]|$)`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):([^=]|$)`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
 		targets = append(targets, m[1])
 	}
 	return targets
