@@ -264,7 +264,6 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 	tx := &Tx{}
 	var result json.RawMessage
 	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
-		number := pg.NextAction()
 		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: source(m, a.payer),
 			proof: a.proof}
 		var previous db.PaidAction
@@ -278,6 +277,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
+		number := pg.NextAction() // after the payer is locked: the actions of one are numbered in their order
 		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
 			return err
 		}
