@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
@@ -202,6 +203,46 @@ func TestTheConnectionIsMadeAgain(t *testing.T) {
 	drain(from)
 	here.Changed(id)
 	wantToken(t, from, soon)
+}
+
+// Once a restart of the server is noticed, nobody is handed a connection that it has ended.
+func TestNoConnectionOfBeforeIsHandedOut(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	f, _ := running(t, pool)
+	from := fresh(t, f, id)
+	all := func(do func(*pgxpool.Conn)) {
+		t.Helper()
+		taken := make([]*pgxpool.Conn, pool.Config().MaxConns)
+		for i := range taken {
+			var err error
+			if taken[i], err = pool.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			do(taken[i])
+		}
+		for _, conn := range taken {
+			conn.Release()
+		}
+	}
+	all(func(*pgxpool.Conn) {})
+	alone, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = alone.Close(context.WithoutCancel(t.Context())) }()
+	var cut int32
+	err = alone.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&cut)
+	if err != nil || cut != pool.Config().MaxConns+1 {
+		t.Fatalf("%d connections cut: %v", cut, err)
+	}
+	wantToken(t, from, soon) // it listens again
+	all(func(conn *pgxpool.Conn) {
+		if _, err := conn.Exec(t.Context(), "SELECT"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestEverybodyIsWokenNowAndThen(t *testing.T) {

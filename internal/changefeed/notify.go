@@ -132,6 +132,11 @@ func (f *Feed) listen(ctx context.Context) error {
 	f.wakeIf(func(int64) bool { return true })
 	for {
 		message, err := conn.WaitForNotification(ctx)
+		if err != nil && ctx.Err() == nil {
+			// What ends this connection, a restart of the server say, has ended those that lie idle in the pool too. Nobody else has noticed: whoever took one
+			// of them next would, by an error.
+			f.pool.Reset()
+		}
 		if err != nil {
 			return err
 		}

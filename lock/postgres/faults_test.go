@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
@@ -66,6 +68,48 @@ func TestListenerCut(t *testing.T) {
 		locktest.Release(t, r.Lease)
 		locktest.Eventually(t, "b listens again", b.Listening)
 	}
+}
+
+// TestCutConnectionsAreForgotten: once the listener has noticed that the server ended its connection, nobody meets another one that it ended.
+func TestCutConnectionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	const connections = 4
+	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString(), Connections: connections})
+	l := locktest.Open(t, s, lock.Settings{})
+	locktest.Eventually(t, "it listens", l.Listening)
+	all := func() {
+		t.Helper()
+		var group errgroup.Group
+		for i := range 4 * connections {
+			group.Go(func() error {
+				lease, err := l.Acquire(t.Context(), fmt.Sprint(i), lock.Options{})
+				if err != nil {
+					return err
+				}
+				return lease.Release(t.Context())
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	all()
+	var cut []int32
+	if err := pool.QueryRow(t.Context(), `SELECT array_agg(pid) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE application_name LIKE 'holdfast-lock%' AND datname = current_database()`).Scan(&cut); err != nil {
+		t.Fatal(err)
+	}
+	if len(cut) < 2 {
+		t.Fatalf("%d connections were cut", len(cut))
+	}
+	locktest.Eventually(t, "it listens again", func() bool {
+		var again bool
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE application_name = 'holdfast-lock-listen' AND datname = current_database() AND pid <> ALL ($1))`, cut).Scan(&again)
+		return err == nil && again
+	})
+	all()
 }
 
 // TestPolling: without LISTEN, and with one that stays silent because it went to a pooler, waiters poll.

@@ -53,6 +53,11 @@ func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken
 			message, err := conn.WaitForNotification(ctx)
 			switch {
 			case err != nil:
+				if ctx.Err() == nil {
+					// What ends this connection, a restart of the server say, has ended those that lie idle in the pool too, and whoever took one of them next
+					// would be the first to notice.
+					s.pool.Reset()
+				}
 				return err
 			case message.Payload != ping:
 				// Nobody else knows tickets: what is not one is nobody's.
