@@ -194,6 +194,8 @@ func (t *Transaction) NextAction() (id func(context.Context) (int64, error)) {
 			return next, nil
 		case t.closed:
 			return 0, pgx.ErrTxClosed
+		case t.queued.Len() == 0:
+			return 0, errors.New("the number of an action was not answered: a statement before it has failed")
 		}
 		answers, err := t.send(ctx, "")
 		if err != nil {

@@ -232,6 +232,9 @@ func TestANumberTravelsWithTheNextAnswer(t *testing.T) {
 	next := tx.NextAction()
 	_, err := next(w.Context())
 	w.wantCode(err, "23514")
+	if number, err := next(w.Context()); err == nil {
+		t.Errorf("number %d, though a statement before it had failed", number)
+	}
 	if err := tx.Rollback(w.Context()); err != nil {
 		t.Error(err)
 	}
