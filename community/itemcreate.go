@@ -422,20 +422,3 @@ func notify(ctx context.Context, tx *paidaction.Tx, kind string, item *int64, us
 	}
 	return nil
 }
-
-// notifyPaid tells those who were paid by an action, and their webhooks; who pays themselves is not told. Item 0 is none.
-func notifyPaid(ctx context.Context, tx *paidaction.Tx, kind string, item int64, users ...int64) error {
-	told := db.InsertNotificationsOfParams{Kind: kind, At: tx.Now}
-	for _, user := range users {
-		if tx.Payer == nil || user != *tx.Payer {
-			told.Users, told.ActionIds, told.ItemIds = append(told.Users, user), append(told.ActionIds, tx.Action), append(told.ItemIds, item)
-		}
-	}
-	if len(told.Users) == 0 {
-		return nil
-	}
-	if err := tx.DB.InsertNotificationsOf(ctx, told); err != nil {
-		return fmt.Errorf("insert notifications: %w", err)
-	}
-	return nil
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -123,7 +124,13 @@ func (Receive) Describe(a ReceiveArgs) string {
 	return fmt.Sprintf("send %d sats", a.Msat/1000)
 }
 
-// AfterPaid tells the receiver.
+// AfterPaid tells the receiver, and their webhooks; who pays themselves is not told.
 func (Receive) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs, _ ReceiveResult) error {
-	return notifyPaid(ctx, tx, "RECEIVED", 0, a.User)
+	if tx.Payer != nil && *tx.Payer == a.User {
+		return nil
+	}
+	if err := tx.DB.TellReceiver(ctx, db.TellReceiverParams{Receiver: a.User, Kind: "RECEIVED", ActionID: &tx.Action, At: tx.Now}); err != nil {
+		return fmt.Errorf("tell the receiver: %w", err)
+	}
+	return nil
 }

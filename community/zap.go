@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -191,22 +192,14 @@ func (Zap) Retry(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, r ZapResult)
 func (Zap) Describe(a ZapArgs) string { return fmt.Sprintf("zap %d sats to #%d", a.Sats, a.Item) }
 
 // AfterPaid tells the author, and those to whom the author forwards.
-func (Zap) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResult) error {
-	items, err := zapTargets(ctx, tx.DB, a.Item)
-	if err != nil {
-		return err
-	}
-	return notifyPaid(ctx, tx, kindZapped, a.Item, receivers(items[a.Item])...)
+func (Zap) AfterPaid(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, _ ZapResult) error {
+	return tellOfZaps(ctx, tx.DB, tx.Now, tx.Action)
 }
 
-// kindZapped is how the notification is called.
-const kindZapped = "ZAP"
-
-// receivers are those whom a zap is for.
-func receivers(item db.ZapTargetsRow) []int64 {
-	users := slices.Clone(item.Forwardees)
-	if item.AuthorID != nil {
-		users = append(users, *item.AuthorID)
+// tellOfZaps tells those whom zaps were for, and their webhooks.
+func tellOfZaps(ctx context.Context, q *db.Queries, at time.Time, actions ...int64) error {
+	if err := q.TellOfZaps(ctx, db.TellOfZapsParams{Kind: "ZAP", ActionIds: actions, At: at}); err != nil {
+		return fmt.Errorf("tell of zaps: %w", err)
 	}
-	return users
+	return nil
 }

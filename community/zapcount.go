@@ -147,16 +147,15 @@ func (z Zap) OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, me
 	if err != nil {
 		return err
 	}
-	actions := make([]int64, len(members))
 	zaps := make([]zapped, len(members))
 	for i, m := range members {
 		item, found := items[m.Args.Item]
 		if !found {
 			return fmt.Errorf("the zapped item %d is gone", m.Args.Item)
 		}
-		actions[i], zaps[i] = m.Tx.Action, zapped{m.Tx, item}
+		zaps[i] = zapped{m.Tx, item}
 	}
-	if err := q.MarkZapsPaid(ctx, actions); err != nil {
+	if err := q.MarkZapsPaid(ctx, actionsOf(members)); err != nil {
 		return fmt.Errorf("mark the zaps: %w", err)
 	}
 	return z.count(ctx, q, at, zaps...)
@@ -164,26 +163,15 @@ func (z Zap) OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, me
 
 // AfterPaidTogether implements paidaction.Grouped.
 func (Zap) AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []zapMember) error {
-	items, err := zapTargets(ctx, q, itemsOf(members)...)
-	if err != nil {
-		return err
+	return tellOfZaps(ctx, q, at, actionsOf(members)...)
+}
+
+func actionsOf(members []zapMember) []int64 {
+	ids := make([]int64, len(members))
+	for i, m := range members {
+		ids[i] = m.Tx.Action
 	}
-	told := db.InsertNotificationsOfParams{Kind: kindZapped, At: at}
-	for _, m := range members {
-		for _, user := range receivers(items[m.Args.Item]) {
-			if m.Tx.Payer != nil && user == *m.Tx.Payer {
-				continue
-			}
-			told.Users, told.ActionIds, told.ItemIds = append(told.Users, user), append(told.ActionIds, m.Tx.Action), append(told.ItemIds, m.Args.Item)
-		}
-	}
-	if len(told.Users) == 0 {
-		return nil
-	}
-	if err := q.InsertNotificationsOf(ctx, told); err != nil {
-		return fmt.Errorf("insert notifications: %w", err)
-	}
-	return nil
+	return ids
 }
 
 func itemsOf(members []zapMember) []int64 {

@@ -45,7 +45,8 @@ func PostAll(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) 
 }
 
 // PostUnseen is PostAll for who has not looked at the balances, and waits for no answer: it supposes that each suffices as it is folded. Where one does not,
-// the transaction fails, here or later, with an error that IsShort knows; undone, it can be done again with PostAll.
+// the transaction fails, here or later, with an error that IsShort knows; undone, it can be done again with PostAll. It has begun with PlanOnce: by that the accounts
+// are locked in the order of their numbers.
 func PostUnseen(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) error {
 	return post(ctx, q, at, entries, debitUnseen)
 }
@@ -116,12 +117,11 @@ func (s *sums) add(a Account, msat int64) {
 // debitAll takes from users' accounts what each is to give, in one order everywhere: no two transactions wait for each other's account.
 func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
 	accounts := slices.Sorted(maps.Keys(debits))
-	if len(accounts) > 1 {
-		all, err := lock(ctx, q, accounts, debits)
-		if err != nil {
+	if len(accounts) > 1 { // one alone is locked by its debit
+		if err := Lock(ctx, q, accounts...); err != nil {
 			return err
 		}
-		done, err := q.DebitAll(ctx, db.DebitAllParams(all))
+		done, err := q.DebitAll(ctx, db.DebitAllParams(amounts(accounts, debits)))
 		if err != nil {
 			return fmt.Errorf("debit accounts: %w", err)
 		}
@@ -135,33 +135,23 @@ func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) erro
 	return nil
 }
 
-// debitUnseen is debitAll for balances that are supposed to suffice.
+// debitUnseen is debitAll for balances that are supposed to suffice. It locks the accounts as it changes them, in the same order.
 func debitUnseen(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
-	accounts := slices.Sorted(maps.Keys(debits))
-	if len(accounts) == 0 {
+	if len(debits) == 0 {
 		return nil
 	}
-	all, err := lock(ctx, q, accounts, debits)
-	if err != nil {
-		return err
-	}
-	if err := q.DebitUnseen(ctx, all); err != nil {
+	if err := q.DebitUnseen(ctx, amounts(slices.Sorted(maps.Keys(debits)), debits)); err != nil {
 		return fmt.Errorf("debit accounts: %w", err)
 	}
 	return nil
 }
 
-// lock locks accounts in the order in which they come, and says what each is to give. One alone is locked by its debit.
-func lock(ctx context.Context, q *db.Queries, accounts []Account, debits map[Account]int64) (all db.DebitUnseenParams, err error) {
+// amounts are what each of these accounts is to give.
+func amounts(accounts []Account, debits map[Account]int64) (all db.DebitUnseenParams) {
 	for _, a := range accounts {
 		all.Ids, all.Msats = append(all.Ids, int64(a)), append(all.Msats, debits[a])
 	}
-	if len(accounts) > 1 {
-		if err := q.LockToDebit(ctx, all.Ids); err != nil {
-			return all, fmt.Errorf("lock accounts: %w", err)
-		}
-	}
-	return all, nil
+	return all
 }
 
 // debit takes msat from a user's account. Where the folded balance does not suffice, what was received since is folded in
@@ -190,7 +180,7 @@ func debit(ctx context.Context, q *db.Queries, a Account, msat int64) error {
 // fold adds the deltas of these accounts to their balances. The accounts are locked before their deltas are touched: the
 // same order as in a debit.
 func fold(ctx context.Context, q *db.Queries, ids []int64) error {
-	if _, err := q.LockAccounts(ctx, ids); err != nil {
+	if err := q.LockAccounts(ctx, ids); err != nil {
 		return fmt.Errorf("lock accounts: %w", err)
 	}
 	if _, err := q.FoldAccounts(ctx, ids); err != nil {
@@ -219,7 +209,7 @@ func Lock(ctx context.Context, q *db.Queries, accounts ...Account) error {
 	for i, a := range accounts {
 		ids[i] = int64(a)
 	}
-	if _, err := q.LockAccounts(ctx, ids); err != nil {
+	if err := q.LockAccounts(ctx, ids); err != nil {
 		return fmt.Errorf("lock accounts: %w", err)
 	}
 	return nil

@@ -191,6 +191,30 @@ func TestAStepOfNoActionIsRefused(t *testing.T) {
 	}
 }
 
+// A payer exists, from before their first action until after all others: of several actions in one statement one of nobody's refuses all.
+func TestAnActionOfNobodyIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	want := func(code, sql string) {
+		t.Helper()
+		var pg *pgconn.PgError
+		if _, err := pool.Exec(t.Context(), sql); !errors.As(err, &pg) || pg.Code != code {
+			t.Errorf("%s: %v, want %s", sql, err, code)
+		}
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO usr (name, created_at) VALUES ('idle', now())`); err != nil {
+		t.Fatal(err)
+	}
+	want("23503", `INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args)
+		SELECT 'TEST', 'BALANCE', 'FEE_CREDIT', 'PAID', payer, 1, now(), now(), '{}' FROM unnest(ARRAY[NULL, (SELECT id FROM usr), 99]) AS payer`)
+	want("HF001", `DELETE FROM usr`)
+	want("428C9", `UPDATE usr SET id = 98`)
+	var n int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM paid_action`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d rows stayed, %v", n, err)
+	}
+}
+
 func TestDatabaseKnowsTheSameNames(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

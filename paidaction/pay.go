@@ -277,7 +277,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
-		number := pg.NextAction() // after the payer is locked: the actions of one are numbered in their order
+		numbers := pg.NextActions(1) // after the payer is locked: the actions of one are numbered in their order
 		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
 			return err
 		}
@@ -291,9 +291,11 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		}
 		tx.Forward = p.forward
 		first := firstStep(tx.Method)
-		if tx.Action, err = number(ctx); err != nil {
+		ids, err := numbers(ctx)
+		if err != nil {
 			return fmt.Errorf("number the action: %w", err)
 		}
+		tx.Action = ids[0]
 		if err := e.insert(ctx, q, a, tx, first); err != nil {
 			return err
 		}

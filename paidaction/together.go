@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -60,25 +61,33 @@ type member struct {
 // errApart says that one of a group has to be done by itself.
 var errApart = errors.New("this one is to be done by itself")
 
-// lookFor is for how long groups look at their payers' balances before anything else, once one met a balance that did not suffice.
+// lookFor is for how long groups look at their payers' balances and keys before anything is written, once one met a balance that did not suffice, or a key
+// that was used before.
 const lookFor = time.Second
 
 // beginTogether pays for actions of one kind from their payers' balances, in one transaction. Where it returns nil the members' own errors
 // say what became of each; else nothing was done.
 //
-// As a rule every balance suffices, and nobody looks: the debits say so, with the commit. A group with somebody who has too little is undone then, and
-// done again by who looks. Those after it look first for a while, so whoever keeps asking for what they cannot pay costs others one group a second.
+// As a rule every balance suffices and every key is new, and nobody looks: the statements that would say otherwise fail by themselves, and with them the group. It
+// is done again then by who looks. Those after it look first for a while, so whoever keeps asking for what they cannot pay, or for what they have had, costs
+// others one group a second.
 func (e *Engine) beginTogether(ctx context.Context, def Definition, method Method, members []*member) error {
 	look := e.now().UnixNano() < e.lookUntil.Load()
 	err := e.payTogether(ctx, def, method, members, look)
-	if !look && ledger.IsShort(err) {
+	if !look && (ledger.IsShort(err) || keyWasUsed(err)) {
 		e.lookUntil.Store(e.now().Add(lookFor).UnixNano())
 		err = e.payTogether(ctx, def, method, members, true)
 	}
 	return err
 }
 
-// payTogether is one try of beginTogether; look says whether it looks at the balances before anything is written.
+// keyWasUsed says whether a transaction failed because one of its actions has an idempotency key that was used before.
+func keyWasUsed(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "paid_action_key"
+}
+
+// payTogether is one try of beginTogether; look says whether it looks at balances and keys before anything is written.
 func (e *Engine) payTogether(ctx context.Context, def Definition, method Method, members []*member, look bool) error {
 	first := firstStep(method)
 	post := ledger.PostUnseen
@@ -95,20 +104,21 @@ func (e *Engine) payTogether(ctx context.Context, def Definition, method Method,
 			m.result, m.err, m.typed = nil, nil, nil
 			m.tx = &Tx{DB: q, Payer: m.payer, Method: method, Now: now, source: source(method, m.payer)}
 		}
+		numbers := pg.NextActions(len(members)) // those of members that are refused are nobody's
 		if err := def.costTogether(ctx, q, members); err != nil {
 			return err
 		}
 		if look {
-			if err := cover(ctx, q, standing(members)); err != nil {
+			if err := lookTogether(ctx, q, standing(members)); err != nil {
 				return err
 			}
 		}
-		if err := insertTogether(ctx, q, def, first, now, standing(members)); err != nil {
-			return err
-		}
-		paid := standing(members)
+		paid := firstOfTheirKeys(members)
 		if len(paid) == 0 {
 			return nil
+		}
+		if err := insertTogether(ctx, q, def, first, now, numbers, paid); err != nil {
+			return err
 		}
 		if err := def.payTogether(ctx, q, now, paid); err != nil {
 			return err
@@ -127,6 +137,40 @@ func (m *member) keyOf() string {
 // standing are those that nothing has come in the way of.
 func standing(members []*member) []*member {
 	return slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m.err != nil })
+}
+
+// firstOfTheirKeys are those that stand, but of several with one key the first alone: what becomes of it is the answer to the others.
+func firstOfTheirKeys(members []*member) []*member {
+	var first []*member
+	for _, m := range standing(members) {
+		if n := len(first); n > 0 && m.key != nil && *first[n-1].payer == *m.payer && first[n-1].keyOf() == *m.key {
+			m.err = errKeyUsed
+			continue
+		}
+		first = append(first, m)
+	}
+	return first
+}
+
+// lookTogether refuses those whose keys were used before, and those whose payers have too little.
+func lookTogether(ctx context.Context, q *db.Queries, members []*member) error {
+	keys := db.KeysUsedParams{}
+	for i, m := range members {
+		if m.key != nil {
+			keys.Places, keys.Payers = append(keys.Places, int32(i)), append(keys.Payers, *m.payer)
+			keys.IdempotencyKeys = append(keys.IdempotencyKeys, *m.key)
+		}
+	}
+	if len(keys.Places) > 0 {
+		used, err := q.KeysUsed(ctx, keys)
+		if err != nil {
+			return fmt.Errorf("look for the keys: %w", err)
+		}
+		for _, place := range used {
+			members[place].err = errKeyUsed
+		}
+	}
+	return cover(ctx, q, standing(members))
 }
 
 // cover refuses those whose payers have too little. Nothing is locked by that: the debit decides.
@@ -158,28 +202,22 @@ func cover(ctx context.Context, q *db.Queries, members []*member) error {
 }
 
 // insertTogether makes the rows of all, in their last state, with their history.
-func insertTogether(ctx context.Context, q *db.Queries, def Definition, first Step, now time.Time, members []*member) error {
-	if len(members) == 0 {
-		return nil
+func insertTogether(ctx context.Context, q *db.Queries, def Definition, first Step, now time.Time, numbers func(context.Context) ([]int64, error),
+	members []*member) error {
+	ids, err := numbers(ctx)
+	if err != nil {
+		return fmt.Errorf("number the actions: %w", err)
 	}
-	rows := db.InsertActionsParams{Kind: def.Spec().Kind, Flow: string(first.Flow), Method: string(members[0].tx.Method), State: string(first.To),
-		At: now, Fact: string(first.When)}
+	rows := db.InsertActionsParams{Ids: ids[:len(members)], Kind: def.Spec().Kind, Flow: string(first.Flow), Method: string(members[0].tx.Method),
+		State: string(first.To), At: now, Fact: string(first.When)}
 	for i, m := range members {
-		rows.Places, rows.Payers, rows.Costs = append(rows.Places, int32(i)), append(rows.Payers, *m.payer), append(rows.Costs, int64(m.tx.Cost))
+		m.tx.Action = ids[i]
+		rows.Payers, rows.Costs = append(rows.Payers, *m.payer), append(rows.Costs, int64(m.tx.Cost))
 		rows.Arguments, rows.Results = append(rows.Arguments, m.args), append(rows.Results, m.result)
 		rows.IdempotencyKeys, rows.ArgsHashes = append(rows.IdempotencyKeys, m.keyOf()), append(rows.ArgsHashes, append([]byte{}, m.argsHash...))
 	}
-	begun, err := q.InsertActions(ctx, rows)
-	if err != nil {
+	if err := q.InsertActions(ctx, rows); err != nil {
 		return fmt.Errorf("insert the actions: %w", err)
-	}
-	for _, row := range begun {
-		members[row.Place].tx.Action = row.ID
-	}
-	for _, m := range members {
-		if m.tx.Action == 0 {
-			m.err = errKeyUsed
-		}
 	}
 	return nil
 }

@@ -124,27 +124,49 @@ func TestOneOfManyIsRefusedAlone(t *testing.T) {
 	w.WantConserved()
 }
 
-// Nobody looks at balances before they are debited, unless one did not suffice a moment ago: then a group looks first, and begins nothing that it must undo.
-func TestBalancesAreLookedAtOnceOneDidNotSuffice(t *testing.T) {
+// Nobody looks at balances and keys before they are used, unless one was in the way a moment ago: then a group looks first, and begins nothing that it must undo.
+func TestBalancesAndKeysAreLookedAtOnceOneWasInTheWay(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	item := w.Post(w.User("author", 1000*sat, 0), "post")
 	poor, rich := w.User("poor", 5*sat, 0), w.User("rich", 100*sat, 0)
-	undone := func() bool {
-		begun := w.Count(`SELECT last_value FROM paid_action_id_seq`)
-		_, err := w.Engine.Pay(w.Ctx, zapBy(poor, item, 10, ""))
+	pay := func(user int64, key string) (*paidaction.PaidAction, error) {
+		r := zapBy(user, item, 10, key)
+		r.Method = paidaction.FeeCredit // one method, one try
+		return w.Engine.Pay(w.Ctx, r)
+	}
+	first, err := pay(rich, "a key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(2 * time.Second) // what rich had was not folded in
+	tooMuch := func() {
+		_, err := pay(poor, "")
 		w.WantRefusal(err, paidaction.CodeInsufficientFunds)
-		return w.Count(`SELECT last_value FROM paid_action_id_seq`) > begun
 	}
-	if !undone() {
-		t.Error("balances were looked at before there was a reason")
+	again := func() {
+		if pa, err := pay(rich, "a key"); err != nil || pa.ID != first.ID {
+			t.Errorf("%v, %v", pa, err)
+		}
 	}
-	if undone() {
-		t.Error("a payment was begun although a balance had just not sufficed")
-	}
-	w.Clock.Advance(2 * time.Second)
-	if !undone() {
-		t.Error("balances are looked at for ever")
+	for name, ask := range map[string]func(){"balances": tooMuch, "keys": again} {
+		// Each try takes a number.
+		undone := func() bool {
+			before := w.Count(`SELECT last_value FROM paid_action_id_seq`)
+			ask()
+			return w.Count(`SELECT last_value FROM paid_action_id_seq`) > before+1
+		}
+		if !undone() {
+			t.Errorf("%s were looked at before there was a reason", name)
+		}
+		if undone() {
+			t.Errorf("%s: a payment was begun although one had just been undone", name)
+		}
+		w.Clock.Advance(2 * time.Second)
+		if !undone() {
+			t.Errorf("%s are looked at for ever", name)
+		}
+		w.Clock.Advance(2 * time.Second)
 	}
 	// What was received since the last fold can be spent whether anybody looks first or not.
 	for _, wait := range []time.Duration{0, 2 * time.Second} {

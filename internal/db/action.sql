@@ -2,7 +2,7 @@
 -- For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
 -- elements, and a plan for the one that is there to be so much cheaper. A plan that is kept must fit tables that have grown since: made while they
 -- were small it would read them from end to end. (Where there is no other way it still does, at a price by which just-in-time compilation
--- would seem worth while.)
+-- would seem worth while.) And no table is read in another order than that of a key: what changes the rows of a sorted list locks them in its order.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
 
 -- name: PlanAlone :exec
@@ -11,9 +11,9 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true);
 
--- name: NextAction :one
--- See Transaction.NextAction.
-SELECT nextval('paid_action_id_seq')::bigint;
+-- name: NextActions :many
+-- See Transaction.NextActions.
+SELECT nextval('paid_action_id_seq')::bigint FROM generate_series(1, @count::int);
 
 -- name: InsertAction :exec
 -- Under a number from NextAction. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
@@ -37,29 +37,31 @@ WITH begun AS (
 )
 SELECT must_begin(count(*)) FROM begun;
 
--- name: InsertActions :many
--- Several of one kind that begin alike. As with InsertAction, none comes back whose idempotency key was used before; an empty key is none. They
--- are to come in the order of payer and key: transactions that insert the same keys then wait for each other in one direction only.
-WITH asked AS (
-    SELECT nextval('paid_action_id_seq') AS id, unnest(@places::int[]) AS place, unnest(@payers::bigint[]) AS payer_id,
-        unnest(@costs::bigint[]) AS cost_msat, unnest(@arguments::jsonb[]) AS args, unnest(@results::jsonb[]) AS result,
-        nullif(unnest(@idempotency_keys::text[]), '') AS idempotency_key, nullif(unnest(@args_hashes::bytea[]), '') AS args_hash
-), begun AS (
+-- name: InsertActions :exec
+-- Several of one kind that begin alike, under numbers that were asked for ahead (Transaction.NextActions). Nobody waits for an answer: an idempotency key that was
+-- used before breaks paid_action_key, and the transaction with it (paidaction.Engine.payTogether); an empty key is none. They are to come in the order of payer
+-- and key: transactions that insert the same keys then wait for each other in one direction only.
+WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result, idempotency_key, args_hash)
     OVERRIDING SYSTEM VALUE
-    SELECT id, @kind, @flow, @method, @state, payer_id, cost_msat, @at::timestamptz, @at::timestamptz, args, result, idempotency_key, args_hash FROM asked
-    ON CONFLICT (payer_id, idempotency_key) WHERE payer_id IS NOT NULL AND idempotency_key IS NOT NULL DO NOTHING -- the one index that they can meet in
+    SELECT unnest(@ids::bigint[]), @kind, @flow, @method, @state, unnest(@payers::bigint[]), unnest(@costs::bigint[]), @at::timestamptz, @at::timestamptz,
+        unnest(@arguments::jsonb[]), unnest(@results::jsonb[]), nullif(unnest(@idempotency_keys::text[]), ''), nullif(unnest(@args_hashes::bytea[]), '')
     RETURNING id, state, flow, payer_id
 ), history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, @fact, @at::timestamptz FROM begun
     RETURNING id, action_id
-), told AS (
-    INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
-    SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), @at::timestamptz
-    FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
-    WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events)
 )
-SELECT begun.id, asked.place::int AS place FROM begun JOIN asked ON asked.id = begun.id;
+INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), @at::timestamptz
+FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events);
+
+-- name: KeysUsed :many
+-- Which of these idempotency keys, by their places, were used before.
+SELECT asked.place::int FROM (
+    SELECT unnest(@places::int[]) AS place, unnest(@payers::bigint[]) AS payer_id, unnest(@idempotency_keys::text[]) AS idempotency_key
+) AS asked
+JOIN paid_action a ON a.payer_id = asked.payer_id AND a.idempotency_key = asked.idempotency_key;
 
 -- name: MoveAction :execrows
 -- The compare-and-set of spec 01 §1.3: 0 rows means that another worker won.

@@ -510,84 +510,59 @@ func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) erro
 	return err
 }
 
-const insertActions = `-- name: InsertActions :many
-WITH asked AS (
-    SELECT nextval('paid_action_id_seq') AS id, unnest($1::int[]) AS place, unnest($2::bigint[]) AS payer_id,
-        unnest($3::bigint[]) AS cost_msat, unnest($4::jsonb[]) AS args, unnest($5::jsonb[]) AS result,
-        nullif(unnest($6::text[]), '') AS idempotency_key, nullif(unnest($7::bytea[]), '') AS args_hash
-), begun AS (
+const insertActions = `-- name: InsertActions :exec
+WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result, idempotency_key, args_hash)
     OVERRIDING SYSTEM VALUE
-    SELECT id, $8, $9, $10, $11, payer_id, cost_msat, $12::timestamptz, $12::timestamptz, args, result, idempotency_key, args_hash FROM asked
-    ON CONFLICT (payer_id, idempotency_key) WHERE payer_id IS NOT NULL AND idempotency_key IS NOT NULL DO NOTHING -- the one index that they can meet in
+    SELECT unnest($2::bigint[]), $3, $4, $5, $6, unnest($7::bigint[]), unnest($8::bigint[]), $1::timestamptz, $1::timestamptz,
+        unnest($9::jsonb[]), unnest($10::jsonb[]), nullif(unnest($11::text[]), ''), nullif(unnest($12::bytea[]), '')
     RETURNING id, state, flow, payer_id
 ), history AS (
-    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $13, $12::timestamptz FROM begun
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $13, $1::timestamptz FROM begun
     RETURNING id, action_id
-), told AS (
-    INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
-    SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), $12::timestamptz
-    FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
-    WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events)
 )
-SELECT begun.id, asked.place::int AS place FROM begun JOIN asked ON asked.id = begun.id
+INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), $1::timestamptz
+FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
+WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events)
 `
 
 type InsertActionsParams struct {
-	Places          []int32
+	At              time.Time
+	Ids             []int64
+	Kind            string
+	Flow            string
+	Method          string
+	State           string
 	Payers          []int64
 	Costs           []int64
 	Arguments       []json.RawMessage
 	Results         []json.RawMessage
 	IdempotencyKeys []string
 	ArgsHashes      [][]byte
-	Kind            string
-	Flow            string
-	Method          string
-	State           string
-	At              time.Time
 	Fact            string
 }
 
-type InsertActionsRow struct {
-	ID    int64
-	Place int32
-}
-
-// Several of one kind that begin alike. As with InsertAction, none comes back whose idempotency key was used before; an empty key is none. They
-// are to come in the order of payer and key: transactions that insert the same keys then wait for each other in one direction only.
-func (q *Queries) InsertActions(ctx context.Context, arg InsertActionsParams) ([]InsertActionsRow, error) {
-	rows, err := q.db.Query(ctx, insertActions,
-		arg.Places,
+// Several of one kind that begin alike, under numbers that were asked for ahead (Transaction.NextActions). Nobody waits for an answer: an idempotency key that was
+// used before breaks paid_action_key, and the transaction with it (paidaction.Engine.payTogether); an empty key is none. They are to come in the order of payer
+// and key: transactions that insert the same keys then wait for each other in one direction only.
+func (q *Queries) InsertActions(ctx context.Context, arg InsertActionsParams) error {
+	_, err := q.db.Exec(ctx, insertActions,
+		arg.At,
+		arg.Ids,
+		arg.Kind,
+		arg.Flow,
+		arg.Method,
+		arg.State,
 		arg.Payers,
 		arg.Costs,
 		arg.Arguments,
 		arg.Results,
 		arg.IdempotencyKeys,
 		arg.ArgsHashes,
-		arg.Kind,
-		arg.Flow,
-		arg.Method,
-		arg.State,
-		arg.At,
 		arg.Fact,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []InsertActionsRow
-	for rows.Next() {
-		var i InsertActionsRow
-		if err := rows.Scan(&i.ID, &i.Place); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const insertHistory = `-- name: InsertHistory :exec
@@ -653,6 +628,40 @@ func (q *Queries) InsertInvoice(ctx context.Context, arg InsertInvoiceParams) er
 		arg.ClientHash,
 	)
 	return err
+}
+
+const keysUsed = `-- name: KeysUsed :many
+SELECT asked.place::int FROM (
+    SELECT unnest($1::int[]) AS place, unnest($2::bigint[]) AS payer_id, unnest($3::text[]) AS idempotency_key
+) AS asked
+JOIN paid_action a ON a.payer_id = asked.payer_id AND a.idempotency_key = asked.idempotency_key
+`
+
+type KeysUsedParams struct {
+	Places          []int32
+	Payers          []int64
+	IdempotencyKeys []string
+}
+
+// Which of these idempotency keys, by their places, were used before.
+func (q *Queries) KeysUsed(ctx context.Context, arg KeysUsedParams) ([]int32, error) {
+	rows, err := q.db.Query(ctx, keysUsed, arg.Places, arg.Payers, arg.IdempotencyKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int32
+	for rows.Next() {
+		var asked_place int32
+		if err := rows.Scan(&asked_place); err != nil {
+			return nil, err
+		}
+		items = append(items, asked_place)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listActions = `-- name: ListActions :many
@@ -1003,16 +1012,29 @@ func (q *Queries) MoveHeight(ctx context.Context, arg MoveHeightParams) error {
 	return err
 }
 
-const nextAction = `-- name: NextAction :one
-SELECT nextval('paid_action_id_seq')::bigint
+const nextActions = `-- name: NextActions :many
+SELECT nextval('paid_action_id_seq')::bigint FROM generate_series(1, $1::int)
 `
 
-// See Transaction.NextAction.
-func (q *Queries) NextAction(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, nextAction)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
+// See Transaction.NextActions.
+func (q *Queries) NextActions(ctx context.Context, count int32) ([]int64, error) {
+	rows, err := q.db.Query(ctx, nextActions, count)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var column_1 int64
+		if err := rows.Scan(&column_1); err != nil {
+			return nil, err
+		}
+		items = append(items, column_1)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const openActions = `-- name: OpenActions :many
@@ -1263,7 +1285,7 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 // For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
 // elements, and a plan for the one that is there to be so much cheaper. A plan that is kept must fit tables that have grown since: made while they
 // were small it would read them from end to end. (Where there is no other way it still does, at a price by which just-in-time compilation
-// would seem worth while.)
+// would seem worth while.) And no table is read in another order than that of a key: what changes the rows of a sorted list locks them in its order.
 func (q *Queries) PlanOnce(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planOnce)
 	return err

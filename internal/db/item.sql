@@ -78,22 +78,16 @@ INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros) VALUES (@ite
 -- name: AddCommentMsats :exec
 INSERT INTO item_delta (item_id, comment_msat) SELECT unnest(@item_ids::bigint[]), unnest(@msats::bigint[]);
 
--- name: ItemsToFold :many
-SELECT DISTINCT item_id FROM (SELECT item_id FROM item_delta ORDER BY id LIMIT @page) AS oldest ORDER BY item_id;
-
--- name: LockItemCounts :many
-SELECT item_id FROM item_count WHERE item_id = ANY(@ids::bigint[]) ORDER BY item_id FOR NO KEY UPDATE;
-
 -- name: FoldItems :execrows
--- The counters are locked by the caller; what is summed is what this very statement deletes.
+-- The oldest deltas: what is summed is what this very statement deletes. The counters are changed, and by that locked, in the order of their items (PlanOnce).
 WITH gone AS (
-    DELETE FROM item_delta WHERE item_id IN (SELECT unnest(@ids::bigint[])) RETURNING *
+    DELETE FROM item_delta WHERE id = ANY (ARRAY(SELECT id FROM item_delta ORDER BY id LIMIT @page)) RETURNING *
 ), sums AS (
     SELECT item_id, sum(msat)::bigint AS msat, sum(credit_msat)::bigint AS credit_msat, sum(comment_msat)::bigint AS comment_msat,
         sum(upvotes)::bigint AS upvotes, sum(vote_micros)::bigint AS vote_micros, sum(comments)::bigint AS comments,
         sum(down_msat)::bigint AS down_msat, sum(downvotes)::bigint AS downvotes, sum(boost_msat)::bigint AS boost_msat,
         max(last_zap_at) AS last_zap_at, max(last_comment_at) AS last_comment_at
-    FROM gone GROUP BY item_id
+    FROM gone GROUP BY item_id ORDER BY item_id
 )
 UPDATE item_count SET
     msat = item_count.msat + sums.msat, credit_msat = item_count.credit_msat + sums.credit_msat,
@@ -146,24 +140,29 @@ INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
 SELECT unnest(@users::bigint[]), @kind::text, @action_id::bigint, sqlc.narg(item_id)::bigint, @at::timestamptz
 ON CONFLICT DO NOTHING;
 
--- name: InsertNotificationsOf :exec
--- The same of several actions, to those who were paid by them; item 0 is none. What their webhooks are told commits with it; who is told of
--- a zap and has forwarded all of it has received nothing. That is asked of the webhooks' owners, and so of nobody where there is none. The numbers of accounts
--- are those of ledger/account.go.
+-- name: TellReceiver :exec
+-- The same of a payment, to whoever it was for. What their webhooks are told commits with it.
+WITH told AS (
+    INSERT INTO notification (user_id, kind, action_id, created_at) VALUES (@receiver, @kind, @action_id, @at) ON CONFLICT DO NOTHING
+    RETURNING user_id, action_id
+)
+INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w;
+
+-- name: TellOfZaps :exec
+-- The same of zaps, to whoever wrote what was zapped, and to those whom they forward to; who zaps themselves is not told. In one order in all transactions.
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
-    SELECT unnest(@users::bigint[]), @kind::text, unnest(@action_ids::bigint[]), nullif(unnest(@item_ids::bigint[]), 0), @at::timestamptz
+    SELECT receiver.id, @kind, zap.action_id, zap.item_id, @at::timestamptz
+    FROM zap JOIN item ON item.id = zap.item_id
+        CROSS JOIN LATERAL (SELECT item.author_id AS id UNION ALL SELECT f.user_id FROM item_forward f WHERE f.item_id = item.id) AS receiver
+    WHERE zap.action_id = ANY (@action_ids::bigint[]) AND receiver.id IS NOT NULL AND receiver.id IS DISTINCT FROM zap.user_id
+    ORDER BY zap.action_id, receiver.id
     ON CONFLICT DO NOTHING
     RETURNING user_id, action_id
 )
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
-SELECT w.id, h.id, h.action_id, 'payment.received', h.at
-FROM told CROSS JOIN LATERAL (
-        SELECT one.id, one.user_id FROM webhook one WHERE one.user_id = told.user_id AND one.disabled_at IS NULL
-            AND (one.events = '{}' OR 'payment.received' = ANY (one.events)) OFFSET 0) AS w -- one by one: a join may go through all webhooks
-    JOIN action_history h ON h.action_id = told.action_id AND h.to_state = 'PAID'
-WHERE EXISTS (SELECT FROM posting p WHERE p.action_id = told.action_id AND p.to_account IN (w.user_id * 16, w.user_id * 16 + 1))
-    OR EXISTS (SELECT FROM relay_payment r WHERE r.action_id = told.action_id AND r.receiver_id = w.user_id AND r.preimage IS NOT NULL);
+SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w;
 
 -- name: NotificationsOf :many
 SELECT * FROM notification WHERE (user_id, id) < (@user_id::bigint, @before::bigint) AND user_id >= @user_id

@@ -187,13 +187,13 @@ func (q *Queries) CountPostsSince(ctx context.Context, arg CountPostsSinceParams
 
 const foldItems = `-- name: FoldItems :execrows
 WITH gone AS (
-    DELETE FROM item_delta WHERE item_id IN (SELECT unnest($1::bigint[])) RETURNING id, item_id, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, down_msat, downvotes, boost_msat
+    DELETE FROM item_delta WHERE id = ANY (ARRAY(SELECT id FROM item_delta ORDER BY id LIMIT $1)) RETURNING id, item_id, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, down_msat, downvotes, boost_msat
 ), sums AS (
     SELECT item_id, sum(msat)::bigint AS msat, sum(credit_msat)::bigint AS credit_msat, sum(comment_msat)::bigint AS comment_msat,
         sum(upvotes)::bigint AS upvotes, sum(vote_micros)::bigint AS vote_micros, sum(comments)::bigint AS comments,
         sum(down_msat)::bigint AS down_msat, sum(downvotes)::bigint AS downvotes, sum(boost_msat)::bigint AS boost_msat,
         max(last_zap_at) AS last_zap_at, max(last_comment_at) AS last_comment_at
-    FROM gone GROUP BY item_id
+    FROM gone GROUP BY item_id ORDER BY item_id
 )
 UPDATE item_count SET
     msat = item_count.msat + sums.msat, credit_msat = item_count.credit_msat + sums.credit_msat,
@@ -204,9 +204,9 @@ UPDATE item_count SET
 FROM sums WHERE item_count.item_id = sums.item_id
 `
 
-// The counters are locked by the caller; what is summed is what this very statement deletes.
-func (q *Queries) FoldItems(ctx context.Context, ids []int64) (int64, error) {
-	result, err := q.db.Exec(ctx, foldItems, ids)
+// The oldest deltas: what is summed is what this very statement deletes. The counters are changed, and by that locked, in the order of their items (PlanOnce).
+func (q *Queries) FoldItems(ctx context.Context, page int32) (int64, error) {
+	result, err := q.db.Exec(ctx, foldItems, page)
 	if err != nil {
 		return 0, err
 	}
@@ -395,45 +395,6 @@ func (q *Queries) InsertNotifications(ctx context.Context, arg InsertNotificatio
 	return err
 }
 
-const insertNotificationsOf = `-- name: InsertNotificationsOf :exec
-WITH told AS (
-    INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
-    SELECT unnest($1::bigint[]), $2::text, unnest($3::bigint[]), nullif(unnest($4::bigint[]), 0), $5::timestamptz
-    ON CONFLICT DO NOTHING
-    RETURNING user_id, action_id
-)
-INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
-SELECT w.id, h.id, h.action_id, 'payment.received', h.at
-FROM told CROSS JOIN LATERAL (
-        SELECT one.id, one.user_id FROM webhook one WHERE one.user_id = told.user_id AND one.disabled_at IS NULL
-            AND (one.events = '{}' OR 'payment.received' = ANY (one.events)) OFFSET 0) AS w -- one by one: a join may go through all webhooks
-    JOIN action_history h ON h.action_id = told.action_id AND h.to_state = 'PAID'
-WHERE EXISTS (SELECT FROM posting p WHERE p.action_id = told.action_id AND p.to_account IN (w.user_id * 16, w.user_id * 16 + 1))
-    OR EXISTS (SELECT FROM relay_payment r WHERE r.action_id = told.action_id AND r.receiver_id = w.user_id AND r.preimage IS NOT NULL)
-`
-
-type InsertNotificationsOfParams struct {
-	Users     []int64
-	Kind      string
-	ActionIds []int64
-	ItemIds   []int64
-	At        time.Time
-}
-
-// The same of several actions, to those who were paid by them; item 0 is none. What their webhooks are told commits with it; who is told of
-// a zap and has forwarded all of it has received nothing. That is asked of the webhooks' owners, and so of nobody where there is none. The numbers of accounts
-// are those of ledger/account.go.
-func (q *Queries) InsertNotificationsOf(ctx context.Context, arg InsertNotificationsOfParams) error {
-	_, err := q.db.Exec(ctx, insertNotificationsOf,
-		arg.Users,
-		arg.Kind,
-		arg.ActionIds,
-		arg.ItemIds,
-		arg.At,
-	)
-	return err
-}
-
 const insertSubscription = `-- name: InsertSubscription :exec
 INSERT INTO item_subscription (item_id, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
 `
@@ -595,30 +556,6 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 	return items, nil
 }
 
-const itemsToFold = `-- name: ItemsToFold :many
-SELECT DISTINCT item_id FROM (SELECT item_id FROM item_delta ORDER BY id LIMIT $1) AS oldest ORDER BY item_id
-`
-
-func (q *Queries) ItemsToFold(ctx context.Context, page int32) ([]int64, error) {
-	rows, err := q.db.Query(ctx, itemsToFold, page)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var item_id int64
-		if err := rows.Scan(&item_id); err != nil {
-			return nil, err
-		}
-		items = append(items, item_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const lockItem = `-- name: LockItem :one
 SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, edited_at FROM item WHERE id = $1 FOR NO KEY UPDATE
 `
@@ -648,30 +585,6 @@ func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
 		&i.EditedAt,
 	)
 	return i, err
-}
-
-const lockItemCounts = `-- name: LockItemCounts :many
-SELECT item_id FROM item_count WHERE item_id = ANY($1::bigint[]) ORDER BY item_id FOR NO KEY UPDATE
-`
-
-func (q *Queries) LockItemCounts(ctx context.Context, ids []int64) ([]int64, error) {
-	rows, err := q.db.Query(ctx, lockItemCounts, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var item_id int64
-		if err := rows.Scan(&item_id); err != nil {
-			return nil, err
-		}
-		items = append(items, item_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const markItem = `-- name: MarkItem :execrows
@@ -827,4 +740,58 @@ func (q *Queries) SubscribersOf(ctx context.Context, itemIds []int64) ([]int64, 
 		return nil, err
 	}
 	return items, nil
+}
+
+const tellOfZaps = `-- name: TellOfZaps :exec
+WITH told AS (
+    INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
+    SELECT receiver.id, $1, zap.action_id, zap.item_id, $2::timestamptz
+    FROM zap JOIN item ON item.id = zap.item_id
+        CROSS JOIN LATERAL (SELECT item.author_id AS id UNION ALL SELECT f.user_id FROM item_forward f WHERE f.item_id = item.id) AS receiver
+    WHERE zap.action_id = ANY ($3::bigint[]) AND receiver.id IS NOT NULL AND receiver.id IS DISTINCT FROM zap.user_id
+    ORDER BY zap.action_id, receiver.id
+    ON CONFLICT DO NOTHING
+    RETURNING user_id, action_id
+)
+INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w
+`
+
+type TellOfZapsParams struct {
+	Kind      string
+	At        time.Time
+	ActionIds []int64
+}
+
+// The same of zaps, to whoever wrote what was zapped, and to those whom they forward to; who zaps themselves is not told. In one order in all transactions.
+func (q *Queries) TellOfZaps(ctx context.Context, arg TellOfZapsParams) error {
+	_, err := q.db.Exec(ctx, tellOfZaps, arg.Kind, arg.At, arg.ActionIds)
+	return err
+}
+
+const tellReceiver = `-- name: TellReceiver :exec
+WITH told AS (
+    INSERT INTO notification (user_id, kind, action_id, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
+    RETURNING user_id, action_id
+)
+INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
+SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w
+`
+
+type TellReceiverParams struct {
+	Receiver int64
+	Kind     string
+	ActionID *int64
+	At       time.Time
+}
+
+// The same of a payment, to whoever it was for. What their webhooks are told commits with it.
+func (q *Queries) TellReceiver(ctx context.Context, arg TellReceiverParams) error {
+	_, err := q.db.Exec(ctx, tellReceiver,
+		arg.Receiver,
+		arg.Kind,
+		arg.ActionID,
+		arg.At,
+	)
+	return err
 }

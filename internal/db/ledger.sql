@@ -2,10 +2,6 @@
 -- The conditional debit: 0 rows means that the folded balance does not suffice.
 UPDATE account SET balance = balance - @msat WHERE id = @id AND balance >= @msat::bigint;
 
--- name: LockToDebit :exec
--- As LockAccounts, for who asks for nothing but their order.
-SELECT id FROM account WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
-
 -- name: DebitAll :many
 -- The conditional debit of several accounts, which the caller has locked: an account that is missing among those that come back does not suffice.
 UPDATE account SET balance = balance - taken.msat
@@ -14,7 +10,8 @@ WHERE account.id = taken.id AND balance >= taken.msat
 RETURNING account.id;
 
 -- name: DebitUnseen :exec
--- DebitAll, for who does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it.
+-- DebitAll, for who has locked nothing and does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it. The accounts are
+-- changed, and by that locked, in the order of their ids, which the array must have (PlanOnce).
 WITH debited AS (
     UPDATE account SET balance = balance - taken.msat
     FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@msats::bigint[]) AS msat) AS taken
@@ -23,7 +20,7 @@ WITH debited AS (
 )
 SELECT must_cover(count(*), cardinality(@ids::bigint[])) FROM debited;
 
--- name: LockAccounts :many
+-- name: LockAccounts :exec
 -- Locked in the order of their ids, whatever the order of the array (spec 01 §1.4).
 SELECT id FROM account WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
 

@@ -180,7 +180,8 @@ type DebitUnseenParams struct {
 	Msats []int64
 }
 
-// DebitAll, for who does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it.
+// DebitAll, for who has locked nothing and does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it. The accounts are
+// changed, and by that locked, in the order of their ids, which the array must have (PlanOnce).
 func (q *Queries) DebitUnseen(ctx context.Context, arg DebitUnseenParams) error {
 	_, err := q.db.Exec(ctx, debitUnseen, arg.Ids, arg.Msats)
 	return err
@@ -247,38 +248,13 @@ func (q *Queries) InsertPostings(ctx context.Context, arg InsertPostingsParams) 
 	return err
 }
 
-const lockAccounts = `-- name: LockAccounts :many
+const lockAccounts = `-- name: LockAccounts :exec
 SELECT id FROM account WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
 `
 
 // Locked in the order of their ids, whatever the order of the array (spec 01 §1.4).
-func (q *Queries) LockAccounts(ctx context.Context, ids []int64) ([]int64, error) {
-	rows, err := q.db.Query(ctx, lockAccounts, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const lockToDebit = `-- name: LockToDebit :exec
-SELECT id FROM account WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
-`
-
-// As LockAccounts, for who asks for nothing but their order.
-func (q *Queries) LockToDebit(ctx context.Context, ids []int64) error {
-	_, err := q.db.Exec(ctx, lockToDebit, ids)
+func (q *Queries) LockAccounts(ctx context.Context, ids []int64) error {
+	_, err := q.db.Exec(ctx, lockAccounts, ids)
 	return err
 }
 

@@ -23,8 +23,8 @@ type Transaction struct {
 
 	conn   *pgxpool.Conn
 	queued pgx.Batch
-	asked  map[int]*int64 // by their place in what is queued: those that answer a number, and where it is to go
-	begun  bool           // PostgreSQL may know of it
+	asked  map[int]*[]int64 // by their place in what is queued: those that answer numbers, and where these are to go
+	begun  bool             // PostgreSQL may know of it
 	closed bool
 }
 
@@ -179,27 +179,27 @@ func (t *Transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx
 	return row{rows}
 }
 
-// NextAction asks for the number that an action is to have which is about to begin. The question travels as a statement that answers nothing does; the number
-// is there with the answer to the next statement that somebody waits for. Whoever needs it before that, waits for it alone.
-func (t *Transaction) NextAction() (id func(context.Context) (int64, error)) {
-	var next int64
+// NextActions asks for the numbers that so many actions are to have which are about to begin. The question travels as a statement that answers nothing does; the
+// numbers are there with the answer to the next statement that somebody waits for. Whoever needs them before that, waits for them alone.
+func (t *Transaction) NextActions(count int) (ids func(context.Context) ([]int64, error)) {
+	var next []int64
 	if t.asked == nil {
-		t.asked = map[int]*int64{}
+		t.asked = map[int]*[]int64{}
 	}
 	t.asked[t.queued.Len()] = &next
-	t.queued.Queue(nextAction)
-	return func(ctx context.Context) (int64, error) {
+	t.queued.Queue(nextActions, int32(count))
+	return func(ctx context.Context) ([]int64, error) {
 		switch {
-		case next != 0:
+		case next != nil:
 			return next, nil
 		case t.closed:
-			return 0, pgx.ErrTxClosed
+			return nil, pgx.ErrTxClosed
 		case t.queued.Len() == 0:
-			return 0, errors.New("the number of an action was not answered: a statement before it has failed")
+			return nil, errors.New("the numbers of actions were not answered: a statement before them has failed")
 		}
 		answers, err := t.send(ctx, "")
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		return next, answers.Close()
 	}
@@ -215,8 +215,9 @@ func (t *Transaction) send(ctx context.Context, sql string, args ...any) (pgx.Ba
 	answers := t.conn.SendBatch(ctx, &batch)
 	for i, q := range batch.QueuedQueries[:before] {
 		var err error
-		if number := asked[i]; number != nil {
-			err = answers.QueryRow().Scan(number)
+		if numbers := asked[i]; numbers != nil {
+			rows, _ := answers.Query() // the rows have the error too
+			*numbers, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		} else {
 			_, err = answers.Exec()
 		}

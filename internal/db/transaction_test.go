@@ -188,14 +188,14 @@ func TestOneRoundTripForEachAnswer(t *testing.T) {
 	}
 }
 
-// The number of an action comes with the next answer; who needs it before that waits for it alone, and once.
-func TestANumberTravelsWithTheNextAnswer(t *testing.T) {
+// The numbers of actions come with the next answer; who needs them before that waits for them alone, and once.
+func TestNumbersTravelWithTheNextAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	step := func(waits bool) (number int64) {
 		tx := w.begin()
 		w.exec(tx, add, 1, 1)
-		next := tx.NextAction()
+		next := tx.NextActions(3)
 		w.exec(tx, add, 1, -1)
 		if waits {
 			var n int
@@ -205,10 +205,10 @@ func TestANumberTravelsWithTheNextAnswer(t *testing.T) {
 		}
 		for range 2 {
 			again, err := next(w.Context())
-			if err != nil || again == 0 || number != 0 && again != number {
+			if err != nil || len(again) != 3 || again[1] != again[0]+1 || again[2] != again[0]+2 || number != 0 && again[0] != number {
 				t.Fatal(number, again, err)
 			}
-			number = again
+			number = again[0]
 		}
 		if err := tx.Commit(w.Context()); err != nil {
 			t.Fatal(err)
@@ -218,8 +218,8 @@ func TestANumberTravelsWithTheNextAnswer(t *testing.T) {
 	last := step(true) // prepares the statements
 	for _, waits := range []bool{true, false} {
 		before := w.sent.Load()
-		if number := step(waits); number != last+1 {
-			t.Errorf("number %d after %d", number, last)
+		if number := step(waits); number != last+3 {
+			t.Errorf("number %d after three from %d", number, last)
 		} else {
 			last = number
 		}
@@ -229,11 +229,11 @@ func TestANumberTravelsWithTheNextAnswer(t *testing.T) {
 	}
 	tx := w.begin()
 	w.exec(tx, add, 1, 10) // against the CHECK
-	next := tx.NextAction()
+	next := tx.NextActions(1)
 	_, err := next(w.Context())
 	w.wantCode(err, "23514")
-	if number, err := next(w.Context()); err == nil {
-		t.Errorf("number %d, though a statement before it had failed", number)
+	if numbers, err := next(w.Context()); err == nil {
+		t.Errorf("numbers %d, though a statement before them had failed", numbers)
 	}
 	if err := tx.Rollback(w.Context()); err != nil {
 		t.Error(err)
