@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -116,11 +117,7 @@ func shown[T any, A action[T]](pa *paidaction.PaidAction) (*T, error) {
 	t := new(T)
 	if pa.Result != nil {
 		// The generated types carry the names of the schema as JSON tags, and their results are the actions' own.
-		raw, err := json.Marshal(map[string]json.RawMessage{"result": pa.Result})
-		if err == nil {
-			err = json.Unmarshal(raw, t)
-		}
-		if err != nil {
+		if err := json.Unmarshal(slices.Concat([]byte(`{"result":`), pa.Result, []byte("}")), t); err != nil {
 			return nil, fmt.Errorf("read the result of action %d: %w", pa.ID, err)
 		}
 	}

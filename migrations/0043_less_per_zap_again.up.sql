@@ -27,14 +27,14 @@ ALTER TABLE notification DROP CONSTRAINT notification_pkey;
 ALTER TABLE notification ADD PRIMARY KEY (user_id, id);
 DROP INDEX notification_user;
 
--- The webhooks that are told of a payment that somebody has received, and the step that they are told of: once for each webhook of the receiver's that wants to
--- know, if there is one. Who is told of a zap and has forwarded all of it has received nothing. The numbers of accounts are those of ledger/account.go.
+-- The webhooks that are told of a payment that somebody has received, and the step that they are told of. Who is told of a zap and has forwarded all of it has
+-- received nothing; that is asked of the webhooks' owner, and so of nobody where there is none. The numbers of accounts are those of ledger/account.go.
 -- A query that has it in its FROM is planned as if this stood there.
 CREATE FUNCTION webhooks_of_receipt(receiver bigint, action bigint) RETURNS TABLE (webhook_id bigint, step_id bigint, at timestamptz) LANGUAGE sql STABLE AS $$
     SELECT w.id, h.id, h.at
-    FROM (SELECT one.id FROM webhook one WHERE one.user_id = receiver AND one.disabled_at IS NULL
+    FROM (SELECT one.id, one.user_id FROM webhook one WHERE one.user_id = receiver AND one.disabled_at IS NULL
             AND (one.events = '{}' OR 'payment.received' = ANY (one.events)) OFFSET 0) AS w -- one by one: a join may go through all webhooks
         JOIN action_history h ON h.action_id = action AND h.to_state = 'PAID'
-    WHERE EXISTS (SELECT FROM posting p WHERE p.action_id = action AND p.to_account IN (receiver * 16, receiver * 16 + 1))
-        OR EXISTS (SELECT FROM relay_payment r WHERE r.action_id = action AND r.receiver_id = receiver AND r.preimage IS NOT NULL)
+    WHERE EXISTS (SELECT FROM posting p WHERE p.action_id = action AND p.to_account IN (w.user_id * 16, w.user_id * 16 + 1))
+        OR EXISTS (SELECT FROM relay_payment r WHERE r.action_id = action AND r.receiver_id = w.user_id AND r.preimage IS NOT NULL)
 $$;

@@ -53,8 +53,10 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if r.Caller.User == nil && !def.Spec().Anonable {
 		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
 	}
-	a := &attempt{def: def, payer: r.Caller.User, client: e.ClientHash(r.Caller.Client), number: 1, turn: turn,
-		proof: e.proofBy(r.Caller)}
+	a := &attempt{def: def, payer: r.Caller.User, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
+	if a.payer == nil {
+		a.client = e.ClientHash(r.Caller.Client)
+	}
 	var err error
 	if a.args, err = normalize(def, r.Args); err != nil {
 		return nil, err
@@ -137,7 +139,7 @@ type attempt struct {
 	def      Definition
 	args     json.RawMessage
 	payer    *int64
-	client   []byte // hash of the address; bounds the open invoices of the anonymous
+	client   []byte // hash of an anonymous payer's address; bounds their open invoices
 	key      *string
 	argsHash []byte
 	number   int16

@@ -51,6 +51,10 @@ func (w *Worker) foldOnce(ctx context.Context, f Fold) (rows int, err error) {
 		if err := q.PlanOnce(ctx); err != nil {
 			return err
 		}
+		// What a crash forgets of it is there as it was before, to be folded in again; and payments wait less for the rows, and for the disk.
+		if err := q.CommitUnflushed(ctx); err != nil {
+			return err
+		}
 		rows, err = f.Fold(ctx, q)
 		return err
 	})

@@ -5,6 +5,10 @@
 -- would seem worth while.) And no table is read in another order than that of a key: what changes the rows of a sorted list locks them in its order.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
 
+-- name: CommitUnflushed :exec
+-- For the rest of the transaction: its commit does not wait for the disk. A crash may forget it, as long as nothing that comes after it is on disk.
+SELECT set_config('synchronous_commit', 'off', true);
+
 -- name: PlanAlone :exec
 -- As PlanOnce, for one statement that is the only one (db.Alone). No bitmap and no sort either: planned while little was waiting it would, for the first of
 -- what waits, collect all of it, and sort.

@@ -262,6 +262,16 @@ func (q *Queries) BoundPayer(ctx context.Context, arg BoundPayerParams) error {
 	return err
 }
 
+const commitUnflushed = `-- name: CommitUnflushed :exec
+SELECT set_config('synchronous_commit', 'off', true)
+`
+
+// For the rest of the transaction: its commit does not wait for the disk. A crash may forget it, as long as nothing that comes after it is on disk.
+func (q *Queries) CommitUnflushed(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, commitUnflushed)
+	return err
+}
+
 const getAction = `-- name: GetAction :one
 SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
