@@ -40,7 +40,10 @@ func fold(w *enginetest.World) {
 		for {
 			var n int
 			err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) (err error) {
-				n, err = f(w.Ctx, db.New(tx), 1000)
+				q := db.New(tx)
+				if err = q.PlanOnce(w.Ctx); err == nil {
+					n, err = f(w.Ctx, q, 1000)
+				}
 				return err
 			})
 			if err != nil {

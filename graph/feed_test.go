@@ -52,7 +52,11 @@ func TestFeedsOverTheWire(t *testing.T) {
 		t.Error(r.Raw)
 	}
 	if err := pgx.BeginFunc(a.Ctx, a.Pool, func(tx pgx.Tx) error {
-		_, err := community.FoldItems(a.Ctx, db.New(tx), 100)
+		q := db.New(tx)
+		if err := q.PlanOnce(a.Ctx); err != nil {
+			return err
+		}
+		_, err := community.FoldItems(a.Ctx, q, 100)
 		return err
 	}); err != nil {
 		t.Fatal(err)

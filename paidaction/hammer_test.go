@@ -39,7 +39,14 @@ func TestEverythingAtOnce(t *testing.T) {
 					return
 				default:
 				}
-				if err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error { _, err := fold(db.New(tx)); return err }); err != nil {
+				if err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
+					q := db.New(tx)
+					if err := q.PlanOnce(w.Ctx); err != nil {
+						return err
+					}
+					_, err := fold(q)
+					return err
+				}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -26,7 +26,10 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, er
 		return nil, e.refuseRetry(pa, e.now())
 	}
 	genesis := pa.Genesis
-	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, client: e.ClientHash(c.Client), number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
+	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
+	if a.payer == nil {
+		a.client = e.ClientHash(c.Client)
+	}
 	again, err := e.walk(ctx, a, "")
 	return again, told(err)
 }

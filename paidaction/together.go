@@ -70,11 +70,12 @@ const lookFor = time.Second
 //
 // As a rule every balance suffices and every key is new, and nobody looks: the statements that would say otherwise fail by themselves, and with them the group. It
 // is done again then by who looks. Those after it look first for a while, so whoever keeps asking for what they cannot pay, or for what they have had, costs
-// others one group a second.
+// others one group a second; who begins the same at the very moment in two places, with a key that is new each time, one for each.
 func (e *Engine) beginTogether(ctx context.Context, def Definition, method Method, members []*member) error {
 	look := e.now().UnixNano() < e.lookUntil.Load()
 	err := e.payTogether(ctx, def, method, members, look)
-	if !look && (ledger.IsShort(err) || keyWasUsed(err)) {
+	// Who looks sees whose balance does not suffice; a key can be used by another transaction after the look, and is seen by the next one.
+	if ledger.IsShort(err) || keyWasUsed(err) {
 		e.lookUntil.Store(e.now().Add(lookFor).UnixNano())
 		err = e.payTogether(ctx, def, method, members, true)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
@@ -19,8 +21,16 @@ import (
 // crowd has requests wait until all are there, and then lets them go on: those that can be paid together are. It returns what became of each.
 func crowd(w *enginetest.World, requests []paidaction.Request) []error {
 	w.Helper()
+	open, answers := gathered(w, requests)
+	open()
+	return answers()
+}
+
+// gathered is a crowd that waits until it is opened.
+func gathered(w *enginetest.World, requests []paidaction.Request) (open func(), answers func() []error) {
+	w.Helper()
 	// Whoever comes first waits for the totals, and takes up the places; the others gather behind them.
-	open := closed(w, "zap_total")
+	open = closed(w, "zap_total")
 	errs := make([]error, len(requests))
 	var all sync.WaitGroup
 	for i, r := range requests {
@@ -33,9 +43,10 @@ func crowd(w *enginetest.World, requests []paidaction.Request) []error {
 	for w.Engine.Waiting() < len(requests)-2 {
 		runtime.Gosched()
 	}
-	open()
-	all.Wait()
-	return errs
+	return open, func() []error {
+		all.Wait()
+		return errs
+	}
 }
 
 // closed keeps everybody from writing to a table until open is called.
@@ -131,9 +142,7 @@ func TestBalancesAndKeysAreLookedAtOnceOneWasInTheWay(t *testing.T) {
 	item := w.Post(w.User("author", 1000*sat, 0), "post")
 	poor, rich := w.User("poor", 5*sat, 0), w.User("rich", 100*sat, 0)
 	pay := func(user int64, key string) (*paidaction.PaidAction, error) {
-		r := zapBy(user, item, 10, key)
-		r.Method = paidaction.FeeCredit // one method, one try
-		return w.Engine.Pay(w.Ctx, r)
+		return w.Engine.Pay(w.Ctx, zapBy(user, item, 10, key))
 	}
 	first, err := pay(rich, "a key")
 	if err != nil {
@@ -181,6 +190,50 @@ func TestBalancesAndKeysAreLookedAtOnceOneWasInTheWay(t *testing.T) {
 	}
 	w.WantBalance(ledger.UserCredits(poor), 1*sat)
 	w.WantConserved()
+}
+
+// A key that another transaction uses between a group's look and its own use is in the way of the one who has it, and the others still share a commit.
+func TestAKeyThatIsUsedAfterTheLook(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	item := w.Post(w.User("author", 1000*sat, 0), "post")
+	var payers []int64
+	for i := range 6 {
+		payers = append(payers, w.User(fmt.Sprint("payer", i), 100*sat, 0))
+	}
+	_, err := w.Engine.Pay(w.Ctx, zapBy(w.User("poor", 5*sat, 0), item, 10, ""))
+	w.WantRefusal(err, paidaction.CodeInsufficientFunds)                   // groups look now
+	elsewhere, err := pgx.ConnectConfig(w.Ctx, w.Pool.Config().ConnConfig) // those of the pool are needed
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = elsewhere.Close(context.WithoutCancel(w.Ctx)) }()
+	other, err := elsewhere.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec(w.Ctx, `INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, idempotency_key, args_hash)
+		VALUES ('ZAP', 'BALANCE', 'REWARD_SATS', 'PAID', $1, 1, now(), now(), '{}', 'raced', sha256(''))`, payers[2]); err != nil {
+		t.Fatal(err)
+	}
+	open, answers := gathered(w, []paidaction.Request{zapBy(payers[0], item, 10, "a"), zapBy(payers[1], item, 10, "b"), // these two hold the places
+		zapBy(payers[2], item, 10, "raced"), zapBy(payers[3], item, 10, "c"), zapBy(payers[4], item, 10, "d"), zapBy(payers[5], item, 10, "e")})
+	open()
+	for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'transactionid'`) == 0 {
+	}
+	if err := other.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range answers() {
+		if i == 2 {
+			w.WantRefusal(err, paidaction.CodeIdempotencyConflict)
+		} else if err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if n := w.Count(`SELECT max(n) FROM (SELECT count(*) AS n FROM zap GROUP BY xmin::text) AS one`); n < 3 {
+		t.Errorf("at most %d zaps share a transaction", n)
+	}
 }
 
 // A fault of one, which nobody foresees, undoes the whole transaction; each is then done by itself, and only that one fails.

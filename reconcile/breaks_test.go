@@ -311,6 +311,8 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 		"one partition": `ALTER TABLE posting_1 DISABLE TRIGGER USER`, "the rest": `ALTER TABLE posting_rest DISABLE TRIGGER USER`,
 		"a partition to come":   `ALTER TABLE action_history_10000001 DISABLE TRIGGER USER`,
 		"postings of no action": `ALTER TABLE posting DISABLE TRIGGER posting_action_known`, "steps of no action": `DROP TRIGGER history_action_known ON action_history`,
+		"actions of nobody": `DROP TRIGGER action_payer_known ON paid_action`, "people who can be deleted": `ALTER TABLE usr DISABLE TRIGGER refuse_user_delete`,
+		"actions that can be deleted": `DROP TRIGGER refuse_delete ON paid_action`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -191,11 +191,11 @@ func (s *service) openAPI() error {
 	return err
 }
 
-// How many appended rows decide in one transaction what is folded. Whoever pays from an account that is being folded waits for the whole page:
-// with a thousand rows up to 40 ms. Nobody pays from an item.
+// How many appended rows decide in one transaction which accounts are folded, and how many are folded into items. Whoever pays from an account that is being
+// folded waits for the whole page: with a thousand rows up to 40 ms. Nobody pays from an item.
 const (
 	balancePage = 250
-	itemPage    = 1000
+	itemPage    = 2000
 )
 
 var folds = []worker.Fold{

@@ -20,7 +20,7 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 SELECT nextval('paid_action_id_seq')::bigint FROM generate_series(1, @count::int);
 
 -- name: InsertAction :exec
--- Under a number from NextAction. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
+-- Under a number from NextActions. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
         genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id)

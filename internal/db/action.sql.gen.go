@@ -496,7 +496,7 @@ type InsertActionParams struct {
 	Fact           string
 }
 
-// Under a number from NextAction. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
+// Under a number from NextActions. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
 func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) error {
 	_, err := q.db.Exec(ctx, insertAction,
 		arg.ID,

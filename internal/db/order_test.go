@@ -13,18 +13,22 @@ import (
 )
 
 // What changes the rows of a list without having locked them locks them in the order of the list, whatever PostgreSQL knew of the table when it planned that: behind
-// a row that somebody else has locked, nothing is locked yet.
+// a row that somebody else has locked, nothing is locked yet. And to what that one has changed meanwhile it is added.
 func TestRowsAreLockedInTheOrderOfTheirList(t *testing.T) {
 	t.Parallel()
 	list := []int64{17, 33, 49, 65, 81}
 	for name, c := range map[string]struct {
 		fill   string // with so many rows, in the order opposite to that of their keys
 		rows   string // those of the list, by their keys
+		give   string // what its holder does with the one that is locked
+		want   string // whether that and the change have both come to it
 		change func(ctx context.Context, q *db.Queries) error
 	}{
 		"DebitUnseen": {
 			fill: `INSERT INTO account (id, balance) SELECT 16 * n + 1, 100 FROM generate_series(%d, 1, -1) AS n`,
 			rows: `SELECT id FROM account WHERE id = ANY ($1) ORDER BY id`,
+			give: `UPDATE account SET balance = balance + 1000 WHERE id = ANY ($1)`,
+			want: `SELECT balance = 1099 FROM account WHERE id = ANY ($1)`,
 			change: func(ctx context.Context, q *db.Queries) error {
 				return q.DebitUnseen(ctx, db.DebitUnseenParams{Ids: list, Msats: []int64{1, 1, 1, 1, 1}})
 			},
@@ -34,6 +38,8 @@ func TestRowsAreLockedInTheOrderOfTheirList(t *testing.T) {
 				INSERT INTO item_count (item_id, listed, created_at) SELECT 16 * n + 1, true, now() FROM generate_series(%d, 1, -1) AS n;
 				INSERT INTO item_delta (item_id, upvotes) SELECT item_id, 1 FROM item_count`,
 			rows: `SELECT item_id FROM item_count WHERE item_id = ANY ($1) ORDER BY item_id`,
+			give: `UPDATE item_count SET upvotes = upvotes + 1000 WHERE item_id = ANY ($1)`,
+			want: `SELECT upvotes = 1001 FROM item_count WHERE item_id = ANY ($1)`,
 			change: func(ctx context.Context, q *db.Queries) error {
 				_, err := q.FoldItems(ctx, 10_000)
 				return err
@@ -60,7 +66,7 @@ func TestRowsAreLockedInTheOrderOfTheirList(t *testing.T) {
 				}
 				holder := begin()
 				defer func() { _ = holder.Rollback(context.WithoutCancel(ctx)) }()
-				if _, err := holder.Exec(ctx, c.rows+" FOR NO KEY UPDATE", list[2:3]); err != nil {
+				if _, err := holder.Exec(ctx, c.give, list[2:3]); err != nil {
 					t.Fatal(err)
 				}
 				changed := make(chan error, 1)
@@ -93,7 +99,51 @@ func TestRowsAreLockedInTheOrderOfTheirList(t *testing.T) {
 				if err := <-changed; err != nil {
 					t.Error(err)
 				}
+				var both bool
+				if err := pool.QueryRow(ctx, c.want, list[2:3]).Scan(&both); err != nil || !both {
+					t.Errorf("one of the two changes is lost, %v", err)
+				}
 			})
 		}
+	}
+}
+
+// Two who fold at the same time take different deltas: the second neither waits for the first, nor counts anything again.
+func TestTwoFoldsTakeDifferentDeltas(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), pgtest.New(t)
+	if _, err := pool.Exec(ctx, `ALTER TABLE item_count DROP CONSTRAINT item_count_item_id_fkey; -- of items that nobody has made
+		INSERT INTO item_count (item_id, listed, created_at) SELECT n, true, now() FROM generate_series(1, 5) AS n;
+		INSERT INTO item_delta (item_id, upvotes) SELECT n, n FROM generate_series(1, 5) AS n`); err != nil {
+		t.Fatal(err)
+	}
+	var folds [2]pgx.Tx
+	for i, items := range []int64{2, 3} {
+		tx, err := pool.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+		q := db.New(tx)
+		if err := q.PlanOnce(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '5s'`); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := q.FoldItems(ctx, int32(2+10*i)); err != nil || n != items {
+			t.Fatalf("%d items were folded, want %d; %v", n, items, err)
+		}
+		folds[i] = tx
+	}
+	for _, tx := range folds {
+		if err := tx.Commit(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wrong, left int
+	if err := pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM item_count WHERE upvotes <> item_id), (SELECT count(*) FROM item_delta)`).Scan(&wrong, &left); err != nil ||
+		wrong != 0 || left != 0 {
+		t.Errorf("%d items count something else, %d deltas are left, %v", wrong, left, err)
 	}
 }

@@ -169,6 +169,9 @@ func (w *world) answered(r *request, f *fiber, pa *paidaction.PaidAction, err er
 	} else if err != nil {
 		r.refused++
 		w.tell(nil, "%s %s: refused, %s", r.label, what, said(err))
+		if _, refusal := paidaction.AsRefusal(err); !refusal {
+			w.violate("fault", "%s %s: %v", r.label, what, err)
+		}
 	}
 	if unknown || err != nil {
 		if r.key != "" && r.asked < 6 && (unknown || errors.Is(err, paidaction.Refused(paidaction.CodeTryAgain)) || errors.Is(err, paidaction.Refused(paidaction.CodeLightningUnavailable))) {

@@ -199,8 +199,8 @@ func (t *written) note(name string, args []any) {
 	case "InsertAction":
 		t.steps = append(t.steps, taken{flow: paidaction.Flow(args[2].(string)), to: paidaction.State(args[4].(string)), fact: paidaction.Requested})
 	case "InsertActions":
-		flow, to := paidaction.Flow(args[2].(string)), paidaction.State(args[4].(string))
-		for range args[0].([]int64) {
+		flow, to := paidaction.Flow(args[3].(string)), paidaction.State(args[5].(string))
+		for range args[1].([]int64) {
 			t.steps = append(t.steps, taken{flow: flow, to: to, fact: paidaction.Requested})
 		}
 	case "MoveActions":
