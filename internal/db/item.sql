@@ -82,7 +82,7 @@ INSERT INTO item_delta (item_id, comment_msat) SELECT unnest(@item_ids::bigint[]
 -- The oldest deltas that nobody else is folding in: what is summed is what this very statement deletes. The counters are changed, and by that locked, in the order
 -- of their items (PlanOnce).
 WITH gone AS (
-    DELETE FROM item_delta WHERE id = ANY (ARRAY(SELECT id FROM item_delta ORDER BY id LIMIT @page FOR UPDATE SKIP LOCKED)) RETURNING *
+    DELETE FROM item_delta WHERE id = ANY (ARRAY(SELECT id FROM item_delta ORDER BY id LIMIT @page FOR NO KEY UPDATE SKIP LOCKED)) RETURNING *
 ), sums AS (
     SELECT item_id, sum(msat)::bigint AS msat, sum(credit_msat)::bigint AS credit_msat, sum(comment_msat)::bigint AS comment_msat,
         sum(upvotes)::bigint AS upvotes, sum(vote_micros)::bigint AS vote_micros, sum(comments)::bigint AS comments,

@@ -187,7 +187,7 @@ func (q *Queries) CountPostsSince(ctx context.Context, arg CountPostsSinceParams
 
 const foldItems = `-- name: FoldItems :execrows
 WITH gone AS (
-    DELETE FROM item_delta WHERE id = ANY (ARRAY(SELECT id FROM item_delta ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING id, item_id, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, down_msat, downvotes, boost_msat
+    DELETE FROM item_delta WHERE id = ANY (ARRAY(SELECT id FROM item_delta ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)) RETURNING id, item_id, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, down_msat, downvotes, boost_msat
 ), sums AS (
     SELECT item_id, sum(msat)::bigint AS msat, sum(credit_msat)::bigint AS credit_msat, sum(comment_msat)::bigint AS comment_msat,
         sum(upvotes)::bigint AS upvotes, sum(vote_micros)::bigint AS vote_micros, sum(comments)::bigint AS comments,
