@@ -71,14 +71,11 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transac
 	return nil
 }
 
-// ErrPanic is wrapped by the fault that a panic in an action's own code becomes.
-var ErrPanic = errors.New("panic")
-
 // guarded turns a panic in an action's own code into a fault: it undoes this transaction, and takes no other payment with it.
 func guarded(do func(q *db.Queries, tx *db.Transaction) error, q *db.Queries, tx *db.Transaction) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v\n%s", ErrPanic, p, debug.Stack())
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return do(q, tx)

@@ -35,7 +35,7 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	}
 	chain, err := issuer.Chain(ctx)
 	if err != nil {
-		return paidaction.Forward{}, fmt.Errorf("ask node %s for the chain: %w", q.Node, err)
+		return paidaction.Forward{}, errAway(fmt.Errorf("ask node %s for the chain: %w", q.Node, err))
 	}
 	q.Calling()
 	var f paidaction.Forward
@@ -270,7 +270,7 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	}
 	own, err := r.own(ctx, inv)
 	if err != nil {
-		err = paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be asked now. Try again in a minute.").Because(err)
+		err = errAway(err)
 	} else if own {
 		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
 	}

@@ -169,8 +169,8 @@ func (w *world) answered(r *request, f *fiber, pa *paidaction.PaidAction, err er
 	} else if err != nil {
 		r.refused++
 		w.tell(nil, "%s %s: refused, %s", r.label, what, said(err))
-		if errors.Is(err, paidaction.ErrPanic) { // a fault of the code, also of the simulation's own; a node that is away is none
-			w.violate("panic", "%s %s: %v", r.label, what, err)
+		if _, refusal := paidaction.AsRefusal(err); !refusal { // a fault of the code, also of the simulation's own: whoever asks is told INTERNAL
+			w.violate("internal error", "%s %s: %v", r.label, what, err)
 		}
 	}
 	if unknown || err != nil {
