@@ -189,17 +189,14 @@ func fold(ctx context.Context, q *db.Queries, ids []int64) error {
 	return nil
 }
 
-// Fold adds the oldest deltas (at most page of them decide which accounts) to their accounts, inside the caller's
-// transaction, and says how many accounts it touched. Balances read the same before and after.
+// Fold adds the oldest deltas, page of them at most, to their accounts, inside the caller's transaction, and says how many accounts it touched. Balances
+// read the same before and after. The transaction has begun with PlanOnce: by that no two wait for each other's accounts.
 func Fold(ctx context.Context, q *db.Queries, page int32) (accounts int, err error) {
-	ids, err := q.AccountsToFold(ctx, page)
+	n, err := q.FoldOldest(ctx, page)
 	if err != nil {
-		return 0, fmt.Errorf("find accounts to fold: %w", err)
+		return 0, fmt.Errorf("fold the oldest balances: %w", err)
 	}
-	if len(ids) == 0 {
-		return 0, nil
-	}
-	return len(ids), fold(ctx, q, ids)
+	return int(n), nil
 }
 
 // Lock makes everybody else wait who locks or folds these accounts, until the caller's transaction ends. Payments do not wait for the

@@ -10,30 +10,6 @@ import (
 	"time"
 )
 
-const accountsToFold = `-- name: AccountsToFold :many
-SELECT DISTINCT account_id FROM (SELECT account_id FROM balance_delta ORDER BY id LIMIT $1) AS oldest ORDER BY account_id
-`
-
-func (q *Queries) AccountsToFold(ctx context.Context, page int32) ([]int64, error) {
-	rows, err := q.db.Query(ctx, accountsToFold, page)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var account_id int64
-		if err := rows.Scan(&account_id); err != nil {
-			return nil, err
-		}
-		items = append(items, account_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const balance = `-- name: Balance :one
 SELECT (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0))::bigint
 FROM account a WHERE a.id = $1
@@ -200,6 +176,30 @@ UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account
 // that a concurrent payment appends is lost or counted twice.
 func (q *Queries) FoldAccounts(ctx context.Context, ids []int64) (int64, error) {
 	result, err := q.db.Exec(ctx, foldAccounts, ids)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const foldOldest = `-- name: FoldOldest :execrows
+WITH oldest AS MATERIALIZED (
+    SELECT id, account_id FROM balance_delta ORDER BY id LIMIT $1
+), locked AS (
+    SELECT id FROM account WHERE id = ANY (ARRAY(SELECT DISTINCT account_id FROM oldest)) ORDER BY id FOR NO KEY UPDATE
+), gone AS (
+    DELETE FROM balance_delta WHERE id = ANY (ARRAY(SELECT id FROM oldest)) AND (SELECT count(*) FROM locked) > 0 -- all of them are, by the count
+    RETURNING account_id, msat
+), sums AS (
+    SELECT account_id, sum(msat)::bigint AS msat FROM gone GROUP BY account_id
+)
+UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id
+`
+
+// The same of the oldest deltas, whosever they are, for who has locked nothing: their accounts are locked in the order of their ids, and before any delta is
+// touched, as by FoldAccounts (PlanOnce). What another one has folded in meanwhile is gone by then, and is not counted again.
+func (q *Queries) FoldOldest(ctx context.Context, page int32) (int64, error) {
+	result, err := q.db.Exec(ctx, foldOldest, page)
 	if err != nil {
 		return 0, err
 	}
