@@ -48,6 +48,17 @@ const driveGrace = 2 * time.Second
 func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
+	if err != nil {
+		return Owing, err
+	}
+	return e.DriveRead(ctx, pa)
+}
+
+// DriveRead is Drive of an action that was just read (OpenOf). It belongs to DriveRead from then on.
+func (e *Engine) DriveRead(ctx context.Context, pa *PaidAction) (Progress, error) {
+	id := pa.ID
+	ctx = About(ctx, id)
+	var err error
 	for err == nil {
 		var progress Progress
 		progress, err = e.advance(ctx, pa, true)

@@ -89,3 +89,25 @@ func (e *Engine) read(ctx context.Context, all []*reading) {
 		}
 	}
 }
+
+// OpenOf reads the open actions whose invoices have these hashes. What has ended needs no look any more.
+func (e *Engine) OpenOf(ctx context.Context, hashes []Hash) ([]*PaidAction, error) {
+	raw := make([][]byte, len(hashes))
+	for i := range hashes {
+		raw[i] = hashes[i][:]
+	}
+	var rows []db.ActionsByHashRow
+	err := db.Alone(ctx, e.Pool, func(q *db.Queries) (err error) {
+		rows, err = q.ActionsByHash(ctx, raw)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the actions of hashes: %w", err)
+	}
+	open := make([]*PaidAction, len(rows))
+	for i, r := range rows {
+		open[i] = view(db.GetActionRow{PaidAction: r.PaidAction, Node: &r.Node, PaymentHash: r.PaymentHash, Preimage: r.Preimage, Hold: &r.Hold,
+			AmountMsat: &r.AmountMsat, Memo: &r.Memo, CltvDelta: &r.CltvDelta, ExpiresAt: &r.ExpiresAt, Bolt11: r.Bolt11, ReceivedMsat: r.ReceivedMsat})
+	}
+	return open, nil
+}

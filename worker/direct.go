@@ -54,10 +54,10 @@ func (d *direct) run(_ int64, do func(context.Context)) bool {
 	return true
 }
 
-// drive drives an action that these events tell of, beside the caller. It returns false where there is no place for it.
-func (l *Listener) drive(action int64, events []paidaction.InvoiceEvent) bool {
-	return l.Beside != nil && l.Beside(action, func(ctx context.Context) {
-		if err := l.driveOrStore(ctx, action); err != nil {
+// drive drives an action that was just read, and that these events tell of, beside the caller. It returns false where there is no place for it.
+func (l *Listener) drive(pa *paidaction.PaidAction, events []paidaction.InvoiceEvent) bool {
+	return l.Beside != nil && l.Beside(pa.ID, func(ctx context.Context) {
+		if err := l.driveOrStore(ctx, pa); err != nil {
 			l.failed(ctx, "events", err)
 			signal(l.behind) // the sweep of a catch-up finds it
 			return
@@ -67,10 +67,11 @@ func (l *Listener) drive(action int64, events []paidaction.InvoiceEvent) bool {
 }
 
 // driveOrStore drives an action, or stores a job for it.
-func (l *Listener) driveOrStore(ctx context.Context, action int64) error {
+func (l *Listener) driveOrStore(ctx context.Context, pa *paidaction.PaidAction) error {
+	action := pa.ID
 	l.Log.DebugContext(paidaction.About(ctx, action), "an event is worked off", "node", l.node)
 	traced, done := l.trace(ctx, action)
-	err := drive(traced, l.Engine, action)
+	err := owing(l.Engine.DriveRead(traced, pa))
 	done()
 	if err == nil || errors.Is(err, paidaction.ErrNoAction) {
 		return nil
@@ -79,9 +80,8 @@ func (l *Listener) driveOrStore(ctx context.Context, action int64) error {
 	return l.store(ctx, paidaction.Job{Kind: paidaction.JobAdvance, Action: action})
 }
 
-// drive takes the steps of an action that are possible now; errOwing where the next one is ours and was not.
-func drive(ctx context.Context, engine *paidaction.Engine, action int64) error {
-	progress, err := engine.Drive(ctx, action)
+// owing is what came of driving an action as an error: errOwing where the next step is ours and was not possible.
+func owing(progress paidaction.Progress, err error) error {
 	if err == nil && progress == paidaction.Owing {
 		return errOwing
 	}

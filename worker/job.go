@@ -48,7 +48,7 @@ func (w *Worker) try(ctx context.Context, job paidaction.Job) error {
 		if len(job.With) > 0 {
 			return w.Engine.StandBy(ctx, append([]int64{job.Action}, job.With...)...)
 		}
-		return drive(ctx, w.Engine, job.Action)
+		return owing(w.Engine.Drive(ctx, job.Action))
 	case paidaction.JobAfterPaid:
 		return w.Engine.AfterPaid(ctx, append([]int64{job.Action}, job.With...)...)
 	case paidaction.JobAfterFailed:

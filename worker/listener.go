@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -185,30 +186,26 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 	for _, e := range events {
 		happened[e.Hash] = happened[e.Hash] || e.State != paidaction.InvoiceOpen
 	}
-	hashes := make([][]byte, 0, len(happened))
-	for h := range happened {
-		hashes = append(hashes, h[:])
-	}
-	var rows []db.ActionsByHashRow
-	err := db.Alone(ctx, l.Pool, func(q *db.Queries) (err error) {
-		rows, err = q.ActionsByHash(ctx, hashes)
-		return err
-	})
+	open, err := l.Engine.OpenOf(ctx, slices.Collect(maps.Keys(happened)))
 	if err != nil {
-		return fmt.Errorf("find the actions of events: %w", err)
+		return err
 	}
 	var jobs []paidaction.Job
-	for _, row := range rows {
-		hash := paidaction.Hash(row.PaymentHash)
-		if !happened[hash] || paidaction.State(row.State).Driven() {
+	var held []paidaction.Hash
+	for _, pa := range open {
+		hash := pa.Invoice.Hash
+		if pa.Invoice.Hold {
+			held = append(held, hash)
+		}
+		if !happened[hash] || pa.State.Driven() {
 			continue
 		}
 		of := func(e paidaction.InvoiceEvent) bool { return e.Hash == hash }
 		own := slices.DeleteFunc(slices.Clone(events), func(e paidaction.InvoiceEvent) bool { return !of(e) })
-		if l.drive(row.ActionID, own) {
+		if id := pa.ID; l.drive(pa, own) { // it is the driver's from here on
 			events = slices.DeleteFunc(slices.Clone(events), of) // the cursor passes them once the action was driven
 		} else {
-			jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: row.ActionID})
+			jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: id})
 		}
 	}
 	if len(jobs) > 0 {
@@ -217,10 +214,8 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 		}
 	}
 	l.cursor.see(events)
-	for _, row := range rows {
-		if row.Hold {
-			l.watch(ctx, paidaction.Hash(row.PaymentHash))
-		}
+	for _, hash := range held {
+		l.watch(ctx, hash)
 	}
 	return nil
 }

@@ -178,11 +178,13 @@ SELECT * FROM invoice WHERE action_id = $1;
 UPDATE invoice SET received_msat = @received_msat WHERE action_id = @action_id;
 
 -- name: ActionsByHash :many
--- The open actions behind these hashes: what has ended needs no look any more. The state is asked for row by row: as a join it could begin at the
+-- As GetAction, the open actions behind these hashes: what has ended needs no look any more. The action is read row by row: as a join it could begin at the
 -- index of what is open, and read all of that for one event.
-SELECT invoice.action_id, invoice.payment_hash, invoice.hold, a.state FROM invoice
-CROSS JOIN LATERAL (SELECT paid_action.state FROM paid_action WHERE paid_action.id = invoice.action_id OFFSET 0) AS a
-WHERE invoice.payment_hash = ANY(@hashes::bytea[]) AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING');
+SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+    invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
+FROM invoice
+CROSS JOIN LATERAL (SELECT * FROM paid_action a WHERE a.id = invoice.action_id OFFSET 0) AS paid_action
+WHERE invoice.payment_hash = ANY(@hashes::bytea[]) AND paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING');
 
 -- name: BoundPayer :exec
 -- Fails with HF006 where the payer, whose row is locked, has so many open invoices already.

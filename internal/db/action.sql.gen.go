@@ -49,19 +49,28 @@ func (q *Queries) ActionByKey(ctx context.Context, arg ActionByKeyParams) (Actio
 }
 
 const actionsByHash = `-- name: ActionsByHash :many
-SELECT invoice.action_id, invoice.payment_hash, invoice.hold, a.state FROM invoice
-CROSS JOIN LATERAL (SELECT paid_action.state FROM paid_action WHERE paid_action.id = invoice.action_id OFFSET 0) AS a
-WHERE invoice.payment_hash = ANY($1::bytea[]) AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+    invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
+FROM invoice
+CROSS JOIN LATERAL (SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action a WHERE a.id = invoice.action_id OFFSET 0) AS paid_action
+WHERE invoice.payment_hash = ANY($1::bytea[]) AND paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING')
 `
 
 type ActionsByHashRow struct {
-	ActionID    int64
-	PaymentHash []byte
-	Hold        bool
-	State       string
+	PaidAction   PaidAction
+	Node         string
+	PaymentHash  []byte
+	Preimage     []byte
+	Hold         bool
+	AmountMsat   int64
+	Memo         string
+	CltvDelta    int32
+	ExpiresAt    time.Time
+	Bolt11       *string
+	ReceivedMsat *int64
 }
 
-// The open actions behind these hashes: what has ended needs no look any more. The state is asked for row by row: as a join it could begin at the
+// As GetAction, the open actions behind these hashes: what has ended needs no look any more. The action is read row by row: as a join it could begin at the
 // index of what is open, and read all of that for one event.
 func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]ActionsByHashRow, error) {
 	rows, err := q.db.Query(ctx, actionsByHash, hashes)
@@ -73,10 +82,39 @@ func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]Actions
 	for rows.Next() {
 		var i ActionsByHashRow
 		if err := rows.Scan(
-			&i.ActionID,
+			&i.PaidAction.ID,
+			&i.PaidAction.Kind,
+			&i.PaidAction.Flow,
+			&i.PaidAction.Method,
+			&i.PaidAction.State,
+			&i.PaidAction.Attempt,
+			&i.PaidAction.PayerID,
+			&i.PaidAction.CostMsat,
+			&i.PaidAction.CreatedAt,
+			&i.PaidAction.ChangedAt,
+			&i.PaidAction.Deadline,
+			&i.PaidAction.DeadlineHeight,
+			&i.PaidAction.GenesisID,
+			&i.PaidAction.SuccessorID,
+			&i.PaidAction.SettlePermittedAt,
+			&i.PaidAction.Args,
+			&i.PaidAction.Result,
+			&i.PaidAction.IdempotencyKey,
+			&i.PaidAction.ArgsHash,
+			&i.PaidAction.FailureCode,
+			&i.PaidAction.FailureMessage,
+			&i.PaidAction.ProvedID,
+			&i.PaidAction.InnerWalletID,
+			&i.Node,
 			&i.PaymentHash,
+			&i.Preimage,
 			&i.Hold,
-			&i.State,
+			&i.AmountMsat,
+			&i.Memo,
+			&i.CltvDelta,
+			&i.ExpiresAt,
+			&i.Bolt11,
+			&i.ReceivedMsat,
 		); err != nil {
 			return nil, err
 		}
