@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -190,16 +189,3 @@ func (Zap) Retry(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, r ZapResult)
 
 // Describe is shown by the payer's wallet.
 func (Zap) Describe(a ZapArgs) string { return fmt.Sprintf("zap %d sats to #%d", a.Sats, a.Item) }
-
-// AfterPaid tells the author, and those to whom the author forwards.
-func (Zap) AfterPaid(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, _ ZapResult) error {
-	return tellOfZaps(ctx, tx.DB, tx.Now, tx.Action)
-}
-
-// tellOfZaps tells those whom zaps were for, and their webhooks.
-func tellOfZaps(ctx context.Context, q *db.Queries, at time.Time, actions ...int64) error {
-	if err := q.TellOfZaps(ctx, db.TellOfZapsParams{Kind: "ZAP", ActionIds: actions, At: at}); err != nil {
-		return fmt.Errorf("tell of zaps: %w", err)
-	}
-	return nil
-}

@@ -161,9 +161,12 @@ func (z Zap) OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, me
 	return z.count(ctx, q, at, zaps...)
 }
 
-// AfterPaidTogether implements paidaction.Grouped.
-func (Zap) AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []zapMember) error {
-	return tellOfZaps(ctx, q, at, actionsOf(members)...)
+// AfterPaidTogether tells the authors, and those to whom they forward, and their webhooks.
+func (Zap) AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error {
+	if err := q.TellOfZaps(ctx, db.TellOfZapsParams{Kind: "ZAP", ActionIds: actions, At: at}); err != nil {
+		return fmt.Errorf("tell of zaps: %w", err)
+	}
+	return nil
 }
 
 func actionsOf(members []zapMember) []int64 {

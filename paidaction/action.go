@@ -44,7 +44,8 @@ type Action[A, R any] interface {
 }
 
 // AfterPaid is implemented by actions that have something to do once the payment is final and committed, such as telling
-// people. It runs as a job, at least once, and so must be repeatable; it can neither delay nor fail the payment.
+// people. It runs as a job, at least once, and so must be repeatable; it can neither delay nor fail the payment. Those that are paid together have
+// Grouped.AfterPaidTogether.
 type AfterPaid[A, R any] interface {
 	AfterPaid(ctx context.Context, tx *Tx, args A, result R) error
 }
@@ -179,7 +180,7 @@ type Definition interface {
 	payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
 	performTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
 	onPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
-	afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
+	afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error
 }
 
 // Define makes an Action known to the engine.
@@ -191,7 +192,7 @@ func (d definition[A, R]) Spec() Spec { return d.action.Spec() }
 
 func (d definition[A, R]) SideEffects() bool {
 	_, ok := d.action.(AfterPaid[A, R])
-	return ok
+	return ok || d.grouped()
 }
 
 func (d definition[A, R]) PaysPeers() bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -79,24 +78,30 @@ func (e *Engine) afterPaid(ctx context.Context, ids ...int64) error {
 	var apart []int64
 	err := e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		apart = nil
-		rows, err := q.GetActions(ctx, ids)
+		kinds, err := q.KindsOf(ctx, ids)
 		if err != nil {
-			return fmt.Errorf("read actions: %w", err)
+			return fmt.Errorf("read the kinds of actions: %w", err)
 		}
-		if len(rows) != len(ids) {
-			return fmt.Errorf("%d of the actions %d: %w", len(ids)-len(rows), ids, ErrNoAction)
+		missing := len(ids)
+		for _, k := range kinds {
+			missing -= len(k.Ids)
 		}
-		byKind := map[string][]db.PaidAction{}
-		for _, row := range rows {
-			if def := e.actions[row.Kind]; def != nil && !def.grouped() && len(ids) > 1 {
-				apart = append(apart, row.ID)
-			} else {
-				byKind[row.Kind] = append(byKind[row.Kind], row)
-			}
+		if missing > 0 {
+			return fmt.Errorf("%d of the actions %d: %w", missing, ids, ErrNoAction)
 		}
 		now := e.now()
-		for _, kind := range slices.Sorted(maps.Keys(byKind)) {
-			if err := e.afterKind(ctx, q, now, byKind[kind]); err != nil {
+		for _, k := range kinds {
+			def := e.actions[k.Kind]
+			switch {
+			case def == nil || !def.SideEffects() || !k.Paid:
+			case def.grouped():
+				err = def.afterPaidTogether(ctx, q, now, k.Ids)
+			case len(ids) > 1:
+				apart = append(apart, k.Ids...)
+			default:
+				err = afterOne(ctx, q, now, def, k.Ids[0])
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -111,26 +116,11 @@ func (e *Engine) afterPaid(ctx context.Context, ids ...int64) error {
 	return err
 }
 
-// afterKind does what follows the payments of actions of one kind.
-func (e *Engine) afterKind(ctx context.Context, q *db.Queries, now time.Time, rows []db.PaidAction) error {
-	def, ok := e.actions[rows[0].Kind]
-	if !ok || !def.SideEffects() {
-		return nil
+// afterOne does what follows the payment of one action.
+func afterOne(ctx context.Context, q *db.Queries, now time.Time, def Definition, id int64) error {
+	row, err := q.GetActionAlone(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read action %d: %w", id, err)
 	}
-	var members []*member
-	for _, row := range rows {
-		if State(row.State) == Paid {
-			members = append(members, &member{attempt: &attempt{args: row.Args}, result: row.Result,
-				tx: &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: now}})
-		}
-	}
-	if len(members) > 1 && def.grouped() {
-		return def.afterPaidTogether(ctx, q, now, members)
-	}
-	for _, m := range members {
-		if err := def.afterPaid(ctx, m.tx, m.args, m.result); err != nil {
-			return err
-		}
-	}
-	return nil
+	return def.afterPaid(ctx, &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: now}, row.Args, row.Result)
 }

@@ -31,8 +31,8 @@ type Grouped[A, R any] interface {
 	PerformTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
 	// OnPaidTogether is OnPaid of members that were performed in an earlier transaction.
 	OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
-	// AfterPaidTogether is AfterPaid.
-	AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
+	// AfterPaidTogether does what AfterPaid does elsewhere, of these actions, in the order of their numbers. All are PAID. It may be one alone.
+	AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error
 }
 
 // Member is one action of those that are paid together.
@@ -310,12 +310,8 @@ func (d definition[A, R]) onPaidTogether(ctx context.Context, q *db.Queries, at 
 	return d.action.(Grouped[A, R]).OnPaidTogether(ctx, q, at, typed)
 }
 
-func (d definition[A, R]) afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {
-	typed, err := d.typed(members)
-	if err != nil {
-		return err
-	}
-	return d.action.(Grouped[A, R]).AfterPaidTogether(ctx, q, at, typed)
+func (d definition[A, R]) afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error {
+	return d.action.(Grouped[A, R]).AfterPaidTogether(ctx, q, at, actions)
 }
 
 func (d definition[A, R]) typed(members []*member) ([]*Member[A, R], error) {

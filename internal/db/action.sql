@@ -142,8 +142,14 @@ SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.prei
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = $1;
 
--- name: GetActions :many
-SELECT * FROM paid_action WHERE id = ANY(@ids::bigint[]) ORDER BY id;
+-- name: GetActionAlone :one
+-- Without its invoice.
+SELECT * FROM paid_action WHERE id = @id;
+
+-- name: KindsOf :many
+-- Which of these actions are of which kind, in the order of their numbers, and whether they are PAID. What does not exist is missing.
+SELECT kind, (state = 'PAID')::bool AS paid, array_agg(id ORDER BY id)::bigint[] AS ids FROM paid_action
+WHERE id = ANY(@ids::bigint[]) GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: ActionsInFull :many
 -- As GetAction, of several.

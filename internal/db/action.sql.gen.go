@@ -372,52 +372,40 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 	return i, err
 }
 
-const getActions = `-- name: GetActions :many
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id
+const getActionAlone = `-- name: GetActionAlone :one
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action WHERE id = $1
 `
 
-func (q *Queries) GetActions(ctx context.Context, ids []int64) ([]PaidAction, error) {
-	rows, err := q.db.Query(ctx, getActions, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PaidAction
-	for rows.Next() {
-		var i PaidAction
-		if err := rows.Scan(
-			&i.ID,
-			&i.Kind,
-			&i.Flow,
-			&i.Method,
-			&i.State,
-			&i.Attempt,
-			&i.PayerID,
-			&i.CostMsat,
-			&i.CreatedAt,
-			&i.ChangedAt,
-			&i.Deadline,
-			&i.DeadlineHeight,
-			&i.GenesisID,
-			&i.SuccessorID,
-			&i.SettlePermittedAt,
-			&i.Args,
-			&i.Result,
-			&i.IdempotencyKey,
-			&i.ArgsHash,
-			&i.FailureCode,
-			&i.FailureMessage,
-			&i.ProvedID,
-			&i.InnerWalletID,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// Without its invoice.
+func (q *Queries) GetActionAlone(ctx context.Context, id int64) (PaidAction, error) {
+	row := q.db.QueryRow(ctx, getActionAlone, id)
+	var i PaidAction
+	err := row.Scan(
+		&i.ID,
+		&i.Kind,
+		&i.Flow,
+		&i.Method,
+		&i.State,
+		&i.Attempt,
+		&i.PayerID,
+		&i.CostMsat,
+		&i.CreatedAt,
+		&i.ChangedAt,
+		&i.Deadline,
+		&i.DeadlineHeight,
+		&i.GenesisID,
+		&i.SuccessorID,
+		&i.SettlePermittedAt,
+		&i.Args,
+		&i.Result,
+		&i.IdempotencyKey,
+		&i.ArgsHash,
+		&i.FailureCode,
+		&i.FailureMessage,
+		&i.ProvedID,
+		&i.InnerWalletID,
+	)
+	return i, err
 }
 
 const getCursor = `-- name: GetCursor :one
@@ -705,6 +693,38 @@ func (q *Queries) KeysUsed(ctx context.Context, arg KeysUsedParams) ([]int32, er
 			return nil, err
 		}
 		items = append(items, asked_place)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const kindsOf = `-- name: KindsOf :many
+SELECT kind, (state = 'PAID')::bool AS paid, array_agg(id ORDER BY id)::bigint[] AS ids FROM paid_action
+WHERE id = ANY($1::bigint[]) GROUP BY 1, 2 ORDER BY 1, 2
+`
+
+type KindsOfRow struct {
+	Kind string
+	Paid bool
+	Ids  []int64
+}
+
+// Which of these actions are of which kind, in the order of their numbers, and whether they are PAID. What does not exist is missing.
+func (q *Queries) KindsOf(ctx context.Context, ids []int64) ([]KindsOfRow, error) {
+	rows, err := q.db.Query(ctx, kindsOf, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []KindsOfRow
+	for rows.Next() {
+		var i KindsOfRow
+		if err := rows.Scan(&i.Kind, &i.Paid, &i.Ids); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -108,6 +108,14 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			_, err := q.RelaysCompleted(ctx, db.RelaysCompletedParams{ActionIds: []int64{1}, Fees: []int64{1}, At: now})
 			return err
 		}, "relay_payment_action_id_key"},
+		"KindsOf": {func() error {
+			_, err := q.KindsOf(ctx, []int64{1})
+			return err
+		}, "paid_action_pkey"},
+		"FoldOldest": {func() error {
+			_, err := q.FoldOldest(ctx, 10)
+			return err
+		}, "balance_delta_pkey"},
 		"ActionsByHash": {func() error {
 			_, err := q.ActionsByHash(ctx, [][]byte{{1}})
 			return err
