@@ -112,10 +112,6 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			_, err := q.KindsOf(ctx, []int64{1})
 			return err
 		}, "paid_action_pkey"},
-		"FoldOldest": {func() error {
-			_, err := q.FoldOldest(ctx, 10)
-			return err
-		}, "balance_delta_pkey"},
 		"ActionsByHash": {func() error {
 			_, err := q.ActionsByHash(ctx, [][]byte{{1}})
 			return err
