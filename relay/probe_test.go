@@ -91,3 +91,11 @@ func TestANodeThatHangsWithAProbeIsNotWaitedFor(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// While our node cannot be asked for the chain nothing can be wrapped. That is no fault of the service: whoever asks is told to try again.
+func TestWhileOurNodeIsAwayWhoeverAsksIsToldSo(t *testing.T) {
+	b := setup(t)
+	b.Node.SetAway(true)
+	_, err := b.Relay.Wrap(b.Ctx, paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}})
+	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
+}
