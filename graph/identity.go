@@ -78,7 +78,7 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 	if err != nil {
 		return nil, notLookedUp(err)
 	}
-	s.user, s.scopes = &found.UserID, found.Scopes
+	s.user, s.scopes = &found.user, found.scopes
 	return s, nil
 }
 

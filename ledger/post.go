@@ -189,8 +189,8 @@ func fold(ctx context.Context, q *db.Queries, ids []int64) error {
 	return nil
 }
 
-// Fold adds the oldest deltas, page of them at most, to their accounts, inside the caller's transaction, and says how many accounts it touched. Balances
-// read the same before and after. The transaction has begun with PlanOnce: by that no two wait for each other's accounts.
+// Fold adds the deltas of some accounts to them, inside the caller's transaction, and says how many accounts it touched: of those that have the oldest deltas, of
+// which page are looked at. Balances read the same before and after.
 func Fold(ctx context.Context, q *db.Queries, page int32) (accounts int, err error) {
 	n, err := q.FoldOldest(ctx, page)
 	if err != nil {

@@ -158,7 +158,7 @@ func route(from, to ledger.Account, amount Msat, reason string) ([]ledger.Transf
 // Definition is an Action with its types hidden, as the engine keeps it. Define makes one.
 type Definition interface {
 	Spec() Spec
-	// SideEffects says whether something follows the payment (AfterPaid).
+	// SideEffects says whether something follows the payment (AfterPaid, Grouped.AfterPaidTogether).
 	SideEffects() bool
 	// PaysPeers says whether it names people whom its payer can pay directly (Peered).
 	PaysPeers() bool
@@ -175,6 +175,7 @@ type Definition interface {
 	payee(args json.RawMessage) (Payee, error)
 	afterPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
 
+	agrees() error
 	grouped() bool // whether several can be paid together (Grouped)
 	costTogether(ctx context.Context, q *db.Queries, members []*member) error
 	payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error

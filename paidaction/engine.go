@@ -185,6 +185,9 @@ func New(c Config) (*Engine, error) {
 		if _, twice := e.actions[kind]; twice || kind == "" {
 			return nil, fmt.Errorf("paidaction: action %q is defined twice, or has no name", kind)
 		}
+		if err := d.agrees(); err != nil {
+			return nil, err
+		}
 		e.actions[kind] = d
 		if d.grouped() {
 			e.gatherings(d)

@@ -60,7 +60,8 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	a := &attempt{def: e.actions[pa.Kind], args: pa.Args, payer: pa.Payer, client: inv.ClientHash, number: int16(pa.Attempt) + 1,
 		previous: id, genesis: &pa.Genesis, turn: unordered{}, proof: proof{proved: pa.proved}}
 	_, err = e.walk(ctx, a, "")
-	if refusal, ok := AsRefusal(err); ok {
+	// A node that is away now is back in a moment; for how long that is hoped for WillRetry bounds.
+	if refusal, ok := AsRefusal(err); ok && refusal.Code != CodeLightningUnavailable {
 		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
 		return e.AfterFailed(ctx, id)
 	}

@@ -253,6 +253,20 @@ func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def
 // grouped goes by what the action says of itself: one that is embedded in another lends it its methods unasked.
 func (d definition[A, R]) grouped() bool { return d.action.Spec().Together }
 
+// agrees says whether an action that says that it is grouped is: it has all that this takes, and does in one way alone what follows its payment.
+func (d definition[A, R]) agrees() error {
+	if !d.grouped() {
+		return nil
+	}
+	if _, can := d.action.(Grouped[A, R]); !can {
+		return fmt.Errorf("paidaction: %s is to be paid together, and is not Grouped", d.Spec().Kind)
+	}
+	if _, apart := d.action.(AfterPaid[A, R]); apart {
+		return fmt.Errorf("paidaction: %s is Grouped and has an AfterPaid, which nobody would call", d.Spec().Kind)
+	}
+	return nil
+}
+
 func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, members []*member) error {
 	typed := make([]*Member[A, R], len(members))
 	for i, m := range members {

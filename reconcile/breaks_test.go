@@ -312,6 +312,7 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 		"a partition to come":   `ALTER TABLE action_history_10000001 DISABLE TRIGGER USER`,
 		"postings of no action": `ALTER TABLE posting DISABLE TRIGGER posting_action_known`, "steps of no action": `DROP TRIGGER history_action_known ON action_history`,
 		"actions of nobody": `DROP TRIGGER action_payer_known ON paid_action`, "people who can be deleted": `ALTER TABLE usr DISABLE TRIGGER refuse_user_delete`,
+		"keys that stay good":         `ALTER TABLE api_key DISABLE TRIGGER begin_key_epoch`,
 		"actions that can be deleted": `DROP TRIGGER refuse_delete ON paid_action`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -124,7 +124,7 @@ var (
 	endDiffers = kind(6, "end", "BreaksOfHistory", "The last step does not lead to the state that the action has.",
 		byHand+outside+"set the state to that of the last step, unless the node says otherwise.")
 	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
-	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, or keeps the history from being changed, is switched off.",
+	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps the history from being changed, or has revoked keys forgotten, is switched off.",
 		"Switch the trigger on again: ALTER TABLE … ENABLE TRIGGER. Then run `holdfast reconcile`.")
 )
 

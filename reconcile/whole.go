@@ -151,7 +151,7 @@ var present = []struct {
 }{
 	{[]guard{{moneyUnguarded, "posting_append_only"}, {moneyUnguarded, "posting_action_known"}, {stepsUnguarded, "history_append_only"},
 		{stepsUnguarded, "history_action_known"}, {stepsUnguarded, "refuse_beginning"}, {stepsUnguarded, "refuse_step"}, {stepsUnguarded, "refuse_delete"},
-		{stepsUnguarded, "action_payer_known"}, {stepsUnguarded, "refuse_user_delete"}},
+		{stepsUnguarded, "action_payer_known"}, {stepsUnguarded, "refuse_user_delete"}, {stepsUnguarded, "begin_key_epoch"}},
 		// Of a table with partitions, on each of them too, where it is for each row.
 		`SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname = ANY($1) AND t.tgparentid = 0 AND t.tgenabled <> 'D' AND (t.tgtype & 1 = 0 OR NOT EXISTS (
 			SELECT FROM pg_partition_tree(t.tgrelid) p

@@ -34,6 +34,9 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 		return paidaction.Forward{}, err
 	}
 	chain, err := issuer.Chain(ctx)
+	if ctx.Err() != nil {
+		return paidaction.Forward{}, ctx.Err() // nobody waits any longer: that says nothing about the node
+	}
 	if err != nil {
 		return paidaction.Forward{}, errAway(fmt.Errorf("ask node %s for the chain: %w", q.Node, err))
 	}

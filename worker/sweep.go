@@ -34,7 +34,7 @@ func (w *Worker) Turn(ctx context.Context, c Chore) {
 // away.
 const foldRounds = 50
 
-// Fold folds until nothing is left, each round in a transaction of its own so that rows are locked briefly.
+// Fold folds until nothing is left, or another one is folding the same, each round in a transaction of its own so that rows are locked briefly.
 func (w *Worker) Fold(ctx context.Context, f Fold) {
 	for range foldRounds {
 		rows, err := w.foldOnce(ctx, f)

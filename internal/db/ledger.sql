@@ -35,15 +35,14 @@ WITH gone AS (
 UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id;
 
 -- name: FoldOldest :execrows
--- The same of the oldest deltas, whosever they are, for who has locked nothing: their accounts are locked in the order of their ids, and before any delta is
--- touched, as by FoldAccounts (PlanOnce). What another one has folded in meanwhile is gone by then, and is not counted again.
-WITH oldest AS MATERIALIZED (
-    SELECT id, account_id FROM balance_delta ORDER BY id LIMIT @page
-), locked AS (
-    SELECT id FROM account WHERE id = ANY (ARRAY(SELECT DISTINCT account_id FROM oldest)) ORDER BY id FOR NO KEY UPDATE
+-- The same of the accounts of the oldest deltas, which the caller has not locked: they are locked in the order of their ids, and all of them before any delta is touched.
+-- Of these accounts all deltas go, however many there are: what has piled up is folded in the faster. What another one has folded in meanwhile is gone by then.
+WITH locked AS (
+    SELECT id FROM account
+    WHERE id = ANY (ARRAY(SELECT DISTINCT account_id FROM (SELECT account_id FROM balance_delta ORDER BY id LIMIT @page) AS oldest))
+    ORDER BY id FOR NO KEY UPDATE
 ), gone AS (
-    DELETE FROM balance_delta WHERE id = ANY (ARRAY(SELECT id FROM oldest)) AND (SELECT count(*) FROM locked) > 0 -- all of them are, by the count
-    RETURNING account_id, msat
+    DELETE FROM balance_delta WHERE account_id = ANY (ARRAY(SELECT id FROM locked)) RETURNING account_id, msat
 ), sums AS (
     SELECT account_id, sum(msat)::bigint AS msat FROM gone GROUP BY account_id
 )

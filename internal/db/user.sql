@@ -5,10 +5,12 @@ INSERT INTO usr (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
 INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id;
 
 -- name: UsersByKeys :many
-SELECT key_hash, user_id, scopes, expires_at FROM api_key WHERE key_hash = ANY(@hashes::bytea[]) AND revoked_at IS NULL;
+-- Whose these keys are, as far as they are good, and the epoch that this is of; one row without a key where none is good.
+SELECT key_epoch.epoch, k.key_hash, coalesce(k.user_id, 0)::bigint AS user_id, coalesce(k.scopes, '{}')::text[] AS scopes, k.expires_at
+FROM key_epoch LEFT JOIN api_key k ON k.key_hash = ANY(@hashes::bytea[]) AND k.revoked_at IS NULL;
 
--- name: UserByKey :one
-SELECT user_id, scopes, expires_at FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL;
+-- name: KeyEpoch :one
+SELECT epoch FROM key_epoch;
 
 -- name: KeysOf :many
 SELECT id, scopes, created_at, revoked_at, expires_at FROM api_key WHERE user_id = $1 ORDER BY id;

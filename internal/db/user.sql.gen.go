@@ -8,6 +8,8 @@ package db
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const countWritten = `-- name: CountWritten :exec
@@ -65,6 +67,17 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (int64, 
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const keyEpoch = `-- name: KeyEpoch :one
+SELECT epoch FROM key_epoch
+`
+
+func (q *Queries) KeyEpoch(ctx context.Context) (pgtype.UUID, error) {
+	row := q.db.QueryRow(ctx, keyEpoch)
+	var epoch pgtype.UUID
+	err := row.Scan(&epoch)
+	return epoch, err
 }
 
 const keysOf = `-- name: KeysOf :many
@@ -177,23 +190,6 @@ func (q *Queries) Trust(ctx context.Context, id int64) (int64, error) {
 	return trust_micros, err
 }
 
-const userByKey = `-- name: UserByKey :one
-SELECT user_id, scopes, expires_at FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL
-`
-
-type UserByKeyRow struct {
-	UserID    int64
-	Scopes    []string
-	ExpiresAt *time.Time
-}
-
-func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (UserByKeyRow, error) {
-	row := q.db.QueryRow(ctx, userByKey, keyHash)
-	var i UserByKeyRow
-	err := row.Scan(&i.UserID, &i.Scopes, &i.ExpiresAt)
-	return i, err
-}
-
 const usersByID = `-- name: UsersByID :many
 SELECT id, name, trust_micros, created_at, posts, comments FROM usr WHERE id = ANY($1::bigint[])
 `
@@ -226,16 +222,19 @@ func (q *Queries) UsersByID(ctx context.Context, ids []int64) ([]Usr, error) {
 }
 
 const usersByKeys = `-- name: UsersByKeys :many
-SELECT key_hash, user_id, scopes, expires_at FROM api_key WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL
+SELECT key_epoch.epoch, k.key_hash, coalesce(k.user_id, 0)::bigint AS user_id, coalesce(k.scopes, '{}')::text[] AS scopes, k.expires_at
+FROM key_epoch LEFT JOIN api_key k ON k.key_hash = ANY($1::bytea[]) AND k.revoked_at IS NULL
 `
 
 type UsersByKeysRow struct {
+	Epoch     pgtype.UUID
 	KeyHash   []byte
 	UserID    int64
 	Scopes    []string
 	ExpiresAt *time.Time
 }
 
+// Whose these keys are, as far as they are good, and the epoch that this is of; one row without a key where none is good.
 func (q *Queries) UsersByKeys(ctx context.Context, hashes [][]byte) ([]UsersByKeysRow, error) {
 	rows, err := q.db.Query(ctx, usersByKeys, hashes)
 	if err != nil {
@@ -246,6 +245,7 @@ func (q *Queries) UsersByKeys(ctx context.Context, hashes [][]byte) ([]UsersByKe
 	for rows.Next() {
 		var i UsersByKeysRow
 		if err := rows.Scan(
+			&i.Epoch,
 			&i.KeyHash,
 			&i.UserID,
 			&i.Scopes,

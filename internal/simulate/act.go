@@ -160,6 +160,13 @@ func (w *world) ask(r *request) {
 	}
 }
 
+// noFault holds that a request fails with a refusal or not at all. Anything else is a fault of the code, also of the simulation's own: whoever asks is told INTERNAL.
+func (w *world) noFault(r *request, what string, err error) {
+	if _, refusal := paidaction.AsRefusal(err); err != nil && !refusal {
+		w.violate("internal error", "%s %s: %v", r.label, what, err)
+	}
+}
+
 // answered is what a person does with an answer to a request.
 func (w *world) answered(r *request, f *fiber, pa *paidaction.PaidAction, err error, what string) {
 	unknown := f.process.dead || errors.Is(err, paidaction.Refused(paidaction.CodeUnknownOutcome)) || f.over
@@ -169,9 +176,7 @@ func (w *world) answered(r *request, f *fiber, pa *paidaction.PaidAction, err er
 	} else if err != nil {
 		r.refused++
 		w.tell(nil, "%s %s: refused, %s", r.label, what, said(err))
-		if _, refusal := paidaction.AsRefusal(err); !refusal { // a fault of the code, also of the simulation's own: whoever asks is told INTERNAL
-			w.violate("internal error", "%s %s: %v", r.label, what, err)
-		}
+		w.noFault(r, what, err)
 	}
 	if unknown || err != nil {
 		if r.key != "" && r.asked < 6 && (unknown || errors.Is(err, paidaction.Refused(paidaction.CodeTryAgain)) || errors.Is(err, paidaction.Refused(paidaction.CodeLightningUnavailable))) {
@@ -281,6 +286,9 @@ func (w *world) cancel(r *request, id int64) {
 	w.request(r, what, func(ctx context.Context, p *process) {
 		fiberOf(ctx).action = id
 		pa, err := p.engine.Cancel(ctx, r.caller(), id)
+		if !p.dead && !fiberOf(ctx).over {
+			w.noFault(r, what, err)
+		}
 		if err != nil || p.dead {
 			w.tell(nil, "%s %s: %s", r.label, what, said(err))
 			if r.canceled < 3 && !errors.Is(err, paidaction.Refused(paidaction.CodeNotCancelable)) {
@@ -326,6 +334,9 @@ func (w *world) retry(r *request, id int64) {
 			f.faults = append(f.faults, retriedTwice)
 		}
 		pa, err := p.engine.Retry(ctx, r.caller(), id)
+		if !p.dead && !f.over {
+			w.noFault(r, what, err)
+		}
 		if err != nil || p.dead {
 			w.tell(nil, "%s %s: %s", r.label, what, said(err))
 			return

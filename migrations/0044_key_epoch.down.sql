@@ -1,0 +1,3 @@
+DROP TRIGGER begin_key_epoch ON api_key;
+DROP FUNCTION begin_key_epoch;
+DROP TABLE key_epoch;
