@@ -44,7 +44,7 @@ func TestNothingInternalLeaks(t *testing.T) {
 	if r := s.next("1"); r.code() != "INTERNAL" {
 		t.Errorf("%s", r.Raw)
 	}
-	if _, err := a.Pool.Exec(a.Ctx, `ALTER TABLE api_key RENAME TO away7`); err != nil {
+	if _, err := a.Pool.Exec(a.Ctx, `ALTER TABLE key_epoch RENAME TO away7`); err != nil {
 		t.Fatal(err)
 	}
 	if r := a.Do(p, `{ me { creditsMsat } }`, nil); r.Status != http.StatusInternalServerError || r.code() != "INTERNAL" {
