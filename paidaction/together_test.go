@@ -315,3 +315,34 @@ func TestWhoGoesAwayWhileWaiting(t *testing.T) {
 	w.WantBalance(ledger.UserCredits(users[3]), 90*sat)
 	w.WantConserved()
 }
+
+// togetherAlone says that it is paid together, and does by itself what follows its payment, which nobody would call.
+type togetherAlone struct{ community.Zap }
+
+func (togetherAlone) AfterPaid(context.Context, *paidaction.Tx, community.ZapArgs, community.ZapResult) error {
+	return nil
+}
+
+// togetherInName says that it is paid together, and cannot be.
+type togetherInName struct{ community.Donate }
+
+func (togetherInName) Spec() paidaction.Spec {
+	spec := community.Donate{}.Spec()
+	spec.Together = true
+	return spec
+}
+
+func TestWhatIsPaidTogetherIsGroupedInAllOfIt(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	for name, action := range map[string]paidaction.Definition{
+		"with what follows one": paidaction.Define(togetherAlone{}),
+		"in name alone":         paidaction.Define(togetherInName{}),
+	} {
+		config := w.Engine.Config
+		config.Actions = []paidaction.Definition{action}
+		if _, err := paidaction.New(config); err == nil {
+			t.Errorf("%s: an engine was made of it", name)
+		}
+	}
+}

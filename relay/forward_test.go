@@ -389,6 +389,27 @@ func TestTheNextAttemptIsPreparedThroughTheNextWallet(t *testing.T) {
 	b.wantSound()
 }
 
+// A node that is away for a moment is no reason to give the payer's zap up: the job that prepares the next attempt comes again.
+func TestTheNextAttemptIsPreparedOnceTheNodeIsBack(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	b.Node.SetAway(true)
+	var err error
+	for more := true; more && err == nil; {
+		more, err = b.Work()
+	}
+	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
+	b.Node.SetAway(false)
+	b.Drain()
+	if next := b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor); next.Attempt != 2 || next.State != paidaction.PendingHeld {
+		t.Errorf("attempt %d is %s", next.Attempt, next.State)
+	}
+}
+
 func TestWithoutAWalletThatPaysTheNextAttemptGivesCredits(t *testing.T) {
 	b := setup(t)
 	b.wallet.Ask.Act = simnode.Refuses
