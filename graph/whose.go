@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -22,7 +21,7 @@ const (
 	keysOfALook  = 64
 	lookPatience = 10 * time.Millisecond
 	lookTimeout  = 10 * time.Second
-	keysKept     = 1 << 16 // in memory, some 200 bytes each
+	keysKept     = 1 << 16 // in memory, some 300 bytes each
 )
 
 // whose is a question for the user of a key. Until it is answered it has an error.
@@ -58,7 +57,7 @@ func (r *resolver) userByKey(ctx context.Context, hash []byte) (holder, error) {
 
 func (c Config) lookUpKeys() *gather.Group[*whose] {
 	ring := &keyring{pool: c.Pool}
-	ring.kept.Store(newEpoch(pgtype.UUID{}))
+	ring.kept.Store(newEpoch(epochID{}))
 	looks := gather.New(looksAtOnce, keysOfALook, func(ctx context.Context, all []*whose) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
@@ -79,13 +78,16 @@ type keyring struct {
 	kept atomic.Pointer[epoch]
 }
 
+// epochID is which epoch it is, and of which server: since when that one has run, in nanoseconds. The zero value is none.
+type epochID struct{ number, server int64 }
+
 // epoch is what was good while no key was revoked. What is not good is not remembered.
 type epoch struct {
-	id      pgtype.UUID
+	id      epochID
 	holders *lru.Cache[string, holder]
 }
 
-func newEpoch(id pgtype.UUID) *epoch {
+func newEpoch(id epochID) *epoch {
 	holders, err := lru.New[string, holder](keysKept)
 	if err != nil {
 		panic(err) // the size is above zero
@@ -93,17 +95,16 @@ func newEpoch(id pgtype.UUID) *epoch {
 	return &epoch{id, holders}
 }
 
-// look answers all, or returns an error.
+// look answers all, or returns an error. Nobody has an answer before the database has given its own: whoever leads a group may panic, and the others find theirs as it is.
 func (k *keyring) look(ctx context.Context, all []*whose) error {
 	for {
 		kept := k.kept.Load()
+		known := map[string]holder{}
 		var unknown [][]byte
 		for _, w := range all {
-			var known bool
-			if w.found, known = kept.holders.Get(string(w.hash)); known {
-				w.err = nil
+			if h, remembered := kept.holders.Get(string(w.hash)); remembered {
+				known[string(w.hash)] = h
 			} else {
-				w.err = pgx.ErrNoRows
 				unknown = append(unknown, w.hash)
 			}
 		}
@@ -119,10 +120,16 @@ func (k *keyring) look(ctx context.Context, all []*whose) error {
 				continue
 			}
 		}
+		for hash, h := range found {
+			kept.holders.Add(hash, h)
+			known[hash] = h
+		}
 		for _, w := range all {
-			if h, good := found[string(w.hash)]; good {
-				w.found, w.err = h, nil
-				kept.holders.Add(string(w.hash), h)
+			var good bool
+			if w.found, good = known[string(w.hash)]; good {
+				w.err = nil
+			} else {
+				w.err = pgx.ErrNoRows
 			}
 		}
 		return nil
@@ -130,12 +137,13 @@ func (k *keyring) look(ctx context.Context, all []*whose) error {
 }
 
 // ask asks for the epoch, and in the same moment whose these keys are.
-func (k *keyring) ask(ctx context.Context, hashes [][]byte) (now pgtype.UUID, found map[string]holder, err error) {
+func (k *keyring) ask(ctx context.Context, hashes [][]byte) (now epochID, found map[string]holder, err error) {
 	if len(hashes) == 0 {
-		if now, err = db.New(k.pool).KeyEpoch(ctx); errors.Is(err, pgx.ErrNoRows) {
+		row, err := db.New(k.pool).KeyEpoch(ctx)
+		if errors.Is(err, pgx.ErrNoRows) {
 			err = errNoEpoch // not that nobody has the key
 		}
-		return now, nil, err
+		return epochID{row.Epoch, row.ServerSince.UnixNano()}, nil, err
 	}
 	var rows []db.UsersByKeysRow
 	err = db.Alone(ctx, k.pool, func(q *db.Queries) (err error) {
@@ -154,5 +162,5 @@ func (k *keyring) ask(ctx context.Context, hashes [][]byte) (now pgtype.UUID, fo
 			found[string(row.KeyHash)] = holder{row.UserID, row.Scopes, row.ExpiresAt}
 		}
 	}
-	return rows[0].Epoch, found, nil
+	return epochID{rows[0].Epoch, rows[0].ServerSince.UnixNano()}, found, nil
 }

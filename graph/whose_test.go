@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -31,7 +30,7 @@ func TestAKeyIsRememberedUntilOneIsRevoked(t *testing.T) {
 	processes := make([]*keyring, 2)
 	for i := range processes {
 		processes[i] = &keyring{pool: pool}
-		processes[i].kept.Store(newEpoch(pgtype.UUID{}))
+		processes[i].kept.Store(newEpoch(epochID{}))
 	}
 	look := func(k *keyring, names ...string) (users []int64, err error) {
 		all := make([]*whose, len(names))
@@ -93,13 +92,43 @@ func TestAKeyIsRememberedUntilOneIsRevoked(t *testing.T) {
 	}
 	want("afterwards", []string{"alice", "bob", "carol"}, 0, 2, 3)
 
+	// Whoever signs out twice costs nobody else what they remember.
+	if n, err := db.New(pool).RevokeKey(ctx, db.RevokeKeyParams{At: new(time.Now()), KeyHash: HashKey("alice")}); err != nil || n != 0 {
+		t.Fatalf("revoked %d keys, %v", n, err)
+	}
+	exec(`ALTER TABLE api_key RENAME TO away`)
+	want("after nothing was revoked", []string{"bob", "carol"}, 2, 3)
+	exec(`ALTER TABLE away RENAME TO api_key`)
+
 	exec(`DELETE FROM api_key WHERE user_id = 2`)
 	want("a key that was deleted", []string{"bob", "carol"}, 0, 3)
+	exec(`TRUNCATE api_key`)
+	want("without keys", []string{"carol"}, 0)
 	exec(`DELETE FROM key_epoch`)
 	if got, err := look(processes[0], "carol"); err == nil || errors.Is(err, pgx.ErrNoRows) {
 		t.Errorf("without an epoch: %d, %v", got, err)
 	}
 	if got, err := look(processes[0], "nobody"); err == nil || errors.Is(err, pgx.ErrNoRows) {
 		t.Errorf("without an epoch: %d, %v", got, err)
+	}
+}
+
+// Whoever leads a look may panic. Nobody is let in by what was remembered and not asked for.
+func TestNothingRememberedIsBelievedUnasked(t *testing.T) {
+	t.Parallel()
+	k := &keyring{} // without a pool to ask
+	k.kept.Store(newEpoch(epochID{1, 1}))
+	k.kept.Load().holders.Add(string(HashKey("alice")), holder{user: 1})
+	w := &whose{hash: HashKey("alice"), err: errNotAnswered}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it did not panic")
+			}
+		}()
+		_ = k.look(t.Context(), []*whose{w})
+	}()
+	if !errors.Is(w.err, errNotAnswered) || w.found.user != 0 {
+		t.Errorf("%+v", w)
 	}
 }

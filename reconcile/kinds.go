@@ -125,7 +125,8 @@ var (
 		byHand+outside+"set the state to that of the last step, unless the node says otherwise.")
 	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
 	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps the history from being changed, or has revoked keys forgotten, is switched off.",
-		"Switch the trigger on again: ALTER TABLE … ENABLE TRIGGER. Then run `holdfast reconcile`.")
+		"Switch the trigger on again: ALTER TABLE … ENABLE TRIGGER; one of api_key ENABLE ALWAYS TRIGGER, and add 1 to key_epoch.epoch, "+
+			"or keys that were revoked meanwhile stay good. Then run `holdfast reconcile`.")
 )
 
 // Invariant 7.

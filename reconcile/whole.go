@@ -151,11 +151,12 @@ var present = []struct {
 }{
 	{[]guard{{moneyUnguarded, "posting_append_only"}, {moneyUnguarded, "posting_action_known"}, {stepsUnguarded, "history_append_only"},
 		{stepsUnguarded, "history_action_known"}, {stepsUnguarded, "refuse_beginning"}, {stepsUnguarded, "refuse_step"}, {stepsUnguarded, "refuse_delete"},
-		{stepsUnguarded, "action_payer_known"}, {stepsUnguarded, "refuse_user_delete"}, {stepsUnguarded, "begin_key_epoch"}},
+		{stepsUnguarded, "action_payer_known"}, {stepsUnguarded, "refuse_user_delete"}, {stepsUnguarded, "begin_key_epoch"},
+		{stepsUnguarded, "begin_key_epoch_without_keys"}},
 		// Of a table with partitions, on each of them too, where it is for each row.
-		`SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname = ANY($1) AND t.tgparentid = 0 AND t.tgenabled <> 'D' AND (t.tgtype & 1 = 0 OR NOT EXISTS (
+		`SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname = ANY($1) AND t.tgparentid = 0 AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 1 = 0 OR NOT EXISTS (
 			SELECT FROM pg_partition_tree(t.tgrelid) p
-			WHERE NOT EXISTS (SELECT FROM pg_trigger k WHERE k.tgrelid = p.relid AND k.tgname = t.tgname AND k.tgenabled <> 'D')))`},
+			WHERE NOT EXISTS (SELECT FROM pg_trigger k WHERE k.tgrelid = p.relid AND k.tgname = t.tgname AND k.tgenabled IN ('O', 'A'))))`},
 	{[]guard{{moneyUnguarded, "user_balance_not_negative"}, {moneyUnguarded, "user_delta_positive"}, {moneyUnguarded, "one_asset"}},
 		`SELECT conname::text FROM pg_constraint WHERE conname = ANY($1) AND convalidated`},
 	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},

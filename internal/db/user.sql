@@ -5,12 +5,13 @@ INSERT INTO usr (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
 INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id;
 
 -- name: UsersByKeys :many
--- Whose these keys are, as far as they are good, and the epoch that this is of; one row without a key where none is good.
-SELECT key_epoch.epoch, k.key_hash, coalesce(k.user_id, 0)::bigint AS user_id, coalesce(k.scopes, '{}')::text[] AS scopes, k.expires_at
+-- Whose these keys are, as far as they are good, and the epoch that this is of; one row without a key where none is good. Each server counts epochs of its own: one
+-- that takes over may not have seen the last of another's.
+SELECT key_epoch.epoch, pg_postmaster_start_time()::timestamptz AS server_since, k.key_hash, coalesce(k.user_id, 0)::bigint AS user_id, coalesce(k.scopes, '{}')::text[] AS scopes, k.expires_at
 FROM key_epoch LEFT JOIN api_key k ON k.key_hash = ANY(@hashes::bytea[]) AND k.revoked_at IS NULL;
 
 -- name: KeyEpoch :one
-SELECT epoch FROM key_epoch;
+SELECT epoch, pg_postmaster_start_time()::timestamptz AS server_since FROM key_epoch;
 
 -- name: KeysOf :many
 SELECT id, scopes, created_at, revoked_at, expires_at FROM api_key WHERE user_id = $1 ORDER BY id;

@@ -8,8 +8,6 @@ package db
 import (
 	"context"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const countWritten = `-- name: CountWritten :exec
@@ -70,14 +68,19 @@ func (q *Queries) InsertUser(ctx context.Context, arg InsertUserParams) (int64, 
 }
 
 const keyEpoch = `-- name: KeyEpoch :one
-SELECT epoch FROM key_epoch
+SELECT epoch, pg_postmaster_start_time()::timestamptz AS server_since FROM key_epoch
 `
 
-func (q *Queries) KeyEpoch(ctx context.Context) (pgtype.UUID, error) {
+type KeyEpochRow struct {
+	Epoch       int64
+	ServerSince time.Time
+}
+
+func (q *Queries) KeyEpoch(ctx context.Context) (KeyEpochRow, error) {
 	row := q.db.QueryRow(ctx, keyEpoch)
-	var epoch pgtype.UUID
-	err := row.Scan(&epoch)
-	return epoch, err
+	var i KeyEpochRow
+	err := row.Scan(&i.Epoch, &i.ServerSince)
+	return i, err
 }
 
 const keysOf = `-- name: KeysOf :many
@@ -222,19 +225,21 @@ func (q *Queries) UsersByID(ctx context.Context, ids []int64) ([]Usr, error) {
 }
 
 const usersByKeys = `-- name: UsersByKeys :many
-SELECT key_epoch.epoch, k.key_hash, coalesce(k.user_id, 0)::bigint AS user_id, coalesce(k.scopes, '{}')::text[] AS scopes, k.expires_at
+SELECT key_epoch.epoch, pg_postmaster_start_time()::timestamptz AS server_since, k.key_hash, coalesce(k.user_id, 0)::bigint AS user_id, coalesce(k.scopes, '{}')::text[] AS scopes, k.expires_at
 FROM key_epoch LEFT JOIN api_key k ON k.key_hash = ANY($1::bytea[]) AND k.revoked_at IS NULL
 `
 
 type UsersByKeysRow struct {
-	Epoch     pgtype.UUID
-	KeyHash   []byte
-	UserID    int64
-	Scopes    []string
-	ExpiresAt *time.Time
+	Epoch       int64
+	ServerSince time.Time
+	KeyHash     []byte
+	UserID      int64
+	Scopes      []string
+	ExpiresAt   *time.Time
 }
 
-// Whose these keys are, as far as they are good, and the epoch that this is of; one row without a key where none is good.
+// Whose these keys are, as far as they are good, and the epoch that this is of; one row without a key where none is good. Each server counts epochs of its own: one
+// that takes over may not have seen the last of another's.
 func (q *Queries) UsersByKeys(ctx context.Context, hashes [][]byte) ([]UsersByKeysRow, error) {
 	rows, err := q.db.Query(ctx, usersByKeys, hashes)
 	if err != nil {
@@ -246,6 +251,7 @@ func (q *Queries) UsersByKeys(ctx context.Context, hashes [][]byte) ([]UsersByKe
 		var i UsersByKeysRow
 		if err := rows.Scan(
 			&i.Epoch,
+			&i.ServerSince,
 			&i.KeyHash,
 			&i.UserID,
 			&i.Scopes,
