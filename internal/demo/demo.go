@@ -54,7 +54,7 @@ type Demo struct {
 	stack *stack.Stack
 	out   io.Writer
 
-	serving sync.RWMutex // held while the service is killed; read by who runs beside, and needs it
+	serving sync.RWMutex // held while the service is killed, or the node that it issues by is down; read by who runs beside, and needs it
 
 	nodes map[string]*lightning.Client // the service's nodes by name, watched from beside the service
 

@@ -55,6 +55,11 @@ func (s *stand) reached(ctx context.Context) error {
 func (d *Demo) whileKilled(ctx context.Context, do func() error) error {
 	d.serving.Lock()
 	defer d.serving.Unlock()
+	return d.killed(ctx, do)
+}
+
+// killed is whileKilled for who keeps others away already.
+func (d *Demo) killed(ctx context.Context, do func() error) error {
 	d.stack.ServiceKill()
 	return errors.Join(do(), d.stack.ServiceStart(ctx))
 }
@@ -156,9 +161,7 @@ func (d *Demo) killWithPreimage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d.stack.Network.StopNode(devnet.Holdfast)
-	forwarded, err := d.forwardedThere(ctx, a)
-	err = d.whileKilled(ctx, func() error { return errors.Join(err, d.stack.Network.StartNode(ctx, devnet.Holdfast)) })
+	forwarded, err := d.killWithoutNode(ctx, a)
 	if err != nil {
 		return "", err
 	}
@@ -166,6 +169,16 @@ func (d *Demo) killWithPreimage(ctx context.Context) (string, error) {
 		return forwarded + ", " + got, err
 	}
 	return forwarded + ", PAID", nil
+}
+
+// killWithoutNode stops our first node, has the payment forwarded, and kills the service; then it starts both again. Who runs beside and pays by that node is
+// kept away from the first moment on: they would wait for the node, and it for them.
+func (d *Demo) killWithoutNode(ctx context.Context, a action) (forwarded string, err error) {
+	d.serving.Lock()
+	defer d.serving.Unlock()
+	d.stack.Network.StopNode(devnet.Holdfast)
+	forwarded, err = d.forwardedThere(ctx, a)
+	return forwarded, d.killed(ctx, func() error { return errors.Join(err, d.stack.Network.StartNode(ctx, devnet.Holdfast)) })
 }
 
 // forwardedThere has the receiver settle, and waits until the service knows.
