@@ -144,12 +144,6 @@ func (m mutations) SignOut(ctx context.Context) (*db.Usr, error) {
 	if s.user == nil {
 		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "You are not signed in.")
 	}
-	if err := m.meters.paying(s, m.Now()); err != nil {
-		return nil, err // whoever revokes has every process look up all keys anew
-	}
-	if !s.until.IsZero() {
-		return loadersOf(ctx).users.Load(ctx, *s.user) // a token of the site is no key of ours
-	}
 	if _, err := db.New(m.Pool).RevokeKey(ctx, db.RevokeKeyParams{At: new(m.Now()), KeyHash: s.hash}); err != nil {
 		return nil, fmt.Errorf("revoke a key: %w", err)
 	}

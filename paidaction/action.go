@@ -175,7 +175,7 @@ type Definition interface {
 	payee(args json.RawMessage) (Payee, error)
 	afterPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
 
-	agrees() error
+	agrees() error // what the action says of itself is what it can
 	grouped() bool // whether several can be paid together (Grouped)
 	costTogether(ctx context.Context, q *db.Queries, members []*member) error
 	payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
