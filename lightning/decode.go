@@ -9,6 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/lightningnetwork/lnd/lnrpc"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -17,6 +20,10 @@ import (
 // DecodeInvoice implements paidaction.SendingNode. Nothing of the bolt11 is read here.
 func (c *Client) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
 	m, err := call(ctx, c, "DecodePayReq", c.main.DecodePayReq, &lnrpc.PayReqString{PayReq: bolt11})
+	// What a node says of a text that it cannot read has no code of its own: whatever it answers that means nothing else means that.
+	if answer, answered := status.FromError(err); err != nil && answered && answer.Code() == codes.Unknown && meaningOf(err) == nil {
+		err = fmt.Errorf("%w: %w", paidaction.ErrBolt11, err)
+	}
 	if err != nil {
 		return paidaction.Bolt11{}, err
 	}
@@ -31,7 +38,7 @@ func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 	}
 	// LND takes both from unsigned 64 bits that the receiver chose: 2^32 + 40 blocks must not be read as 40.
 	if m.NumMsat < 0 || m.CltvExpiry < 0 || m.CltvExpiry > math.MaxInt32 {
-		return paidaction.Bolt11{}, fmt.Errorf("an invoice over %d msat with a final CLTV of %d blocks", m.NumMsat, m.CltvExpiry)
+		return paidaction.Bolt11{}, fmt.Errorf("%w: an invoice over %d msat with a final CLTV of %d blocks", paidaction.ErrBolt11, m.NumMsat, m.CltvExpiry)
 	}
 	invoice := paidaction.Bolt11{
 		Destination: m.Destination, Amount: paidaction.Msat(m.NumMsat),

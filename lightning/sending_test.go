@@ -240,9 +240,23 @@ func TestDecodeInvoiceRefuses(t *testing.T) {
 		"a final CLTV that wraps around": withField(t, bolt11, fieldCLTV, []byte{4, 0, 0, 0, 0, 1, 8}),
 		"no invoice":                     "lnbcrt1",
 	} {
-		if d, err := c.DecodeInvoice(t.Context(), s); err == nil {
-			t.Errorf("%s: %+v", name, d)
+		if d, err := c.DecodeInvoice(t.Context(), s); !errors.Is(err, paidaction.ErrBolt11) {
+			t.Errorf("%s: %+v, error %v", name, d, err)
 		}
+	}
+}
+
+// A node that does not answer has not called the invoice unreadable.
+func TestDecodeInvoiceUnanswered(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	bolt11 := outgoing(t, c, request(1, false)).Bolt11
+	server.SetStarting(true)
+	for _, then := range []func(){server.Stop, func() {}} {
+		if d, err := c.DecodeInvoice(t.Context(), bolt11); !errors.Is(err, lightning.ErrUnreachable) || errors.Is(err, paidaction.ErrBolt11) {
+			t.Errorf("%+v, error %v", d, err)
+		}
+		then()
 	}
 }
 

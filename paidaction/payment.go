@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// What a node can answer about a payment it sends.
+// What a node can answer about a payment that it sends, or is to send.
 var (
+	// ErrBolt11: the node cannot read the invoice, or it is of another network, or its signature is wrong.
+	ErrBolt11 = errors.New("the node cannot read this invoice")
 	// ErrPaymentExists: the node was given this payment before: track it.
 	ErrPaymentExists = errors.New("the node was given this payment before")
 	// ErrPaymentNotFound: the node does not know the payment. Never taken for a failure (spec 01 §1.6).
@@ -85,8 +87,8 @@ type Route struct {
 // context.
 type SendingNode interface {
 	Node
-	// DecodeInvoice reads and verifies a bolt11: the node that is to pay it is the only authority on what it says. An invoice of
-	// another network, or one whose signature is wrong, is an error.
+	// DecodeInvoice reads and verifies a bolt11: the node that is to pay it is the only authority on what it says. ErrBolt11 where it cannot read
+	// it; any other error says nothing about the invoice.
 	DecodeInvoice(ctx context.Context, bolt11 string) (Bolt11, error)
 	// EstimateRoute asks for a way to the receiver of an invoice. ErrNoRoute where the node finds none: a failed probe says so in
 	// its reason alone, and its zeros are no estimate (spec 03 §3.2). ErrProbeOpen where the receiver does not answer in time: the probe

@@ -119,7 +119,7 @@ func (r *Relay) used(ctx context.Context, h paidaction.Hash) (bool, error) {
 	return false, err
 }
 
-// decode has a node that may pay an invoice read it.
+// decode has a node that may pay an invoice read it. ErrBolt11 where one answers that it cannot, and none can; LIGHTNING_UNAVAILABLE where none answers.
 func (r *Relay) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
 	var said []error
 	for _, name := range r.Nodes.Names() {
@@ -132,7 +132,14 @@ func (r *Relay) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, e
 		}
 		said = append(said, err)
 	}
-	return paidaction.Bolt11{}, fmt.Errorf("no node can read the invoice: %w", errors.Join(said...))
+	if ctx.Err() != nil {
+		return paidaction.Bolt11{}, context.Cause(ctx)
+	}
+	err := fmt.Errorf("no node reads the invoice: %w", errors.Join(said...))
+	if !errors.Is(err, paidaction.ErrBolt11) {
+		err = errAway(err)
+	}
+	return paidaction.Bolt11{}, err
 }
 
 // own says whether one of our nodes issued an invoice. One whose receiver is hidden shows no key: then each node is asked for the hash.
@@ -155,8 +162,10 @@ func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
 		if !inv.Blinded {
 			continue
 		}
-		if _, err := node.LookupInvoice(ctx, inv.Hash); !errors.Is(err, paidaction.ErrInvoiceNotFound) {
-			return true, err
+		if _, err := node.LookupInvoice(ctx, inv.Hash); err == nil {
+			return true, nil
+		} else if !errors.Is(err, paidaction.ErrInvoiceNotFound) {
+			return false, errAway(err)
 		}
 	}
 	return false, nil
@@ -227,8 +236,11 @@ func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Pay
 		}
 	}
 	inv, err := r.decode(ctx, bolt11)
+	if errors.Is(err, paidaction.ErrBolt11) {
+		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is no invoice or address that can be paid from here.").Because(err)
+	}
 	if err != nil {
-		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeInvalidInput, "This is no invoice or address that can be paid from here.").Because(err)
+		return paidaction.Payout{}, err
 	}
 	out := paidaction.Payout{Bolt11: bolt11, Hash: inv.Hash, Amount: inv.Amount, Budget: p.FeeLimit, FinalCLTV: inv.CLTVDelta, Expires: inv.Expires}
 	return r.payable(ctx, p, inv, out)
@@ -272,9 +284,7 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 		return out, fmt.Errorf("look for the invoice among ours: %w", err)
 	}
 	own, err := r.own(ctx, inv)
-	if err != nil {
-		err = errAway(err)
-	} else if own {
+	if err == nil && own {
 		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
 	}
 	if err != nil {

@@ -183,6 +183,25 @@ func TestAnInvoiceThatOnlyANodeKnowsIsNotPaidAgain(t *testing.T) {
 	b.wantSats(100_000)
 }
 
+// An invoice is not called unreadable because no node answers.
+func TestAnInvoiceThatNoNodeCanBeAskedAbout(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	b.Nodes[0].SetAway(true)
+	_, err := b.tryWithdraw("no invoice at all")
+	b.WantRefusal(err, paidaction.CodeInvalidInput)
+	b.Nodes[1].SetAway(true)
+	_, err = b.tryWithdraw(inv.Bolt11)
+	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
+	b.wantSats(100_000)
+	b.Nodes[0].SetAway(false)
+	b.Nodes[1].SetAway(false)
+	b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
 // Spec 05.6: two withdrawals, each of which needs the whole balance.
 func TestTheBalanceIsWithdrawnOnce(t *testing.T) {
 	b := setup(t).rich(100)

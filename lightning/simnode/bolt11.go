@@ -6,15 +6,11 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
-
-// ErrBolt11 says that a string is no invoice of a simulated network, or has been changed.
-var ErrBolt11 = errors.New("simnode: not an invoice of this network")
 
 // Encoder writes the bolt11 of an invoice created at a moment.
 type Encoder func(r paidaction.InvoiceRequest, created time.Time) (string, error)
@@ -72,15 +68,15 @@ func encode(inv signed) (string, error) {
 func decode(bolt11 string) (inv signed, err error) {
 	text, ok := strings.CutPrefix(bolt11, prefix)
 	if !ok {
-		return inv, ErrBolt11
+		return inv, paidaction.ErrBolt11
 	}
 	raw, err := letters.DecodeString(strings.ToUpper(text))
 	if err != nil || len(raw) < checksum {
-		return inv, ErrBolt11
+		return inv, paidaction.ErrBolt11
 	}
 	said, sum := raw[:len(raw)-checksum], sha256.Sum256(raw[:len(raw)-checksum])
 	if !bytes.Equal(sum[:checksum], raw[len(said):]) {
-		return inv, ErrBolt11
+		return inv, paidaction.ErrBolt11
 	}
 	return inv, json.Unmarshal(said, &inv)
 }
