@@ -140,22 +140,26 @@ func (z Zap) Peers(ctx context.Context, tx *paidaction.Tx, a ZapArgs) ([]paidact
 
 // split hands out the money. Who was paid directly gets nothing more; the routing budget of that payment comes out of the sybil
 // fee, the rest of which goes to founder and rewards. The shares are computed anew, and forwards can have been edited since the
-// invoice was made: nobody is promised more than is there.
+// invoice was made: people share what is theirs, and never the fee. An author who is paid directly could else forward all to
+// themselves for a moment, under another name.
 func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 	shares := z.shares(tx, item)
 	rest := tx.Cost
+	theirs := tx.Cost - tx.Cost.Percent(z.Settings.SybilPct)
 	if tx.Forward != nil {
 		rest -= tx.Forward.Amount + tx.Forward.Budget
+		theirs -= tx.Forward.Amount
 		if i := slices.IndexFunc(shares, func(s zapShare) bool { return s.user == tx.Forward.Receiver }); i >= 0 {
 			shares = slices.Delete(shares, i, i+1)
 		}
 	}
 	for _, s := range shares {
-		part := min(s.amount, rest)
+		part := min(s.amount, theirs)
 		if err := tx.Pay(ledger.UserCredits(s.user), part, s.reason); err != nil {
 			return err
 		}
 		rest -= part
+		theirs -= part
 	}
 	fee := min(tx.Cost.Percent(z.Settings.SybilPct), rest)
 	if item.AuthorID != nil {

@@ -44,7 +44,7 @@ func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 		Destination: m.Destination, Amount: paidaction.Msat(m.NumMsat),
 		Description: m.Description, DescriptionHash: m.DescriptionHash,
 		Created: time.Unix(m.Timestamp, 0), Expires: time.Unix(m.Timestamp+m.Expiry, 0),
-		CLTVDelta: uint32(m.CltvExpiry), Blinded: len(m.BlindedPaths) > 0,
+		CLTVDelta: uint32(m.CltvExpiry), HintsCLTV: longest(m.RouteHints), Blinded: len(m.BlindedPaths) > 0,
 	}
 	if copy(invoice.Hash[:], hash) != len(invoice.Hash) {
 		return paidaction.Bolt11{}, fmt.Errorf("payment hash of %d bytes", len(hash))
@@ -54,4 +54,17 @@ func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 	}
 	slices.SortFunc(invoice.Features, func(a, b paidaction.Feature) int { return cmp.Compare(a.Bit, b.Bit) })
 	return invoice, nil
+}
+
+// longest is how many blocks the hops of the longest hint add.
+func longest(hints []*lnrpc.RouteHint) uint32 {
+	blocks := uint64(0)
+	for _, hint := range hints {
+		sum := uint64(0)
+		for _, hop := range hint.GetHopHints() {
+			sum += uint64(hop.GetCltvExpiryDelta())
+		}
+		blocks = max(blocks, sum)
+	}
+	return uint32(min(blocks, math.MaxUint32))
 }

@@ -28,7 +28,8 @@ func FuzzDecodedInvoice(f *testing.F) {
 	seed(f, &lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1000, Timestamp: 1_700_000_000, Expiry: 3600, CltvExpiry: 80,
 		Features: map[uint32]*lnrpc.Feature{9: {IsKnown: true}, 30: {}}},
 		&lnrpc.PayReq{PaymentHash: someHash, NumMsat: -1}, &lnrpc.PayReq{PaymentHash: "ff", CltvExpiry: 1<<32 + 40},
-		&lnrpc.PayReq{PaymentHash: someHash, Timestamp: 1<<63 - 1, Expiry: 1<<63 - 1})
+		&lnrpc.PayReq{PaymentHash: someHash, Timestamp: 1<<63 - 1, Expiry: 1<<63 - 1},
+		&lnrpc.PayReq{PaymentHash: someHash, CltvExpiry: 40, RouteHints: []*lnrpc.RouteHint{{HopHints: []*lnrpc.HopHint{{CltvExpiryDelta: 1<<32 - 1}, {CltvExpiryDelta: 144}}}, {}}})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var m lnrpc.PayReq
 		if proto.Unmarshal(raw, &m) != nil {
@@ -40,6 +41,15 @@ func FuzzDecodedInvoice(f *testing.F) {
 		}
 		if inv.Amount < 0 || int64(inv.Amount) != m.NumMsat || int64(inv.CLTVDelta) != m.CltvExpiry || len(inv.Features) != len(m.Features) {
 			t.Errorf("%+v was read as %+v", &m, inv)
+		}
+		for _, hint := range m.RouteHints {
+			blocks := uint64(0)
+			for _, hop := range hint.HopHints {
+				blocks += uint64(hop.CltvExpiryDelta)
+			}
+			if inv.Locks() < uint64(m.CltvExpiry)+min(blocks, 1<<32-1) {
+				t.Errorf("a hint of %d blocks before the last %d is read as %d in all", blocks, m.CltvExpiry, inv.Locks())
+			}
 		}
 		if m.Expiry > 0 && m.Timestamp > 0 && inv.Expires.Before(time.Unix(m.Timestamp, 0)) {
 			t.Errorf("an invoice of %d that lives %d s expires %v", m.Timestamp, m.Expiry, inv.Expires)

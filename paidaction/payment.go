@@ -30,9 +30,13 @@ type Bolt11 struct {
 	Created         time.Time
 	Expires         time.Time
 	CLTVDelta       uint32    // final CLTV in blocks
+	HintsCLTV       uint32    // blocks that the longest of its hints adds before it
 	Blinded         bool      // the receiver is hidden behind blinded paths
 	Features        []Feature // what the invoice asks of its payer, or offers
 }
+
+// Locks is for how many blocks, at least, the receiver has a payment locked that does not come back: their own choice.
+func (b Bolt11) Locks() uint64 { return uint64(b.CLTVDelta) + uint64(b.HintsCLTV) }
 
 // Feature is one feature bit of an invoice (BOLT 9).
 type Feature struct {

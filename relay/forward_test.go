@@ -189,6 +189,23 @@ func TestTheLargestShareIsPaidDirectly(t *testing.T) {
 	b.wantSound()
 }
 
+// Who forwards all to somebody after their own wallet has issued the invoice gives away no more than what is people's: the fee stays the fee.
+func TestForwardsThatAreChangedMeanwhileDoNotTakeTheFee(t *testing.T) {
+	b := setup(t)
+	other := b.User("other", 0, 0)
+	pa := b.zap()
+	b.Pay(b.author, community.KindItemUpdate, community.ItemUpdateArgs{Item: b.item, Forwards: []community.Forward{{User: other, Pct: 100}}}, "")
+	rewards := b.Balance(ledger.RewardSats)
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.AwaitStage(pa.ID, "completed")
+	b.WantBalance(ledger.UserCredits(other), 0)
+	b.WantBalance(ledger.RewardSats, rewards+27_000+2_000)
+	b.wantSound()
+}
+
 // The routing budget never takes what others were promised: spec 05.10.
 func TestASmallZapLeavesNoShareNegative(t *testing.T) {
 	b := setup(t)

@@ -14,15 +14,19 @@ import (
 // A node finds out what a route costs by sending a probe: a payment of the whole amount with a hash that nobody has the preimage of. A
 // receiver can let it hang like any other. So it counts among what is under way to them, for as long as they can keep it.
 
-// probeLocks is for how long a probe that does not come back is taken to lock our money: its HTLC has expired by then.
-const probeLocks = 24 * time.Hour
+// A probe that does not come back is taken to lock our money for so long: its HTLC has expired by then. What the invoice itself has it locked
+// for, which its receiver chose, is counted in full.
+const (
+	probeLocks = 24 * time.Hour
+	aBlock     = 10 * time.Minute
+)
 
 // errProbing says that too many probes to one receiver are out.
 var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
 
 // probe asks a node for a route, unless too many probes to the receiver hang. Without an answer in time it is noted as hanging.
-func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, bolt11 string, amount paidaction.Msat) (paidaction.Route, error) {
-	id, err := r.beginProbe(ctx, receiver, amount)
+func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, bolt11 string, inner paidaction.Bolt11) (paidaction.Route, error) {
+	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
 		return paidaction.Route{}, err
 	}
@@ -39,8 +43,9 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 }
 
 // beginProbe counts under the lock of the receiver's row, so that the bound holds for many at once.
-func (r *Relay) beginProbe(ctx context.Context, receiver int64, amount paidaction.Msat) (id int64, err error) {
+func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
 	now := r.now()
+	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // a rule has bounded it (LOCKS_TOO_LONG)
 	err = r.inTx(ctx, func(q *db.Queries) error {
 		if _, err := q.LockUser(ctx, receiver); err != nil {
 			return fmt.Errorf("lock the receiver: %w", err)
@@ -52,7 +57,7 @@ func (r *Relay) beginProbe(ctx context.Context, receiver int64, amount paidactio
 		if open >= r.Settings.MaxProbes {
 			return errProbing
 		}
-		id, err = q.BeginProbe(ctx, db.BeginProbeParams{ReceiverID: receiver, AmountMsat: int64(amount), Until: now.Add(probeLocks)})
+		id, err = q.BeginProbe(ctx, db.BeginProbeParams{ReceiverID: receiver, AmountMsat: int64(inner.Amount), Until: until})
 		return err
 	})
 	return id, err

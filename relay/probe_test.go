@@ -54,6 +54,29 @@ func TestAReceiverWhoLetsProbesHangIsBounded(t *testing.T) {
 	}
 }
 
+// Whoever lets probes hang chooses for how long, by what their invoices say: until then they count.
+func TestAProbeCountsForAsLongAsItsReceiverCanKeepIt(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act, b.wallet.Ask.CLTVDelta = simnode.HangsProbes, 900
+	for range 3 {
+		b.asks()
+	}
+	b.wallet.Ask.Act = simnode.Pays
+	b.Clock.Advance(6 * 24 * time.Hour)
+	if m := b.asks(); m == paidaction.P2P || b.probes() != 3 {
+		t.Errorf("%s, %d probes: three hang", m, b.probes())
+	}
+	b.Clock.Advance(6 * time.Hour)
+	b.wallet.Ask.CLTVDelta = 921 // and for longer than any route may: it is not even tried
+	if m := b.asks(); m == paidaction.P2P || b.probes() != 3 {
+		t.Errorf("%s, %d probes", m, b.probes())
+	}
+	b.wallet.Ask.CLTVDelta = 80
+	if m := b.asks(); m != paidaction.P2P {
+		t.Errorf("%s: those that hung have expired", m)
+	}
+}
+
 // What hangs leaves that much less for payments.
 func TestHangingProbesCountAmongWhatIsUnderWay(t *testing.T) {
 	t.Parallel()

@@ -204,7 +204,7 @@ func (r *Relay) route(ctx context.Context, receiver int64, bolt11 string, facts 
 	for _, name := range r.Nodes.Names() {
 		node, err := r.Nodes.Sender(name)
 		if err == nil {
-			facts.Route, err = r.probe(ctx, node, receiver, bolt11, facts.Inner.Amount)
+			facts.Route, err = r.probe(ctx, node, receiver, bolt11, facts.Inner)
 		}
 		var terms wrap.Terms
 		if err == nil {

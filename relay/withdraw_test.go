@@ -416,3 +416,41 @@ func TestAWithdrawalWithAHangingPart(t *testing.T) { // spec 05.16c
 	b.wantSats(49_000)
 	b.wantSound()
 }
+
+// A node has paid, and the claim that it paid under is lost, as after a restore: another node sends nothing, and would only hear that the receiver wants no more. The payment is
+// followed at the node that has it.
+func TestAPaymentThatAnotherNodeHasIsFollowedThere(t *testing.T) {
+	for name, begin := range map[string]func(*bundle) (*paidaction.PaidAction, string){
+		"a withdrawal": func(b *bundle) (*paidaction.PaidAction, string) {
+			inv := b.issue(simnode.Ask{Amount: 70_000})
+			return b.rich(100).withdraw(inv.Bolt11), inv.Bolt11
+		},
+		"a forward": func(b *bundle) (*paidaction.PaidAction, string) {
+			pa := b.zap()
+			b.pay(pa)
+			return pa, b.wallet.Last().Bolt11
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two")
+			pa, bolt11 := begin(b)
+			err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, node := range []string{"one", "two"} {
+				if claimed, err := b.Relay.Step(b.Ctx, node, b.Engine.Advance); !claimed || err != nil {
+					t.Fatalf("claimed by node %s: %t, error %v", node, claimed, err)
+				}
+			}
+			b.Await(pa.ID, paidaction.Paid)
+			for _, c := range b.Nodes[0].Calls() {
+				if c.Method == simnode.MethodPay {
+					t.Error("the first node sent it as well")
+				}
+			}
+			b.AwaitStage(pa.ID, "completed")
+			b.wantSound()
+		})
+	}
+}

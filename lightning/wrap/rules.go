@@ -71,6 +71,8 @@ var Rules = []Rule{
 	{"HASH_USED", always, func(_ Settings, f Facts) bool { return !f.HashUsed },
 		"a payment with this hash exists: its preimage may be known, and would take the outer without paying the receiver"},
 
+	{"LOCKS_TOO_LONG", Asked, func(s Settings, f Facts) bool { return f.Inner.Locks()+uint64(s.CLTVMargin) <= uint64(s.MaxOuterCLTV) },
+		"every route to it locks money for too many blocks; a probe would already"},
 	{"EXPIRES_SOON", Asked, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) >= s.MinExpiryLeft },
 		"the invoice expires too soon to find a route, be paid and be forwarded"},
 	{"OUTER_TOO_SHORT", Routed, func(s Settings, f Facts) bool { return s.OuterExpiry(f.Inner.Expires, f.Now) >= s.MinOuterLife },

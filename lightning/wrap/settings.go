@@ -21,7 +21,7 @@ type Settings struct {
 	ExpiryMargin  time.Duration // by which the inner outlives the outer; default 120 s
 	MinOuterLife  time.Duration // default 60 s
 
-	CLTVMargin   uint32 // blocks by which the outer's HTLCs outlive the inner's; default 80
+	CLTVMargin   uint32 // blocks by which the outer's HTLCs outlive the inner's; default 80, or MinOuterCLTV where that is more
 	MinOuterCLTV uint32 // what the engine needs: its HoldExpiryDelta + SafetyBlocks + 24; default 54
 	MaxOuterCLTV uint32 // default 1,000
 	PaddingCLTV  uint32 // what LND adds to the inner's final CLTV; default 3
@@ -39,8 +39,9 @@ func (s Settings) withDefaults() Settings {
 	setDefault(&s.MaxOuterLife, 600*time.Second)
 	setDefault(&s.ExpiryMargin, 120*time.Second)
 	setDefault(&s.MinOuterLife, 60*time.Second)
-	setDefault(&s.CLTVMargin, 80)
 	setDefault(&s.MinOuterCLTV, 18+12+24)
+	// A node that gives the outer back early does so before the inner has run out, unless the margin is larger than that.
+	setDefault(&s.CLTVMargin, max(80, s.MinOuterCLTV))
 	setDefault(&s.MaxOuterCLTV, 1_000)
 	setDefault(&s.PaddingCLTV, 3)
 	setDefault(&s.AttemptTimeout, 30*time.Second)

@@ -47,8 +47,12 @@ var broken = map[Code][]func(*Facts){
 		f.Outer, f.Held.Received = f.Inner.Amount-1, f.Inner.Amount-1
 		f.Route.Fee = 0
 	}},
-	"OURS":            {func(f *Facts) { f.Own = true }},
-	"HASH_USED":       {func(f *Facts) { f.HashUsed = true }},
+	"OURS":      {func(f *Facts) { f.Own = true }},
+	"HASH_USED": {func(f *Facts) { f.HashUsed = true }},
+	"LOCKS_TOO_LONG": {
+		func(f *Facts) { f.Inner.CLTVDelta, f.Inner.HintsCLTV = 500, 421 },
+		func(f *Facts) { f.Inner.HintsCLTV = math.MaxUint32 },
+	},
 	"EXPIRES_SOON":    {func(f *Facts) { f.Inner.Expires = now.Add(240*time.Second - 1) }},
 	"OUTER_TOO_SHORT": {func(f *Facts) { f.Inner.Expires = now.Add(180*time.Second - 1) }},
 	"NODE_BEHIND":     {func(f *Facts) { f.Chain.Synced = false }},
@@ -143,7 +147,7 @@ func TestEveryRuleViolatedAlone(t *testing.T) {
 // the limits of the payment bind the node.
 func TestRulesAreCheckedAgainBeforePaying(t *testing.T) {
 	t.Parallel()
-	shapes := []Code{"EXPIRES_SOON", "OUTER_TOO_SHORT", "ROUTE_IMPOSSIBLE", "ROUTE_TOO_DEAR", "LOCKED_TOO_LONG"}
+	shapes := []Code{"LOCKS_TOO_LONG", "EXPIRES_SOON", "OUTER_TOO_SHORT", "ROUTE_IMPOSSIBLE", "ROUTE_TOO_DEAR", "LOCKED_TOO_LONG"}
 	for _, rule := range Rules {
 		if slices.Contains(shapes, rule.Code) {
 			continue
@@ -171,6 +175,18 @@ func TestOuterCLTVIsNeverLessThanTheEngineNeeds(t *testing.T) {
 	}
 }
 
+// The engine's node gives the outer back HoldExpiryDelta blocks before it expires; by then the inner is over, whatever an operator has set.
+func TestTheInnerEndsBeforeTheOuterIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for least, margin := range map[uint32]uint32{0: 80, 54: 80, 80: 80, 136: 136} {
+		s := Settings{MinOuterCLTV: least}
+		outer := s.OuterCLTV(paidaction.Route{Height: 900_200}, 900_000)
+		if inner := s.InnerCLTV(paidaction.NodeInvoice{ExpiryHeight: 900_000 + outer}, 900_000); outer != 200+margin || inner != 200 {
+			t.Errorf("with at least %d: the outer is held for %d blocks and the inner for %d", least, outer, inner)
+		}
+	}
+}
+
 // What is just within each bound passes.
 func TestBoundsAreExact(t *testing.T) {
 	t.Parallel()
@@ -182,6 +198,7 @@ func TestBoundsAreExact(t *testing.T) {
 		"the largest amount":      {Asked, func(f *Facts) { f.Inner.Amount, f.Requested, f.Outer = 700_000*sat, 700_000*sat, 800_000*sat }},
 		"short by a truncation":   {Asked, func(f *Facts) { f.Requested += sat - 1 }},
 		"no fee for us":           {Asked, func(f *Facts) { f.Outer = f.Inner.Amount }},
+		"the longest hint":        {Asked, func(f *Facts) { f.Inner.HintsCLTV = 840 }},
 		"240 s to its expiry":     {Asked, func(f *Facts) { f.Inner.Expires = now.Add(240 * time.Second) }},
 		"an outer of 60 s":        {Routed, func(f *Facts) { f.Inner.Expires = now.Add(180 * time.Second) }},
 		"all of the budget":       {Routed, func(f *Facts) { f.Route.Fee = 30 * sat }},
