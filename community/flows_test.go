@@ -151,7 +151,7 @@ func (d *drive) begin() *paidaction.PaidAction {
 	d.note()
 	caller := enginetest.Caller(d.payer)
 	caller.Secret = d.secret
-	pa, err := d.Engine.Pay(d.Ctx, paidaction.Request{Kind: d.kind, Args: d.args, Method: d.method, Caller: caller})
+	pa, err := d.Engine.Pay(d.Ctx, paidaction.Request{Kind: d.kind, Args: d.args, Terms: paidaction.Terms{Method: d.method}, Caller: caller})
 	if err != nil {
 		d.Fatalf("%s: %v", d.kind, err)
 	}
@@ -416,7 +416,7 @@ func (d *drive) caller(pa *paidaction.PaidAction) paidaction.Caller {
 func (d *drive) triedAgain() {
 	pa := d.begin()
 	d.cancel(pa)
-	again, err := d.Engine.Retry(d.Ctx, d.caller(pa), pa.ID)
+	again, err := d.Engine.Retry(d.Ctx, d.caller(pa), pa.ID, paidaction.Terms{})
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestNoRowIsHot(t *testing.T) {
 					caller = enginetest.Caller(w.User(fmt.Sprintf("%s_%d_%d", who, i, j), 100*sat, 100*sat))
 				}
 				payments = append(payments, func() error {
-					pa, err := e.Pay(ctx, paidaction.Request{Kind: target.kind, Args: target.args, Method: method, Caller: caller})
+					pa, err := e.Pay(ctx, paidaction.Request{Kind: target.kind, Args: target.args, Terms: paidaction.Terms{Method: method}, Caller: caller})
 					if err != nil || pa.Invoice == nil {
 						return err
 					}
@@ -138,7 +138,7 @@ func TestNoRowIsHot(t *testing.T) {
 			t.Fatalf("payment %d is held up: %v", i, err)
 		}
 	}
-	if _, err := w.Engine.Pay(ctx, paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 900}, Method: paidaction.FeeCredit,
+	if _, err := w.Engine.Pay(ctx, paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 900}, Terms: paidaction.Terms{Method: paidaction.FeeCredit},
 		Caller: enginetest.Caller(author)}); err != nil {
 		t.Fatalf("the author cannot spend: %v", err)
 	}
@@ -205,7 +205,7 @@ func TestForwardeesInEveryOrder(t *testing.T) {
 				paid += rounds * 10 * sat
 				zaps.Go(func() {
 					for range rounds {
-						_, err := engine.Pay(ctx, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: post, Sats: 10}, Method: method,
+						_, err := engine.Pay(ctx, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: post, Sats: 10}, Terms: paidaction.Terms{Method: method},
 							Caller: enginetest.Caller(payer)})
 						if err != nil {
 							t.Error(err)

@@ -337,7 +337,7 @@ func TestZapsGoOnWhileRewardsArePaid(t *testing.T) {
 		defer cancel()
 		for range zaps {
 			_, err := w.Engine.Pay(ctx, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: post, Sats: 10},
-				Method: paidaction.FeeCredit, Caller: enginetest.Caller(payer)})
+				Terms: paidaction.Terms{Method: paidaction.FeeCredit}, Caller: enginetest.Caller(payer)})
 			if err != nil {
 				return err
 			}

@@ -57,7 +57,7 @@ func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) erro
 // refusal is no error, whatever it says; nor is anything concluded from success. The territory's row tells.
 func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory) error {
 	for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats} {
-		_, err := e.Pay(ctx, paidaction.Request{Kind: KindTerritoryBilling, Args: TerritoryBillingArgs{Name: t.Name}, Method: method,
+		_, err := e.Pay(ctx, paidaction.Request{Kind: KindTerritoryBilling, Args: TerritoryBillingArgs{Name: t.Name}, Terms: paidaction.Terms{Method: method},
 			Key: fmt.Sprintf("territory %s from %s", t.Name, t.PaidUntil.UTC().Format(time.RFC3339Nano)), Caller: paidaction.Caller{User: &t.FounderID}})
 		switch refusal, refused := paidaction.AsRefusal(err); {
 		case !refused:

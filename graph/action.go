@@ -84,7 +84,7 @@ type action[T any] interface {
 }
 
 // pay asks the engine for an action. Its arguments are those of the field that is being resolved, by their names in the
-// schema; three of them are about the paying and the payer. Nothing that takes time may come before Engine.Pay, which takes the request's place
+// schema; four of them are about the paying and the payer. Nothing that takes time may come before Engine.Pay, which takes the request's place
 // among the payer's: only who asks is looked up before, outside of the resolvers.
 func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T, error) {
 	if err := r.meters.paying(sessionOf(ctx), r.Now()); err != nil {
@@ -98,18 +98,36 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "An idempotency key cannot be empty. Leave it out, or send one.")
 		}
 	}
-	if method, _ := args["paymentMethod"].(*paidaction.Method); method != nil {
-		request.Method = *method
+	method, _ := args["paymentMethod"].(*paidaction.Method)
+	most, _ := args["maxCostSats"].(*int64)
+	var err error
+	if request.Terms, err = terms(method, most); err != nil {
+		return nil, err
 	}
-	delete(args, "secret")
-	delete(args, "idempotencyKey")
-	delete(args, "paymentMethod")
+	for _, name := range []string{"secret", "idempotencyKey", "paymentMethod", "maxCostSats"} {
+		delete(args, name)
+	}
 	pa, err := r.Engine.Pay(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	r.Log.DebugContext(ctx, "an action was asked for", "action", pa.ID, "kind", pa.Kind, "flow", pa.Flow, "state", pa.State)
 	return shown[T, A](pa)
+}
+
+// terms are what a payer says that they agree to. The most is in sats.
+func terms(method *paidaction.Method, most *int64) (t paidaction.Terms, err error) {
+	if method != nil {
+		t.Method = *method
+	}
+	switch {
+	case most == nil || *most > math.MaxInt64/1000: // no price is as high
+	case *most < 0:
+		return t, paidaction.Errorf(paidaction.CodeInvalidAmount, "Nothing costs less than nothing: maxCostSats is 0 or more.")
+	default:
+		t.MaxCost = new(paidaction.Msat(*most * 1000))
+	}
+	return t, nil
 }
 
 // shown is an action in the type of its kind.
@@ -183,11 +201,15 @@ func base(pa *paidaction.PaidAction) schema.BasePaidAction {
 	return b
 }
 
-func (m mutations) RetryPaidAction(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {
+func (m mutations) RetryPaidAction(ctx context.Context, id int64, method *paidaction.Method, most *int64, secret *string) (schema.PaidAction, error) {
 	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
 		return nil, err
 	}
-	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id))
+	t, err := terms(method, most)
+	if err != nil {
+		return nil, err
+	}
+	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id, t))
 }
 
 func (m mutations) CancelInvoice(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {

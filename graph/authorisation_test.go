@@ -133,14 +133,7 @@ func TestAuthorisation(t *testing.T) {
 // rootFields are the fields that can be asked for, with the scope that each needs.
 func rootFields(t testing.TB) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../schema.graphql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: string(text)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := parsedSchema(t)
 	fields := map[string]string{}
 	for _, of := range []*ast.Definition{parsed.Query, parsed.Mutation, parsed.Subscription} {
 		for _, f := range of.Fields {
@@ -164,6 +157,19 @@ func rootFields(t testing.TB) map[string]string {
 		}
 	}
 	return fields
+}
+
+func parsedSchema(t testing.TB) *ast.Schema {
+	t.Helper()
+	text, err := os.ReadFile("../schema.graphql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: string(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
 }
 
 // setting is an API in production with something of everything.

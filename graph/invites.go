@@ -64,7 +64,7 @@ func (m mutations) RedeemInvite(ctx context.Context, code string) (*schema.Invit
 	if err != nil {
 		return nil, err
 	}
-	pa, err := m.Engine.Pay(ctx, paidaction.Request{Kind: community.KindInviteGift, Method: paidaction.FeeCredit,
+	pa, err := m.Engine.Pay(ctx, paidaction.Request{Kind: community.KindInviteGift, Terms: paidaction.Terms{Method: paidaction.FeeCredit},
 		Args:   community.InviteGiftArgs{Code: code, User: user},
 		Key:    fmt.Sprintf("invite %s redeemed by %d", code, user), // so that it can be repeated
 		Caller: paidaction.Caller{User: &invite.InviterID}})

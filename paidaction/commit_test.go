@@ -125,7 +125,7 @@ func TestCommitThatCannotBeReadBack(t *testing.T) {
 			engine, c := cutting(w, true)
 			c.then = true
 			c.armed.Store(true)
-			request := paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Key: key, Method: method,
+			request := paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Key: key, Terms: paidaction.Terms{Method: method},
 				Caller: enginetest.Caller(user)}
 			pa, err := engine.Pay(w.Ctx, request)
 			left, state := int64(90*sat), paidaction.Paid

@@ -36,7 +36,7 @@ func TestSameKeySameAction(t *testing.T) {
 		t.Errorf("%+v, %v", pa, err)
 	}
 	for name, r := range map[string]paidaction.Request{
-		"other arguments": {Kind: community.KindDonate, Args: community.DonateArgs{Sats: 11}, Method: paidaction.FeeCredit},
+		"other arguments": {Kind: community.KindDonate, Args: community.DonateArgs{Sats: 11}, Terms: paidaction.Terms{Method: paidaction.FeeCredit}},
 		"another method":  {Kind: community.KindDonate, Args: args},
 		"another kind":    {Kind: community.KindBuyCredits, Args: community.BuyCreditsArgs{Credits: 10}},
 	} {

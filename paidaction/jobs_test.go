@@ -69,7 +69,7 @@ func TestAStepAndItsJobsAreOne(t *testing.T) {
 	ask := func(method paidaction.Method) func() error {
 		return func() (err error) {
 			pa, err = engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: item, Sats: 10},
-				Method: method, Caller: enginetest.Caller(user)})
+				Terms: paidaction.Terms{Method: method}, Caller: enginetest.Caller(user)})
 			return err
 		}
 	}

@@ -21,13 +21,21 @@ import (
 
 // Request asks for an action.
 type Request struct {
-	Kind   string
-	Args   any    // the action's arguments, or their JSON
-	Method Method // forces one method; empty means the action's own order
+	Kind string
+	Args any // the action's arguments, or their JSON
+	Terms
 	// Key makes the request repeatable: the same key and arguments give the same action. At most 255 bytes; an anonymous
 	// payer's must carry 128 random bits, and so have at least 22 characters (spec 01 §1.8.8).
 	Key    string
 	Caller Caller
+}
+
+// Terms are what a payer agrees to.
+type Terms struct {
+	Method Method // forces one method; empty means the action's own order
+	// MaxCost is the most that the action may cost: above it, it is refused with PRICE_CHANGED. nil: whatever it costs now. Others can raise a price
+	// between the look at it and the request, and from a balance it is paid at once.
+	MaxCost *Msat
 }
 
 // Refusals of the walk itself. They never leave this file.
@@ -41,7 +49,7 @@ var (
 // balance the action is PAID when Pay returns; else it waits for the payment of the invoice that comes with it.
 //
 // Errors: INVALID_INPUT, INVALID_AMOUNT and the action's own refusals; UNAUTHENTICATED, METHOD_UNAVAILABLE,
-// INSUFFICIENT_FUNDS, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE, TRY_AGAIN. After any of them nothing is
+// INSUFFICIENT_FUNDS, PRICE_CHANGED, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE, TRY_AGAIN. After any of them nothing is
 // charged.
 func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	turn := e.queue(r.Caller.User) // before anything that takes time
@@ -53,7 +61,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if r.Caller.User == nil && !def.Spec().Anonable {
 		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
 	}
-	a := &attempt{def: def, payer: r.Caller.User, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
+	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
 	if a.payer == nil {
 		a.client = e.ClientHash(r.Caller.Client)
 	}
@@ -139,6 +147,7 @@ type attempt struct {
 	def      Definition
 	args     json.RawMessage
 	payer    *int64
+	most     *Msat  // that it may cost; nil: whatever it costs
 	client   []byte // hash of an anonymous payer's address; bounds their open invoices
 	key      *string
 	argsHash []byte
@@ -147,6 +156,14 @@ type attempt struct {
 	genesis  *int64 // the first attempt, nil in itself
 	turn     Turn
 	proof    proof
+}
+
+// agreed refuses a price above what the payer agreed to.
+func (a *attempt) agreed(cost Msat) error {
+	if a.most != nil && cost > *a.most {
+		return Errorf(CodePriceChanged, "The price is %d sats now, more than you agreed to. Look at it again.", cost.CeilSats())
+	}
+	return nil
 }
 
 // walk tries the methods in order until one works.
@@ -281,6 +298,9 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		}
 		numbers := pg.NextActions(1) // after the payer is locked: the actions of one are numbered in their order
 		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
+			return err
+		}
+		if err := a.agreed(tx.Cost); err != nil {
 			return err
 		}
 		if tx.Cost == 0 {

@@ -10,11 +10,11 @@ import (
 )
 
 // Retry tries a FAILED action again as a new row, its successor: with a new price, and from the balance if that suffices
-// now. Of two retries at once one wins (spec 01 §1.7).
+// now, unless the terms say otherwise. Of two retries at once one wins (spec 01 §1.7).
 //
 // Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or was
 // tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
-func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+func (e *Engine) Retry(ctx context.Context, c Caller, id int64, t Terms) (*PaidAction, error) {
 	turn := e.queue(c.User)
 	defer turn.Leave()
 	pa, err := e.Get(ctx, c, id)
@@ -26,11 +26,11 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64) (*PaidAction, er
 		return nil, e.refuseRetry(pa, e.now())
 	}
 	genesis := pa.Genesis
-	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
+	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, most: t.MaxCost, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
 	if a.payer == nil {
 		a.client = e.ClientHash(c.Client)
 	}
-	again, err := e.walk(ctx, a, "")
+	again, err := e.walk(ctx, a, t.Method)
 	return again, told(err)
 }
 

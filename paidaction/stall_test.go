@@ -66,7 +66,7 @@ func TestATransactionThatStandsStillHoldsUpNobody(t *testing.T) {
 		w := enginetest.New(t, paidaction.Settings{})
 		user := w.User("payer", 0, 0)
 		item := w.Post(w.User("author", 100*sat, 0), "a post")
-		request := paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: item, Sats: 10}, Method: paidaction.Optimistic, Key: "key",
+		request := paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: item, Sats: 10}, Terms: paidaction.Terms{Method: paidaction.Optimistic}, Key: "key",
 			Caller: enginetest.Caller(user)}
 		engine, s := stalling(w, first)
 		ended := make(chan error, 1)

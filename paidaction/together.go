@@ -289,6 +289,9 @@ func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, membe
 		if m.err == nil && t.Tx.Cost == 0 {
 			m.err = errApart
 		}
+		if err := m.agreed(t.Tx.Cost); m.err == nil && err != nil {
+			m.err = err
+		}
 		if m.err != nil {
 			continue
 		}

@@ -67,7 +67,7 @@ func closed(w *enginetest.World, table string) (open func()) {
 }
 
 func zapBy(user, item, sats int64, key string) paidaction.Request {
-	return paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: item, Sats: sats}, Method: paidaction.FeeCredit, Key: key,
+	return paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: item, Sats: sats}, Terms: paidaction.Terms{Method: paidaction.FeeCredit}, Key: key,
 		Caller: enginetest.Caller(user)}
 }
 

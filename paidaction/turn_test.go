@@ -257,7 +257,7 @@ func TestWithoutTheStoreOfTurns(t *testing.T) {
 			t.Errorf("%s says %q", what, r.Message)
 		}
 	}
-	_, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID)
+	_, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, paidaction.Terms{})
 	refused("a retry", err)
 	w.WantState(failed.ID, paidaction.Failed)
 	_, err = e.Pay(w.Ctx, donation(user, 10, ""))
@@ -308,7 +308,9 @@ func TestCancellingAndSettlingWaitForNoTurn(t *testing.T) {
 
 	for what, ask := range map[string]func() (*paidaction.PaidAction, error){
 		"an invoice with a key": func() (*paidaction.PaidAction, error) { return e.Pay(w.Ctx, donation(user, 10, "key")) },
-		"a retry":               func() (*paidaction.PaidAction, error) { return e.Retry(w.Ctx, enginetest.Caller(user), open.ID) },
+		"a retry": func() (*paidaction.PaidAction, error) {
+			return e.Retry(w.Ctx, enginetest.Caller(user), open.ID, paidaction.Terms{})
+		},
 	} {
 		if _, err := ask(); err == nil {
 			t.Errorf("%s did not wait for its turn", what)

@@ -164,7 +164,7 @@ func (w *world) count(query string, args ...any) (n int) {
 }
 
 func (w *world) request(method paidaction.Method) paidaction.Request {
-	return paidaction.Request{Kind: "GIFT", Args: giftArgs{}, Method: method, Caller: paidaction.Caller{User: &w.user}}
+	return paidaction.Request{Kind: "GIFT", Args: giftArgs{}, Terms: paidaction.Terms{Method: method}, Caller: paidaction.Caller{User: &w.user}}
 }
 
 // observe gives the test connections of its own, by the name of observer.

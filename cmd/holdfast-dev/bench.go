@@ -45,14 +45,23 @@ func (c *benchCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	line := map[string]any{}
+	var line bench.Line
 	for _, part := range []struct {
-		name, said string
-		measure    func() (figures, error)
+		name    string
+		measure func() (figures, error)
 	}{
-		{"credit", "credit_zap", func() (figures, error) { return bench.Run(ctx, options) }},
-		{"scale", "scale", func() (figures, error) { return bench.Scale(ctx, options) }},
-		{"flows", "flows", func() (figures, error) { return bench.Lightning(ctx, options) }},
+		{"credit", func() (figures, error) {
+			line.CreditZap, err = bench.Run(ctx, options)
+			return line.CreditZap, err
+		}},
+		{"scale", func() (figures, error) {
+			line.Scale, err = bench.Scale(ctx, options)
+			return line.Scale, err
+		}},
+		{"flows", func() (figures, error) {
+			line.Lightning, err = bench.Lightning(ctx, options)
+			return line.Lightning, err
+		}},
 	} {
 		if c.Only != "" && c.Only != part.name {
 			continue
@@ -64,7 +73,6 @@ func (c *benchCommand) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		line[part.said] = measured
 	}
 	var failed error
 	if c.Only == "" || c.Only == "growth" {
@@ -72,15 +80,15 @@ func (c *benchCommand) Run(ctx context.Context) error {
 		if err != nil && !errors.Is(err, bench.ErrGrows) {
 			return err
 		}
-		line["growth"], failed = growth, err
+		line.Growth, failed = growth, err
 		recovery, err := c.recovery(ctx, options)
 		if recovery == nil {
 			return err
 		}
-		line["recovery"], failed = recovery, errors.Join(failed, err)
+		line.Recovery, failed = recovery, errors.Join(failed, err)
 	}
 	if c.Only == "" || c.Only == "lock" {
-		if line["lock"], err = c.lock(ctx, bin); err != nil {
+		if line.Lock, err = c.lock(ctx, bin); err != nil {
 			return err
 		}
 	}
@@ -123,7 +131,7 @@ func (c *benchCommand) recovery(ctx context.Context, options bench.Options) (*be
 }
 
 // lock runs the lock's own benchmark, which may import what nobody else may, and returns what its last line says under "lock".
-func (c *benchCommand) lock(ctx context.Context, bin string) (any, error) {
+func (c *benchCommand) lock(ctx context.Context, bin string) (map[string]json.RawMessage, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "lock-bench"), fmt.Sprintf("-rounds=%d", c.Rounds))
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, os.Stderr
@@ -132,9 +140,12 @@ func (c *benchCommand) lock(ctx context.Context, bin string) (any, error) {
 	}
 	text := bytes.TrimRight(said.Bytes(), "\n")
 	last := bytes.LastIndexByte(text, '\n') + 1
-	var line struct{ Lock json.RawMessage }
+	var line bench.Line
 	if err := json.Unmarshal(text[last:], &line); err != nil {
-		return nil, fmt.Errorf("the last line of the lock's benchmark is no JSON: %w", err)
+		return nil, fmt.Errorf("the last line of the lock's benchmark is not that of a benchmark: %w", err)
+	}
+	if line.Lock == nil {
+		return nil, errors.New("the last line of the lock's benchmark says nothing of the lock")
 	}
 	return line.Lock, echo(bytes.NewReader(text[:last]))
 }

@@ -29,7 +29,11 @@ func (w *withPostgresCommand) Run(ctx context.Context) (err error) {
 		arguments = arguments[1:]
 	}
 	// Tests of the lock, and of the client, start these themselves.
-	if err := aptget.Ensure(ctx, os.Stderr, redisserver.Program, pgbouncer.Program, chromium.Program); err != nil {
+	programs := []aptget.Program{redisserver.Program, pgbouncer.Program, chromium.Program}
+	if os.Getenv("CC") == "" { // the race detector needs a C compiler: this one, unless another is named
+		programs = append(programs, aptget.Program{Name: "gcc", Package: "gcc libc6-dev"})
+	}
+	if err := aptget.Ensure(ctx, os.Stderr, programs...); err != nil {
 		return err
 	}
 	environment := os.Environ()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Program is one that comes with a package of Debian.
+// Program is one that comes with a package of Debian, or with several that are named with a space between.
 type Program struct{ Name, Package string }
 
 // NotFoundError means that a program is not installed where this package looks.

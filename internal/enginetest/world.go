@@ -262,7 +262,7 @@ func (w *World) Pay(user int64, kind string, args any, method paidaction.Method)
 
 // Try asks for an action; user 0 is the anonymous payer.
 func (w *World) Try(user int64, kind string, args any, method paidaction.Method, key string) (*paidaction.PaidAction, error) {
-	return w.Engine.Pay(w.Ctx, paidaction.Request{Kind: kind, Args: args, Method: method, Key: key, Caller: Caller(user)})
+	return w.Engine.Pay(w.Ctx, paidaction.Request{Kind: kind, Args: args, Terms: paidaction.Terms{Method: method}, Key: key, Caller: Caller(user)})
 }
 
 // Caller is the user as a caller; 0 is anonymous.

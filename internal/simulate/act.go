@@ -152,7 +152,7 @@ func (w *world) ask(r *request) {
 		var pa *paidaction.PaidAction
 		err := errDead // what is said where the fiber ends with its process, while it waits for another one
 		defer func() { w.answered(r, fiberOf(ctx), pa, err, what) }()
-		pa, err = p.engine.Pay(ctx, paidaction.Request{Kind: r.kind.name, Args: r.args, Method: r.method, Key: r.key, Caller: caller})
+		pa, err = p.engine.Pay(ctx, paidaction.Request{Kind: r.kind.name, Args: r.args, Terms: paidaction.Terms{Method: r.method}, Key: r.key, Caller: caller})
 	})
 	if !ok {
 		r.asked--
@@ -333,7 +333,7 @@ func (w *world) retry(r *request, id int64) {
 		if r.together {
 			f.faults = append(f.faults, retriedTwice)
 		}
-		pa, err := p.engine.Retry(ctx, r.caller(), id)
+		pa, err := p.engine.Retry(ctx, r.caller(), id, paidaction.Terms{})
 		if !p.dead && !f.over {
 			w.noFault(r, what, err)
 		}

@@ -201,7 +201,7 @@ func (w *world) post(n int, it item) error {
 	for to, pct := range it.forwards {
 		args.Forwards = append(args.Forwards, community.Forward{User: w.people[to], Pct: pct})
 	}
-	r := paidaction.Request{Kind: community.KindItemCreate, Args: args, Method: paidaction.FeeCredit, Caller: paidaction.Caller{Client: "192.0.2.9"}}
+	r := paidaction.Request{Kind: community.KindItemCreate, Args: args, Terms: paidaction.Terms{Method: paidaction.FeeCredit}, Caller: paidaction.Caller{Client: "192.0.2.9"}}
 	if it.author != 0 {
 		r.Caller.User = &w.people[it.author]
 	} else {

@@ -25,6 +25,7 @@ func TestClient(t *testing.T) {
 		{"credits are bought, and zap with one tap", credits},
 		{"sats are withdrawn", withdrawal},
 		{"the browser's own wallet pays", browsersWallet},
+		{"while a wallet pays, nothing else is offered to pay with", oneWayAtATime},
 		{"an invoice that runs out is seen to, and followed by the next", inTime},
 		{"a first visit is fast, small and still", firstVisit},
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},

@@ -47,6 +47,51 @@ func browsersWallet(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// slowWallet is one whose owner makes up their mind in the test, by window.refuse and window.agree.
+const slowWallet = `window.webln = {
+	enable: async () => {},
+	sendPayment: () => new Promise((agree, refuse) => Object.assign(window, { agree, refuse })),
+}`
+
+// oneWayAtATime looks for other ways to pay while the browser's wallet pays: there are none, also not where the dialog was closed meanwhile,
+// until the wallet has refused. Once it says that it has paid, there are none either, however late the payment is seen.
+func oneWayAtATime(t *testing.T, w *world) {
+	v := w.visitor(t)
+	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: slowWallet})
+	v.open("/post")
+	v.fill("Title", "Paid in one way only")
+	v.press("Post")
+	bolt11 := v.invoice()
+	const ways = "[qr(), button('Open a wallet'), button('Copy'), field('Invoice'), button('Pay with the demo wallet'), button(\"Pay with this browser's wallet\")]"
+	all := func() { v.t.Helper(); v.await("state() === 'PENDING_HELD' && " + ways + ".every(Boolean)") }
+	none := func() {
+		v.t.Helper()
+		v.await("state() === 'PENDING_HELD' && !" + ways + ".some(Boolean) && !top.innerHTML.toLowerCase().includes(" + quoted(bolt11) + ")")
+	}
+
+	all()
+	v.press("Pay with this browser's wallet")
+	none()
+	v.sees("Your wallet is paying…")
+	look(v, "wallet-pays")
+	v.press("Close")
+	v.await("!document.querySelector('dialog[open]')")
+	v.press("Pay 10 sats")
+	none()
+	v.sees("Your wallet is paying…")
+
+	v.await("(refuse(new Error('User rejected')), true)")
+	v.sees("The wallet did not pay: User rejected")
+	all()
+	v.press("Pay with this browser's wallet")
+	none()
+	v.await("(agree({ preimage: '' }), true)")
+	v.sees("Your wallet says that it has paid")
+	none()
+	w.pay(t, bolt11)
+	v.await("state() === 'PAID'")
+}
+
 // inTime lets an invoice run out: the page counts down, says that it was not paid in time, and offers the next one.
 func inTime(t *testing.T, w *world) {
 	base := w.hurried(t) // before the visitor: it ends after their page does

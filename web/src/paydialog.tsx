@@ -3,12 +3,20 @@ import { Countdown } from './countdown'
 import { sats } from './format'
 import { hide, shown, type Action, type Payment } from './payments'
 import { Link } from './router'
+import { Store } from './store'
 
 declare global {
   interface Window {
     webln?: { enable(): Promise<void>; sendPayment(bolt11: string): Promise<unknown> }
   }
 }
+
+// Asked is what has become of an invoice that this page gave to a wallet. While the wallet is paying, or says that it has paid, nothing else
+// is offered to pay the same invoice with.
+type Asked = { paying: boolean; says: string }
+
+// asked has them by their invoices. It outlasts the dialog, which may be closed meanwhile.
+const asked = new Store<Record<string, Asked>>({})
 
 const demoWallet = document.querySelector<HTMLMetaElement>('meta[name=demo-wallet]')?.content
 
@@ -82,20 +90,20 @@ function tellOf({ action, asking, trouble }: Payment): string {
 }
 
 function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
-  const [problem, setProblem] = useState('')
-  const [paying, setPaying] = useState(false)
+  const { paying, says } = asked.use()[bolt11] ?? { paying: false, says: '' }
   const [copied, setCopied] = useState(false)
   const field = useRef<HTMLInputElement>(null)
 
   async function payWith(wallet: () => Promise<unknown>) {
-    setProblem('')
-    setPaying(true)
+    if (asked.get()[bolt11]?.paying) return // a double tap
+    const becomes = (paying: boolean, says: string) => asked.set({ ...asked.get(), [bolt11]: { paying, says } })
+    becomes(true, 'Your wallet is paying…')
     try {
       await wallet()
+      becomes(true, 'Your wallet says that it has paid. The payment is not seen here yet…')
     } catch (error) {
-      setProblem(`The wallet did not pay: ${(error as Error).message}`)
+      becomes(false, `The wallet did not pay: ${error instanceof Error ? error.message : error}`)
     }
-    setPaying(false)
   }
 
   async function copy() {
@@ -107,7 +115,7 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
 
   return (
     <div class="invoice">
-      <img class="qr" src={`/qr?text=${encodeURIComponent(bolt11.toUpperCase())}`} alt={`QR code of the invoice over ${sats(action.invoice!.amountMsat)}`} width="260" height="260" />
+      {paying ? <p role="status">{says}</p> : <img class="qr" src={`/qr?text=${encodeURIComponent(bolt11.toUpperCase())}`} alt={`QR code of the invoice over ${sats(action.invoice!.amountMsat)}`} width="260" height="260" />}
       <Countdown until={action.invoice!.expiresAt} />
       <div class="ways">
         {demoWallet && (
@@ -116,11 +124,11 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
         {window.webln && (
           <button class="primary" disabled={paying} onClick={() => payWith(() => window.webln!.enable().then(() => window.webln!.sendPayment(bolt11)))}>Pay with this browser's wallet</button>
         )}
-        <a class="button" href={`lightning:${bolt11}`}>Open a wallet</a>
-        <button onClick={copy}>{copied ? 'Copied' : 'Copy'}</button>
+        {!paying && <a class="button" href={`lightning:${bolt11}`}>Open a wallet</a>}
+        {!paying && <button onClick={copy}>{copied ? 'Copied' : 'Copy'}</button>}
       </div>
-      <input ref={field} class="bolt11" readonly value={bolt11} aria-label="Invoice, to be pasted into a wallet" onFocus={(e) => e.currentTarget.select()} />
-      {problem && <p class="bad" role="alert">{problem}</p>}
+      {!paying && <input ref={field} class="bolt11" readonly value={bolt11} aria-label="Invoice, to be pasted into a wallet" onFocus={(e) => e.currentTarget.select()} />}
+      {!paying && says && <p class="bad" role="alert">{says}</p>}
     </div>
   )
 }

@@ -5,8 +5,9 @@ import { pay, type Action } from './payments'
 import { useQuery } from './query'
 import { go, useTitle } from './router'
 
-// usePrice is what writing would cost now, in words. It rises with what one has written lately, so it is looked at again while one types.
-function usePrice(variables: { parent?: string; territory?: string; boost?: number }, text: string): string {
+// usePrice is what writing would cost now, in words, and as the most that it may cost: a territory's price is its founder's, who can raise it in any moment. It rises
+// with what one has written lately, too, so it is looked at again while one types.
+function usePrice(variables: { parent?: string; territory?: string; boost?: number }, text: string): { said: string; most: number | null } {
   const [settled, setSettled] = useState(text)
   useEffect(() => {
     const timer = setTimeout(() => setSettled(text), 600)
@@ -20,7 +21,8 @@ function usePrice(variables: { parent?: string; territory?: string; boost?: numb
   useEffect(() => {
     if (settled) again()
   }, [settled])
-  return error ? error.message : data ? sats(data.price) : '…'
+  if (error || !data) return { said: error ? error.message : '…', most: null }
+  return { said: sats(data.price), most: Math.ceil(Number(data.price) / 1000) }
 }
 
 function Price({ price, territory }: { price: string; territory?: string }) {
@@ -53,6 +55,7 @@ export function PostPage() {
       mutation: url ? 'createLink' : 'createPost',
       args: {
         title: ['String!', title], body: ['String!', body], url: ['String!', url], territory: ['String', territory], boost: ['Sats', boost || null],
+        maxCostSats: ['Sats', price.most],
       },
       begun: (a) => a.state === 'PENDING' && done(a),
       paid: done,
@@ -74,7 +77,7 @@ export function PostPage() {
           </label>
           <label>Boost in sats <small>(optional)</small><input type="number" min={0} value={boost || ''} onInput={(e) => setBoost(Number(e.currentTarget.value))} /></label>
         </div>
-        <Price price={price} territory={territory} />
+        <Price price={price.said} territory={territory} />
         <button class="primary">Post</button>
       </form>
     </>
@@ -94,7 +97,7 @@ export function CommentForm({ parent, done, focus }: { parent: string; done?: ()
     void pay({
       what: 'Comment',
       mutation: 'createComment',
-      args: { parent: ['ID!', parent], body: ['String!', body] },
+      args: { parent: ['ID!', parent], body: ['String!', body], maxCostSats: ['Sats', price.most] },
       begun: (a) => a.state === 'PENDING' && written(),
       paid: written,
     })
@@ -103,7 +106,7 @@ export function CommentForm({ parent, done, focus }: { parent: string; done?: ()
     <form class="stack comment" onSubmit={submit}>
       <label>Your comment<textarea required rows={3} maxLength={40_000} autofocus={focus} value={body} onInput={(e) => setBody(e.currentTarget.value)} /></label>
       <div class="side">
-        <Price price={price} />
+        <Price price={price.said} />
         <button class="primary">Comment</button>
       </div>
     </form>

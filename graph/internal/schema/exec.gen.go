@@ -338,36 +338,36 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		Boost              func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		BuyCredits         func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Boost              func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		BuyCredits         func(childComplexity int, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		CancelInvoice      func(childComplexity int, id int64, secret *string) int
-		CreateBio          func(childComplexity int, bio string, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateBounty       func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateComment      func(childComplexity int, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateBio          func(childComplexity int, bio string, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		CreateBounty       func(childComplexity int, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		CreateComment      func(childComplexity int, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		CreateInvite       func(childComplexity int, giftCredits int64, limit int) int
-		CreateJob          func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreateLink         func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePoll         func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		CreatePost         func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Donate             func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		DownZap            func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		CreateJob          func(childComplexity int, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		CreateLink         func(childComplexity int, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		CreatePoll         func(childComplexity int, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		CreatePost         func(childComplexity int, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		Donate             func(childComplexity int, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		DownZap            func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		LinkWalletKey      func(childComplexity int) int
 		NotificationsSeen  func(childComplexity int, upTo int64) int
-		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		RedeemInvite       func(childComplexity int, code string) int
-		RetryPaidAction    func(childComplexity int, id int64, secret *string) int
+		RetryPaidAction    func(childComplexity int, id int64, paymentMethod *paidaction.Method, maxCostSats *int64, secret *string) int
 		RevokeInvite       func(childComplexity int, code string) int
 		SetPreferences     func(childComplexity int, dropInvoicesAfterDays *int) int
 		SignIn             func(childComplexity int, register bool) int
 		SignOut            func(childComplexity int) int
 		SignUp             func(childComplexity int, name string) int
-		SignedIn           func(childComplexity int, secret string, name *string, scopes []string) int
-		TerritoryBilling   func(childComplexity int, name string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		TerritoryCreate    func(childComplexity int, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		TerritoryUnarchive func(childComplexity int, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		TerritoryUpdate    func(childComplexity int, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		UpdateItem         func(childComplexity int, item int64, title *string, body *string, url *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		SignedIn           func(childComplexity int, secret string, name *string, scopes []string, confirmed bool) int
+		TerritoryBilling   func(childComplexity int, name string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		TerritoryCreate    func(childComplexity int, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		TerritoryUnarchive func(childComplexity int, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		TerritoryUpdate    func(childComplexity int, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		UpdateItem         func(childComplexity int, item int64, title *string, body *string, url *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		WalletEnable       func(childComplexity int, id int64, enabled bool) int
 		WalletRemove       func(childComplexity int, id int64) int
 		WalletSave         func(childComplexity int, id *int64, label string, settings WalletSettings) int
@@ -378,8 +378,8 @@ type ComplexityRoot struct {
 		WebhookRemove      func(childComplexity int, id int64) int
 		WebhookRotate      func(childComplexity int, id int64) int
 		WebhookTest        func(childComplexity int, id int64) int
-		Withdraw           func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) int
-		Zap                func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) int
+		Withdraw           func(childComplexity int, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		Zap                func(childComplexity int, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 	}
 
 	MyVote struct {
@@ -847,27 +847,27 @@ type MeResolver interface {
 	UnseenNotifications(ctx context.Context, obj *Me) (int, error)
 }
 type MutationResolver interface {
-	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	CreateBio(ctx context.Context, bio string, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemCreateAction, error)
-	PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*PollVoteAction, error)
-	UpdateItem(ctx context.Context, item int64, title *string, body *string, url *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ItemUpdateAction, error)
-	Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*ZapAction, error)
-	DownZap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DownZapAction, error)
-	Boost(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BoostAction, error)
-	Donate(ctx context.Context, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*DonateAction, error)
-	BuyCredits(ctx context.Context, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method) (*BuyCreditsAction, error)
-	TerritoryCreate(ctx context.Context, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*TerritoryCreateAction, error)
-	TerritoryUpdate(ctx context.Context, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*TerritoryUpdateAction, error)
-	TerritoryBilling(ctx context.Context, name string, idempotencyKey *string, paymentMethod *paidaction.Method) (*TerritoryBillingAction, error)
-	TerritoryUnarchive(ctx context.Context, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method) (*TerritoryUnarchiveAction, error)
-	Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*ReceiveAction, error)
-	Withdraw(ctx context.Context, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method) (*WithdrawAction, error)
-	RetryPaidAction(ctx context.Context, id int64, secret *string) (PaidAction, error)
+	CreatePost(ctx context.Context, title string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ItemCreateAction, error)
+	CreateComment(ctx context.Context, parent int64, body string, forwards []*community.Forward, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ItemCreateAction, error)
+	CreateLink(ctx context.Context, title string, url string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ItemCreateAction, error)
+	CreatePoll(ctx context.Context, title string, options []string, price int64, closesAt *time.Time, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ItemCreateAction, error)
+	CreateBounty(ctx context.Context, title string, bounty int64, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ItemCreateAction, error)
+	CreateJob(ctx context.Context, title string, company string, location string, body string, territory *string, forwards []*community.Forward, boost *int64, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ItemCreateAction, error)
+	CreateBio(ctx context.Context, bio string, uploads []int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ItemCreateAction, error)
+	PollVote(ctx context.Context, option int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*PollVoteAction, error)
+	UpdateItem(ctx context.Context, item int64, title *string, body *string, url *string, forwards []*community.Forward, uploads []int64, boost *int64, secret *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ItemUpdateAction, error)
+	Zap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ZapAction, error)
+	DownZap(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*DownZapAction, error)
+	Boost(ctx context.Context, item int64, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*BoostAction, error)
+	Donate(ctx context.Context, sats int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*DonateAction, error)
+	BuyCredits(ctx context.Context, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*BuyCreditsAction, error)
+	TerritoryCreate(ctx context.Context, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryCreateAction, error)
+	TerritoryUpdate(ctx context.Context, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryUpdateAction, error)
+	TerritoryBilling(ctx context.Context, name string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryBillingAction, error)
+	TerritoryUnarchive(ctx context.Context, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryUnarchiveAction, error)
+	Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ReceiveAction, error)
+	Withdraw(ctx context.Context, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*WithdrawAction, error)
+	RetryPaidAction(ctx context.Context, id int64, paymentMethod *paidaction.Method, maxCostSats *int64, secret *string) (PaidAction, error)
 	CancelInvoice(ctx context.Context, id int64, secret *string) (PaidAction, error)
 	WalletSave(ctx context.Context, id *int64, label string, settings WalletSettings) (*wallet.Wallet, error)
 	WalletEnable(ctx context.Context, id int64, enabled bool) (*wallet.Wallet, error)
@@ -886,7 +886,7 @@ type MutationResolver interface {
 	WebhookRedeliver(ctx context.Context, message int64) (*webhook.Message, error)
 	SignUp(ctx context.Context, name string) (*SignUp, error)
 	SignIn(ctx context.Context, register bool) (*SignIn, error)
-	SignedIn(ctx context.Context, secret string, name *string, scopes []string) (*SignedIn, error)
+	SignedIn(ctx context.Context, secret string, name *string, scopes []string, confirmed bool) (*SignedIn, error)
 	LinkWalletKey(ctx context.Context) (*SignIn, error)
 	SignOut(ctx context.Context) (*db.Usr, error)
 }
@@ -2181,7 +2181,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.Boost(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.Boost(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.buyCredits":
 		if e.ComplexityRoot.Mutation.BuyCredits == nil {
 			break
@@ -2192,7 +2192,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.BuyCredits(childComplexity, args["credits"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.BuyCredits(childComplexity, args["credits"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.cancelInvoice":
 		if e.ComplexityRoot.Mutation.CancelInvoice == nil {
 			break
@@ -2214,7 +2214,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateBio(childComplexity, args["bio"].(string), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateBio(childComplexity, args["bio"].(string), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.createBounty":
 		if e.ComplexityRoot.Mutation.CreateBounty == nil {
 			break
@@ -2225,7 +2225,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateBounty(childComplexity, args["title"].(string), args["bounty"].(int64), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateBounty(childComplexity, args["title"].(string), args["bounty"].(int64), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.createComment":
 		if e.ComplexityRoot.Mutation.CreateComment == nil {
 			break
@@ -2236,7 +2236,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateComment(childComplexity, args["parent"].(int64), args["body"].(string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateComment(childComplexity, args["parent"].(int64), args["body"].(string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.createInvite":
 		if e.ComplexityRoot.Mutation.CreateInvite == nil {
 			break
@@ -2258,7 +2258,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["company"].(string), args["location"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateJob(childComplexity, args["title"].(string), args["company"].(string), args["location"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.createLink":
 		if e.ComplexityRoot.Mutation.CreateLink == nil {
 			break
@@ -2269,7 +2269,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreateLink(childComplexity, args["title"].(string), args["url"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreateLink(childComplexity, args["title"].(string), args["url"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.createPoll":
 		if e.ComplexityRoot.Mutation.CreatePoll == nil {
 			break
@@ -2280,7 +2280,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["options"].([]string), args["price"].(int64), args["closesAt"].(*time.Time), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreatePoll(childComplexity, args["title"].(string), args["options"].([]string), args["price"].(int64), args["closesAt"].(*time.Time), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.createPost":
 		if e.ComplexityRoot.Mutation.CreatePost == nil {
 			break
@@ -2291,7 +2291,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.CreatePost(childComplexity, args["title"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.CreatePost(childComplexity, args["title"].(string), args["body"].(string), args["territory"].(*string), args["forwards"].([]*community.Forward), args["boost"].(*int64), args["uploads"].([]int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.donate":
 		if e.ComplexityRoot.Mutation.Donate == nil {
 			break
@@ -2302,7 +2302,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.Donate(childComplexity, args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.Donate(childComplexity, args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.downZap":
 		if e.ComplexityRoot.Mutation.DownZap == nil {
 			break
@@ -2313,7 +2313,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.DownZap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.DownZap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.linkWalletKey":
 		if e.ComplexityRoot.Mutation.LinkWalletKey == nil {
 			break
@@ -2341,7 +2341,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.PollVote(childComplexity, args["option"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.PollVote(childComplexity, args["option"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.receive":
 		if e.ComplexityRoot.Mutation.Receive == nil {
 			break
@@ -2352,7 +2352,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.Receive(childComplexity, args["user"].(int64), args["msat"].(paidaction.Msat), args["comment"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.Receive(childComplexity, args["user"].(int64), args["msat"].(paidaction.Msat), args["comment"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.redeemInvite":
 		if e.ComplexityRoot.Mutation.RedeemInvite == nil {
 			break
@@ -2374,7 +2374,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.RetryPaidAction(childComplexity, args["id"].(int64), args["secret"].(*string)), true
+		return e.ComplexityRoot.Mutation.RetryPaidAction(childComplexity, args["id"].(int64), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64), args["secret"].(*string)), true
 	case "Mutation.revokeInvite":
 		if e.ComplexityRoot.Mutation.RevokeInvite == nil {
 			break
@@ -2435,7 +2435,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.SignedIn(childComplexity, args["secret"].(string), args["name"].(*string), args["scopes"].([]string)), true
+		return e.ComplexityRoot.Mutation.SignedIn(childComplexity, args["secret"].(string), args["name"].(*string), args["scopes"].([]string), args["confirmed"].(bool)), true
 	case "Mutation.territoryBilling":
 		if e.ComplexityRoot.Mutation.TerritoryBilling == nil {
 			break
@@ -2446,7 +2446,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.TerritoryBilling(childComplexity, args["name"].(string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.TerritoryBilling(childComplexity, args["name"].(string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.territoryCreate":
 		if e.ComplexityRoot.Mutation.TerritoryCreate == nil {
 			break
@@ -2457,7 +2457,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.TerritoryCreate(childComplexity, args["name"].(string), args["description"].(string), args["baseCostSats"].(int64), args["replyCostSats"].(int64), args["billing"].(string), args["autoRenew"].(bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.TerritoryCreate(childComplexity, args["name"].(string), args["description"].(string), args["baseCostSats"].(int64), args["replyCostSats"].(int64), args["billing"].(string), args["autoRenew"].(bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.territoryUnarchive":
 		if e.ComplexityRoot.Mutation.TerritoryUnarchive == nil {
 			break
@@ -2468,7 +2468,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.TerritoryUnarchive(childComplexity, args["name"].(string), args["billing"].(string), args["autoRenew"].(bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.TerritoryUnarchive(childComplexity, args["name"].(string), args["billing"].(string), args["autoRenew"].(bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.territoryUpdate":
 		if e.ComplexityRoot.Mutation.TerritoryUpdate == nil {
 			break
@@ -2479,7 +2479,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.TerritoryUpdate(childComplexity, args["name"].(string), args["description"].(*string), args["baseCostSats"].(*int64), args["replyCostSats"].(*int64), args["billing"].(*string), args["autoRenew"].(*bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.TerritoryUpdate(childComplexity, args["name"].(string), args["description"].(*string), args["baseCostSats"].(*int64), args["replyCostSats"].(*int64), args["billing"].(*string), args["autoRenew"].(*bool), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.updateItem":
 		if e.ComplexityRoot.Mutation.UpdateItem == nil {
 			break
@@ -2490,7 +2490,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.UpdateItem(childComplexity, args["item"].(int64), args["title"].(*string), args["body"].(*string), args["url"].(*string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["boost"].(*int64), args["secret"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.UpdateItem(childComplexity, args["item"].(int64), args["title"].(*string), args["body"].(*string), args["url"].(*string), args["forwards"].([]*community.Forward), args["uploads"].([]int64), args["boost"].(*int64), args["secret"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.walletEnable":
 		if e.ComplexityRoot.Mutation.WalletEnable == nil {
 			break
@@ -2611,7 +2611,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.Withdraw(childComplexity, args["to"].(string), args["sats"].(*int64), args["maxFeeSats"].(int64), args["comment"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.Withdraw(childComplexity, args["to"].(string), args["sats"].(*int64), args["maxFeeSats"].(int64), args["comment"].(*string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.zap":
 		if e.ComplexityRoot.Mutation.Zap == nil {
 			break
@@ -2622,7 +2622,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.Zap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method)), true
+		return e.ComplexityRoot.Mutation.Zap(childComplexity, args["item"].(int64), args["sats"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 
 	case "MyVote.option":
 		if e.ComplexityRoot.MyVote.Option == nil {
@@ -5036,81 +5036,82 @@ type InviteGiftResult {
 }
 
 """
-Everything here that costs money takes two more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
+Everything here that costs money takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
 same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
-paymentMethod asks for one way to pay; without it the first that works is taken.
+paymentMethod asks for one way to pay; without it the first that works is taken. maxCostSats is the most that it may cost: where the price has
+risen above it, nothing happens (PRICE_CHANGED).
 """
 type Mutation {
   "boost, in sats, is added to the price, and so are the fees of uploads."
   createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   createComment(parent: ID!, body: String!, forwards: [Forward!], uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "A post that leads elsewhere, by http or https."
   createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   """
   A post with 2 to 10 possible answers. A vote costs price; from closesAt on nobody can vote, and without it the poll stays open.
   """
   createPoll(title: String!, options: [String!]!, price: Sats! = 1, closesAt: Time, body: String! = "", territory: String,
-    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   """
   A post that promises an amount for a comment below it. Nothing is set aside: the bounty is paid once its owner has zapped one comment
   with that much.
   """
   createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
-    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "What one says of oneself; everybody has one bio."
-  createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+  createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "Votes in a poll, once a person. Nobody else learns what for."
-  pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod): PollVoteAction! @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
+  pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): PollVoteAction! @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
   """
   Changes what oneself has written, for ten minutes after it was paid; what is left out stays. forwards are replaced, uploads are
   added, and so is boost, in sats, both at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
   Those who were not signed in send the secret that they got.
   """
   updateItem(item: ID!, title: String, body: String, url: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
-    secret: String, idempotencyKey: String, paymentMethod: PaymentMethod): ItemUpdateAction! @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
-  zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): ZapAction! @pays(kind: "ZAP") @needs(scope: SPEND)
+    secret: String, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemUpdateAction! @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
+  zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ZapAction! @pays(kind: "ZAP") @needs(scope: SPEND)
   "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
-  downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DownZapAction! @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
+  downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DownZapAction! @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
   "Ranks a post higher for thirty days."
-  boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BoostAction! @pays(kind: "BOOST") @needs(scope: SPEND)
+  boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BoostAction! @pays(kind: "BOOST") @needs(scope: SPEND)
   "Gives to the rewards pool."
-  donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): DonateAction! @pays(kind: "DONATE") @needs(scope: SPEND)
+  donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DonateAction! @pays(kind: "DONATE") @needs(scope: SPEND)
   "One credit is one sat."
-  buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod): BuyCreditsAction! @pays(kind: "BUY_CREDITS") @needs(scope: SPEND)
+  buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BuyCreditsAction! @pays(kind: "BUY_CREDITS") @needs(scope: SPEND)
 
   "Founds a territory, for one period. The costs are those of a post and of a comment in it."
   territoryCreate(name: String!, description: String! = "", baseCostSats: Sats!, replyCostSats: Sats!, billing: TerritoryBilling!,
-    autoRenew: Boolean! = false, idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryCreateAction! @pays(kind: "TERRITORY_CREATE") @needs(scope: SPEND)
+    autoRenew: Boolean! = false, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryCreateAction! @pays(kind: "TERRITORY_CREATE") @needs(scope: SPEND)
   """
   Changes one's own territory; what is not given stays. A longer billing costs what it costs more than was paid for the period; all else
   is free, and a shorter billing begins with the next bill.
   """
   territoryUpdate(name: String!, description: String, baseCostSats: Sats, replyCostSats: Sats, billing: TerritoryBilling,
-    autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryUpdateAction! @pays(kind: "TERRITORY_UPDATE") @needs(scope: SPEND)
+    autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUpdateAction! @pays(kind: "TERRITORY_UPDATE") @needs(scope: SPEND)
   "Pays for the next period of one's own territory."
   territoryBilling(name: String!,
-    idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryBillingAction! @pays(kind: "TERRITORY_BILLING") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryBillingAction! @pays(kind: "TERRITORY_BILLING") @needs(scope: SPEND)
   "Takes a stopped territory over, for one period."
   territoryUnarchive(name: String!, billing: TerritoryBilling!, autoRenew: Boolean! = false,
-    idempotencyKey: String, paymentMethod: PaymentMethod): TerritoryUnarchiveAction! @pays(kind: "TERRITORY_UNARCHIVE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUnarchiveAction! @pays(kind: "TERRITORY_UNARCHIVE") @needs(scope: SPEND)
 
   "Sends to a user: to their own wallet if they have one, else to their balance."
   receive(user: ID!, msat: Msat!, comment: String,
-    idempotencyKey: String, paymentMethod: PaymentMethod): ReceiveAction! @pays(kind: "RECEIVE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ReceiveAction! @pays(kind: "RECEIVE") @needs(scope: SPEND)
   """
   Pays an invoice (bolt11) or a lightning address from the balance of sats. An address needs the amount. Routing may cost maxFeeSats;
   what it does not cost comes back.
   """
   withdraw(to: String!, sats: Sats, maxFeeSats: Sats!, comment: String,
-    idempotencyKey: String, paymentMethod: PaymentMethod): WithdrawAction! @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): WithdrawAction! @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)
 
   "Tries a FAILED action again: the new attempt comes back. Those who are not signed in send the secret."
-  retryPaidAction(id: ID!, secret: String): PaidAction! @needs(scope: SPEND)
+  retryPaidAction(id: ID!, paymentMethod: PaymentMethod, maxCostSats: Sats, secret: String): PaidAction! @needs(scope: SPEND)
   "Gives up an action whose invoice is not paid."
   cancelInvoice(id: ID!, secret: String): PaidAction! @needs(scope: SPEND)
 
@@ -5159,8 +5160,10 @@ type Mutation {
   """
   What came of signIn or linkWalletKey: null while no wallet has signed; then, once, a key. Ask every second or two. A wallet that is not known
   makes a new user, by this name, or by one that is drawn. It is good for what scopes says, and everything if they are left out.
+  A wallet is linked by this, and only with confirmed: send it, with a key as good as linkWalletKey needs, once people say that their own wallet
+  has signed, and never by itself: who saw the code may have signed it first. CONTESTED says that somebody else has signed it too.
   """
-  signedIn(secret: String!, name: String, scopes: [Scope!]): SignedIn @needs(scope: SETTINGS)
+  signedIn(secret: String!, name: String, scopes: [Scope!], confirmed: Boolean! = false): SignedIn @needs(scope: SETTINGS)
   "Begins to let a further wallet open one's account. This needs a key that is good for everything: so is who signs in by that wallet."
   linkWalletKey: SignIn! @needs(scope: SETTINGS)
   "Takes back the key that this is asked with, and says whose it was."
@@ -7259,6 +7262,14 @@ func (ec *executionContext) field_Mutation_boost_args(ctx context.Context, rawAr
 		return nil, err
 	}
 	args["paymentMethod"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg4
 	return args, nil
 }
 
@@ -7289,6 +7300,14 @@ func (ec *executionContext) field_Mutation_buyCredits_args(ctx context.Context, 
 		return nil, err
 	}
 	args["paymentMethod"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg3
 	return args, nil
 }
 
@@ -7349,6 +7368,14 @@ func (ec *executionContext) field_Mutation_createBio_args(ctx context.Context, r
 		return nil, err
 	}
 	args["paymentMethod"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg4
 	return args, nil
 }
 
@@ -7427,6 +7454,14 @@ func (ec *executionContext) field_Mutation_createBounty_args(ctx context.Context
 		return nil, err
 	}
 	args["paymentMethod"] = arg8
+	arg9, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg9
 	return args, nil
 }
 
@@ -7481,6 +7516,14 @@ func (ec *executionContext) field_Mutation_createComment_args(ctx context.Contex
 		return nil, err
 	}
 	args["paymentMethod"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg6
 	return args, nil
 }
 
@@ -7589,6 +7632,14 @@ func (ec *executionContext) field_Mutation_createJob_args(ctx context.Context, r
 		return nil, err
 	}
 	args["paymentMethod"] = arg9
+	arg10, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg10
 	return args, nil
 }
 
@@ -7667,6 +7718,14 @@ func (ec *executionContext) field_Mutation_createLink_args(ctx context.Context, 
 		return nil, err
 	}
 	args["paymentMethod"] = arg8
+	arg9, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg9
 	return args, nil
 }
 
@@ -7761,6 +7820,14 @@ func (ec *executionContext) field_Mutation_createPoll_args(ctx context.Context, 
 		return nil, err
 	}
 	args["paymentMethod"] = arg10
+	arg11, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg11
 	return args, nil
 }
 
@@ -7831,6 +7898,14 @@ func (ec *executionContext) field_Mutation_createPost_args(ctx context.Context, 
 		return nil, err
 	}
 	args["paymentMethod"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg8
 	return args, nil
 }
 
@@ -7861,6 +7936,14 @@ func (ec *executionContext) field_Mutation_donate_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["paymentMethod"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg3
 	return args, nil
 }
 
@@ -7899,6 +7982,14 @@ func (ec *executionContext) field_Mutation_downZap_args(ctx context.Context, raw
 		return nil, err
 	}
 	args["paymentMethod"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg4
 	return args, nil
 }
 
@@ -7943,6 +8034,14 @@ func (ec *executionContext) field_Mutation_pollVote_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["paymentMethod"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg3
 	return args, nil
 }
 
@@ -7989,6 +8088,14 @@ func (ec *executionContext) field_Mutation_receive_args(ctx context.Context, raw
 		return nil, err
 	}
 	args["paymentMethod"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg5
 	return args, nil
 }
 
@@ -8017,14 +8124,30 @@ func (ec *executionContext) field_Mutation_retryPaidAction_args(ctx context.Cont
 		return nil, err
 	}
 	args["id"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["secret"] = arg1
+	args["secret"] = arg3
 	return args, nil
 }
 
@@ -8111,6 +8234,14 @@ func (ec *executionContext) field_Mutation_signedIn_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["scopes"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "confirmed",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["confirmed"] = arg3
 	return args, nil
 }
 
@@ -8141,6 +8272,14 @@ func (ec *executionContext) field_Mutation_territoryBilling_args(ctx context.Con
 		return nil, err
 	}
 	args["paymentMethod"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg3
 	return args, nil
 }
 
@@ -8211,6 +8350,14 @@ func (ec *executionContext) field_Mutation_territoryCreate_args(ctx context.Cont
 		return nil, err
 	}
 	args["paymentMethod"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg8
 	return args, nil
 }
 
@@ -8257,6 +8404,14 @@ func (ec *executionContext) field_Mutation_territoryUnarchive_args(ctx context.C
 		return nil, err
 	}
 	args["paymentMethod"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg5
 	return args, nil
 }
 
@@ -8327,6 +8482,14 @@ func (ec *executionContext) field_Mutation_territoryUpdate_args(ctx context.Cont
 		return nil, err
 	}
 	args["paymentMethod"] = arg7
+	arg8, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg8
 	return args, nil
 }
 
@@ -8413,6 +8576,14 @@ func (ec *executionContext) field_Mutation_updateItem_args(ctx context.Context, 
 		return nil, err
 	}
 	args["paymentMethod"] = arg9
+	arg10, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg10
 	return args, nil
 }
 
@@ -8647,6 +8818,14 @@ func (ec *executionContext) field_Mutation_withdraw_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["paymentMethod"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg6
 	return args, nil
 }
 
@@ -8685,6 +8864,14 @@ func (ec *executionContext) field_Mutation_zap_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["paymentMethod"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg4
 	return args, nil
 }
 
@@ -13942,7 +14129,7 @@ func (ec *executionContext) _Mutation_createPost(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreatePost(ctx, fc.Args["title"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreatePost(ctx, fc.Args["title"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -13986,7 +14173,7 @@ func (ec *executionContext) _Mutation_createComment(ctx context.Context, field g
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateComment(ctx, fc.Args["parent"].(int64), fc.Args["body"].(string), fc.Args["forwards"].([]*community.Forward), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateComment(ctx, fc.Args["parent"].(int64), fc.Args["body"].(string), fc.Args["forwards"].([]*community.Forward), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -14030,7 +14217,7 @@ func (ec *executionContext) _Mutation_createLink(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateLink(ctx, fc.Args["title"].(string), fc.Args["url"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateLink(ctx, fc.Args["title"].(string), fc.Args["url"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -14074,7 +14261,7 @@ func (ec *executionContext) _Mutation_createPoll(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["options"].([]string), fc.Args["price"].(int64), fc.Args["closesAt"].(*time.Time), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreatePoll(ctx, fc.Args["title"].(string), fc.Args["options"].([]string), fc.Args["price"].(int64), fc.Args["closesAt"].(*time.Time), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -14118,7 +14305,7 @@ func (ec *executionContext) _Mutation_createBounty(ctx context.Context, field gr
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateBounty(ctx, fc.Args["title"].(string), fc.Args["bounty"].(int64), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateBounty(ctx, fc.Args["title"].(string), fc.Args["bounty"].(int64), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -14162,7 +14349,7 @@ func (ec *executionContext) _Mutation_createJob(ctx context.Context, field graph
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["company"].(string), fc.Args["location"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateJob(ctx, fc.Args["title"].(string), fc.Args["company"].(string), fc.Args["location"].(string), fc.Args["body"].(string), fc.Args["territory"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["boost"].(*int64), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -14206,7 +14393,7 @@ func (ec *executionContext) _Mutation_createBio(ctx context.Context, field graph
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().CreateBio(ctx, fc.Args["bio"].(string), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().CreateBio(ctx, fc.Args["bio"].(string), fc.Args["uploads"].([]int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
@@ -14250,7 +14437,7 @@ func (ec *executionContext) _Mutation_pollVote(ctx context.Context, field graphq
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().PollVote(ctx, fc.Args["option"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().PollVote(ctx, fc.Args["option"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PollVoteAction) graphql.Marshaler {
@@ -14294,7 +14481,7 @@ func (ec *executionContext) _Mutation_updateItem(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().UpdateItem(ctx, fc.Args["item"].(int64), fc.Args["title"].(*string), fc.Args["body"].(*string), fc.Args["url"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["uploads"].([]int64), fc.Args["boost"].(*int64), fc.Args["secret"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().UpdateItem(ctx, fc.Args["item"].(int64), fc.Args["title"].(*string), fc.Args["body"].(*string), fc.Args["url"].(*string), fc.Args["forwards"].([]*community.Forward), fc.Args["uploads"].([]int64), fc.Args["boost"].(*int64), fc.Args["secret"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemUpdateAction) graphql.Marshaler {
@@ -14338,7 +14525,7 @@ func (ec *executionContext) _Mutation_zap(ctx context.Context, field graphql.Col
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().Zap(ctx, fc.Args["item"].(int64), fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().Zap(ctx, fc.Args["item"].(int64), fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ZapAction) graphql.Marshaler {
@@ -14382,7 +14569,7 @@ func (ec *executionContext) _Mutation_downZap(ctx context.Context, field graphql
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().DownZap(ctx, fc.Args["item"].(int64), fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().DownZap(ctx, fc.Args["item"].(int64), fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DownZapAction) graphql.Marshaler {
@@ -14426,7 +14613,7 @@ func (ec *executionContext) _Mutation_boost(ctx context.Context, field graphql.C
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().Boost(ctx, fc.Args["item"].(int64), fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().Boost(ctx, fc.Args["item"].(int64), fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *BoostAction) graphql.Marshaler {
@@ -14470,7 +14657,7 @@ func (ec *executionContext) _Mutation_donate(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().Donate(ctx, fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().Donate(ctx, fc.Args["sats"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DonateAction) graphql.Marshaler {
@@ -14514,7 +14701,7 @@ func (ec *executionContext) _Mutation_buyCredits(ctx context.Context, field grap
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().BuyCredits(ctx, fc.Args["credits"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().BuyCredits(ctx, fc.Args["credits"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *BuyCreditsAction) graphql.Marshaler {
@@ -14558,7 +14745,7 @@ func (ec *executionContext) _Mutation_territoryCreate(ctx context.Context, field
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().TerritoryCreate(ctx, fc.Args["name"].(string), fc.Args["description"].(string), fc.Args["baseCostSats"].(int64), fc.Args["replyCostSats"].(int64), fc.Args["billing"].(string), fc.Args["autoRenew"].(bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().TerritoryCreate(ctx, fc.Args["name"].(string), fc.Args["description"].(string), fc.Args["baseCostSats"].(int64), fc.Args["replyCostSats"].(int64), fc.Args["billing"].(string), fc.Args["autoRenew"].(bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryCreateAction) graphql.Marshaler {
@@ -14602,7 +14789,7 @@ func (ec *executionContext) _Mutation_territoryUpdate(ctx context.Context, field
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().TerritoryUpdate(ctx, fc.Args["name"].(string), fc.Args["description"].(*string), fc.Args["baseCostSats"].(*int64), fc.Args["replyCostSats"].(*int64), fc.Args["billing"].(*string), fc.Args["autoRenew"].(*bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().TerritoryUpdate(ctx, fc.Args["name"].(string), fc.Args["description"].(*string), fc.Args["baseCostSats"].(*int64), fc.Args["replyCostSats"].(*int64), fc.Args["billing"].(*string), fc.Args["autoRenew"].(*bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryUpdateAction) graphql.Marshaler {
@@ -14646,7 +14833,7 @@ func (ec *executionContext) _Mutation_territoryBilling(ctx context.Context, fiel
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().TerritoryBilling(ctx, fc.Args["name"].(string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().TerritoryBilling(ctx, fc.Args["name"].(string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryBillingAction) graphql.Marshaler {
@@ -14690,7 +14877,7 @@ func (ec *executionContext) _Mutation_territoryUnarchive(ctx context.Context, fi
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().TerritoryUnarchive(ctx, fc.Args["name"].(string), fc.Args["billing"].(string), fc.Args["autoRenew"].(bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().TerritoryUnarchive(ctx, fc.Args["name"].(string), fc.Args["billing"].(string), fc.Args["autoRenew"].(bool), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryUnarchiveAction) graphql.Marshaler {
@@ -14734,7 +14921,7 @@ func (ec *executionContext) _Mutation_receive(ctx context.Context, field graphql
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().Receive(ctx, fc.Args["user"].(int64), fc.Args["msat"].(paidaction.Msat), fc.Args["comment"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().Receive(ctx, fc.Args["user"].(int64), fc.Args["msat"].(paidaction.Msat), fc.Args["comment"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ReceiveAction) graphql.Marshaler {
@@ -14778,7 +14965,7 @@ func (ec *executionContext) _Mutation_withdraw(ctx context.Context, field graphq
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().Withdraw(ctx, fc.Args["to"].(string), fc.Args["sats"].(*int64), fc.Args["maxFeeSats"].(int64), fc.Args["comment"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method))
+			return ec.Resolvers.Mutation().Withdraw(ctx, fc.Args["to"].(string), fc.Args["sats"].(*int64), fc.Args["maxFeeSats"].(int64), fc.Args["comment"].(*string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *WithdrawAction) graphql.Marshaler {
@@ -14822,7 +15009,7 @@ func (ec *executionContext) _Mutation_retryPaidAction(ctx context.Context, field
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().RetryPaidAction(ctx, fc.Args["id"].(int64), fc.Args["secret"].(*string))
+			return ec.Resolvers.Mutation().RetryPaidAction(ctx, fc.Args["id"].(int64), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64), fc.Args["secret"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
@@ -15658,7 +15845,7 @@ func (ec *executionContext) _Mutation_signedIn(ctx context.Context, field graphq
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().SignedIn(ctx, fc.Args["secret"].(string), fc.Args["name"].(*string), fc.Args["scopes"].([]string))
+			return ec.Resolvers.Mutation().SignedIn(ctx, fc.Args["secret"].(string), fc.Args["name"].(*string), fc.Args["scopes"].([]string), fc.Args["confirmed"].(bool))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *SignedIn) graphql.Marshaler {
