@@ -112,7 +112,7 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 		return nil, err
 	}
 	r.Log.DebugContext(ctx, "an action was asked for", "action", pa.ID, "kind", pa.Kind, "flow", pa.Flow, "state", pa.State)
-	return shown[T, A](pa)
+	return shown[T, A](r.inTime(pa))
 }
 
 // terms are what a payer says that they agree to. The most is in sats.
@@ -161,7 +161,17 @@ func (r *resolver) show(pa *paidaction.PaidAction, err error) (schema.PaidAction
 	if !ok {
 		return nil, fmt.Errorf("action %d is of kind %s, which no mutation of the schema has", pa.ID, pa.Kind)
 	}
-	return as(pa)
+	return as(r.inTime(pa))
+}
+
+// inTime is an action with the deadline of whoever moves next: of one that has failed that is its payer, who may try again. The one of its invoice is over.
+func (r *resolver) inTime(pa *paidaction.PaidAction) *paidaction.PaidAction {
+	if !pa.State.Terminal() {
+		return pa
+	}
+	ended := *pa
+	ended.Deadline = r.Engine.RetryUntil(pa)
+	return &ended
 }
 
 // showOwn is an action of the viewer's own, or nil if it is none.
@@ -179,9 +189,6 @@ func base(pa *paidaction.PaidAction) schema.BasePaidAction {
 		ID: pa.ID, Kind: pa.Kind, State: pa.State, PaymentMethod: pa.Method, CostMsat: pa.Cost, CostSats: pa.Cost.CeilSats(),
 		Deadline: pa.Deadline, Attempt: pa.Attempt, GenesisID: pa.Genesis, SuccessorID: pa.Successor,
 		CreatedAt: pa.CreatedAt, ChangedAt: pa.ChangedAt,
-	}
-	if pa.State.Terminal() {
-		b.Deadline = nil // nobody has to move any more
 	}
 	if pa.Secret != "" {
 		b.Secret = &pa.Secret

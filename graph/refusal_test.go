@@ -99,6 +99,8 @@ func TestBadInput(t *testing.T) {
 
 		{"key too long", `mutation($k: String) { donate(sats: 1, idempotencyKey: $k) { id } }`, vars{"k": strings.Repeat("k", 256)}, payer, "INVALID_INPUT"},
 		{"key that cannot be stored", `mutation($k: String) { donate(sats: 1, idempotencyKey: $k) { id } }`, vars{"k": "k\x00"}, payer, "INVALID_INPUT"},
+		{"dearer than agreed to", `mutation { donate(sats: 10, maxCostSats: 9) { id } }`, nil, payer, "PRICE_CHANGED"},
+		{"the most below zero", `mutation { donate(sats: 1, maxCostSats: -1) { id } }`, nil, payer, "INVALID_AMOUNT"},
 		{"empty key", `mutation { donate(sats: 1, idempotencyKey: "") { id } }`, nil, payer, "INVALID_INPUT"},
 		{"guessable key without signing in", `mutation { donate(sats: 1, idempotencyKey: "short") { id } }`, nil, nobody, "INVALID_INPUT"},
 		{"key used for something else", `mutation($k: String) { donate(sats: 3, idempotencyKey: $k) { id } }`, vars{"k": usedKey}, payer, "IDEMPOTENCY_CONFLICT"},
@@ -211,9 +213,16 @@ func TestCancelAndRetry(t *testing.T) {
 				t.Errorf("cancelled without the secret: %s", r.Raw)
 			}
 		}
-		r = a.Want(as, `mutation($id: ID!, $s: String) { cancelInvoice(id: $id, secret: $s) { state failure { code message } } }`, v)
+		r = a.Want(as, `mutation($id: ID!, $s: String) { cancelInvoice(id: $id, secret: $s) { state changedAt deadline failure { code message } } }`, v)
 		if r.text("cancelInvoice", "state") != "FAILED" || r.text("cancelInvoice", "failure", "code") != "CANCELED" {
 			t.Fatalf("not cancelled: %s", r.Raw)
+		}
+		changed, _ := time.Parse(time.RFC3339, r.text("cancelInvoice", "changedAt"))
+		if until, err := time.Parse(time.RFC3339, r.text("cancelInvoice", "deadline")); err != nil || !until.Equal(changed.Add(time.Hour)) {
+			t.Errorf("it may be tried again until %v, error %v: %s", until, err, r.Raw)
+		}
+		if r := a.Do(as, `mutation($id: ID!, $s: String) { retryPaidAction(id: $id, secret: $s, maxCostSats: 0) { id } }`, v); r.code() != "PRICE_CHANGED" {
+			t.Errorf("tried again for more than was agreed to: %s", r.Raw)
 		}
 		r = a.Want(as, `mutation($id: ID!, $s: String) { retryPaidAction(id: $id, secret: $s) { __typename id attempt genesisId secret state invoice { bolt11 } } }`, v)
 		if r.at("retryPaidAction", "attempt") != 2.0 || r.at("retryPaidAction", "genesisId") != v["id"] ||
@@ -223,8 +232,8 @@ func TestCancelAndRetry(t *testing.T) {
 		if r := a.Do(as, `mutation($id: ID!, $s: String) { retryPaidAction(id: $id, secret: $s) { id } }`, v); r.code() != "ALREADY_RETRIED" {
 			t.Errorf("tried again twice: %s", r.Raw)
 		}
-		old := a.Want(as, `query($id: ID!, $s: String) { paidAction(id: $id, secret: $s) { state successorId } }`, v)
-		if old.text("paidAction", "state") != "RETRYING" || old.at("paidAction", "successorId") != r.at("retryPaidAction", "id") {
+		old := a.Want(as, `query($id: ID!, $s: String) { paidAction(id: $id, secret: $s) { state successorId deadline } }`, v)
+		if old.text("paidAction", "state") != "RETRYING" || old.at("paidAction", "deadline") != nil || old.at("paidAction", "successorId") != r.at("retryPaidAction", "id") {
 			t.Errorf("the first attempt does not name the second: %s", old.Raw)
 		}
 		a.PayInvoice(r.text("retryPaidAction", "invoice", "bolt11"))

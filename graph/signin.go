@@ -24,8 +24,17 @@ func (m mutations) SignIn(ctx context.Context, register bool) (*schema.SignIn, e
 	return m.challenge(ctx, keyauth.Login, nil)
 }
 
-// LinkWalletKey makes what opens an account wholly; a key that is good for less must not get more by it.
 func (m mutations) LinkWalletKey(ctx context.Context) (*schema.SignIn, error) {
+	user, err := m.mayLink(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m.challenge(ctx, keyauth.Link, user)
+}
+
+// mayLink is whose account a wallet may be linked to. A wallet opens it wholly, and outlives the key that it was linked by: so a key that is good for
+// less must not get more by it, nor one that was revoked since it let this request in.
+func (m mutations) mayLink(ctx context.Context) (user *int64, err error) {
 	s := sessionOf(ctx)
 	if s.user == nil {
 		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to link a wallet to your account.")
@@ -35,7 +44,7 @@ func (m mutations) LinkWalletKey(ctx context.Context) (*schema.SignIn, error) {
 			return nil, err
 		}
 	}
-	return m.challenge(ctx, keyauth.Link, s.user)
+	return s.user, m.recheck(ctx, s, 0)
 }
 
 func (m mutations) challenge(ctx context.Context, action keyauth.Action, links *int64) (*schema.SignIn, error) {
@@ -55,7 +64,7 @@ func (m mutations) challenge(ctx context.Context, action keyauth.Action, links *
 // errOvertaken says that somebody else has signed in by the same new wallet at the same moment.
 var errOvertaken = errors.New("the wallet has become known meanwhile")
 
-func (m mutations) SignedIn(ctx context.Context, secret string, name *string, scopes []string) (*schema.SignedIn, error) {
+func (m mutations) SignedIn(ctx context.Context, secret string, name *string, scopes []string, confirmed bool) (*schema.SignedIn, error) {
 	if scopes == nil {
 		scopes = Scopes
 	}
@@ -63,10 +72,16 @@ func (m mutations) SignedIn(ctx context.Context, secret string, name *string, sc
 	if err != nil {
 		return nil, err
 	}
+	var links *int64
+	if confirmed {
+		if links, err = m.mayLink(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var user int64
 	var in *schema.SignedIn
 	collect := func(tx pgx.Tx) (err error) {
-		user, in, err = m.collect(ctx, db.New(tx), secret, name, scopes)
+		user, in, err = m.collect(ctx, db.New(tx), secret, links, name, scopes)
 		return err
 	}
 	err = pgx.BeginFunc(ctx, m.Pool, collect)
@@ -80,10 +95,10 @@ func (m mutations) SignedIn(ctx context.Context, secret string, name *string, sc
 	return in, err
 }
 
-// collect takes what a wallet has signed, and makes the key that somebody gets for it, in one transaction.
-func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, name *string, scopes []string) (user int64, in *schema.SignedIn, err error) {
+// collect takes what a wallet has signed, and links it or makes the key that somebody gets for it, in one transaction.
+func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, links *int64, name *string, scopes []string) (user int64, in *schema.SignedIn, err error) {
 	now := m.Now().UTC()
-	signed, err := keyauth.Collect(ctx, q, secret, now)
+	signed, err := keyauth.Collect(ctx, q, secret, links, now)
 	if err != nil || signed == nil {
 		return 0, nil, err
 	}

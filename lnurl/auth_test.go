@@ -3,6 +3,7 @@ package lnurl_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -316,26 +317,158 @@ func TestKeysOfAnotherDomainOpenNothing(t *testing.T) {
 	}
 }
 
+// Link begins to link a wallet to the account of a key.
+func (h *house) Link(key string) (lnurl, secret string) {
+	h.Helper()
+	in := h.Ask(key, `mutation { it: linkWalletKey `+beginning).Data["it"]
+	return in.LNURL, in.Secret
+}
+
+const collecting = `mutation { it: signedIn(secret: "%s", confirmed: true) { key new user { name } } }`
+
+// Confirm collects a link for a page whose owner says that their own wallet has signed.
+func (h *house) Confirm(key, secret string) asked {
+	h.Helper()
+	return h.Ask(key, fmt.Sprintf(collecting, secret))
+}
+
 // A further wallet opens the account once it is linked; one that opens another account is not taken away from it.
 func TestLinkingAWallet(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
 	key, alice, _ := h.Enter("alice's")
 	_, bob, _ := h.Enter("bob's")
-	link := func(w keyauthtest.Wallet) (answer, asked) {
-		in := h.Ask(key, `mutation { it: linkWalletKey `+beginning).Data["it"]
-		return h.Get(h.Answer(w, in.LNURL).String()), h.SignedIn(in.Secret, "")
+	lnurl, secret := h.Link(key)
+	if in := h.Confirm(key, secret); in.code() != "" || in.Data["it"] != nil {
+		t.Errorf("before a wallet has signed: %+v", in)
 	}
-	if a, in := link("alice's other"); a.Status != "OK" || in.Data["it"] == nil || in.Data["it"].Key != "" || in.Data["it"].User.Name != alice {
-		t.Errorf("%s, %+v", a.Raw, in)
+	if a := h.Get(h.Answer("alice's other", lnurl).String()); a.Status != "OK" {
+		t.Errorf("the wallet was told %s", a.Raw)
 	}
-	if a, in := link("bob's"); a.Status != "ERROR" || in.Data["it"] != nil {
-		t.Errorf("bob's wallet: %s, %+v", a.Raw, in)
+	// Looking links nothing: only who holds the wallet knows whether it was theirs that has signed.
+	if in := h.Ask(key, `mutation { it: signedIn(secret: "`+secret+`") { key } }`); in.code() != "" || in.Data["it"] != nil || h.Count(`SELECT count(*) FROM linking_key`) != 2 {
+		t.Errorf("before its owner has confirmed: %+v", in)
+	}
+	if in := h.Confirm(key, secret); in.Data["it"] == nil || in.Data["it"].Key != "" || in.Data["it"].New || in.Data["it"].User.Name != alice {
+		t.Errorf("linked: %+v", in)
+	}
+	if in := h.Confirm(key, secret); in.code() != "NOT_FOUND" || in.Data["it"] != nil {
+		t.Errorf("the secret was good twice: %+v", in)
+	}
+	lnurl, secret = h.Link(key)
+	h.Get(h.Answer("bob's", lnurl).String())
+	if in := h.Confirm(key, secret); in.code() != "DUPLICATE" || in.Data["it"] != nil {
+		t.Errorf("bob's wallet: %+v", in)
 	}
 	for w, want := range map[keyauthtest.Wallet]string{"alice's other": alice, "alice's": alice, "bob's": bob} {
 		if _, got, isNew := h.Enter(w); got != want || isNew {
 			t.Errorf("by %s: %s (new: %t), want %s", w, got, isNew, want)
 		}
+	}
+}
+
+// Who begins to link their wallet by a key that they stole gets nothing once the key is revoked, whenever they sign, and whoever they come as.
+func TestLinkingEndsWithTheKey(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	stolen, _, _ := h.Enter("alice's")
+	thiefs, _, _ := h.Enter("the thief's own")
+	before, beforeSecret := h.Link(stolen)
+	after, afterSecret := h.Link(stolen)
+	within, withinSecret := h.Link(stolen)
+	for _, lnurl := range []string{before, within} {
+		if a := h.Get(h.Answer("the thief's", lnurl).String()); a.Status != "OK" {
+			t.Fatalf("%s", a.Raw)
+		}
+	}
+	// A request that the key has let in already is of no use to it either.
+	out := h.Ask(stolen, strings.Replace(fmt.Sprintf(collecting, withinSecret), "{", "{ signOut { name } ", 1))
+	if out.code() != "UNAUTHENTICATED" || out.Data["it"] != nil {
+		t.Errorf("in the request that signs out: %+v", out)
+	}
+	h.Get(h.Answer("the thief's", after).String())
+	lnurl, readSecret := h.Begin()
+	h.Get(h.Answer("alice's", lnurl).String())
+	lesser := h.SignedIn(readSecret, `, scopes: [READ, SPEND, SETTINGS]`).Data["it"].Key
+	for _, secret := range []string{beforeSecret, afterSecret, withinSecret} {
+		for key, want := range map[string]string{stolen: "UNAUTHENTICATED", "": "UNAUTHENTICATED", thiefs: "NOT_FOUND", lesser: "FORBIDDEN"} {
+			if in := h.Confirm(key, secret); in.code() != want || in.Data["it"] != nil {
+				t.Errorf("%q collects: %+v, want %s", key, in, want)
+			}
+			if in := h.SignedIn(secret, ""); in.Data["it"] != nil {
+				t.Errorf("without a key: %+v", in)
+			}
+		}
+	}
+	if n := h.Count(`SELECT count(*) FROM linking_key`); n != 2 {
+		t.Errorf("%d wallets open an account, want alice's and the thief's own", n)
+	}
+	// Alice herself may go on by another of her keys; and a secret of hers that signs in is not one that links.
+	whole, _, _ := h.Enter("alice's")
+	lnurl, secret := h.Begin()
+	h.Get(h.Answer("alice's", lnurl).String())
+	if in := h.Confirm(whole, secret); in.code() != "NOT_FOUND" {
+		t.Errorf("a secret that signs in: %+v", in)
+	}
+}
+
+// Who photographs the code of a link, and signs before its owner does or after, gets nothing; and the owner is told.
+func TestPhotographedLinkLinksNobody(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	key, _, _ := h.Enter("alice's")
+	for _, wallets := range [][]keyauthtest.Wallet{{"a stranger's", "alice's other"}, {"alice's other", "a stranger's"}} {
+		lnurl, secret := h.Link(key)
+		if a := h.Get(h.Answer(wallets[0], lnurl).String()); a.Status != "OK" {
+			t.Errorf("%s has signed first, and was told %s", wallets[0], a.Raw)
+		}
+		h.Ask(key, `mutation { it: signedIn(secret: "`+secret+`") { key } }`) // as pages do every second
+		for _, w := range []keyauthtest.Wallet{wallets[1], wallets[0], wallets[1]} {
+			if a := h.Get(h.Answer(w, lnurl).String()); a.Status != "ERROR" || !strings.Contains(a.Reason, "Another wallet") {
+				t.Errorf("%s has signed too, and was told %s", w, a.Raw)
+			}
+		}
+		for _, in := range []asked{h.SignedIn(secret, ""), h.Confirm(key, secret), h.Confirm(key, secret)} {
+			if in.code() != "CONTESTED" || in.Data["it"] != nil {
+				t.Errorf("collected: %+v", in)
+			}
+		}
+	}
+	if n := h.Count(`SELECT count(*) FROM linking_key`); n != 1 {
+		t.Errorf("%d wallets open the account", n)
+	}
+	lnurl, secret := h.Link(key)
+	h.Get(h.Answer("alice's other", lnurl).String())
+	h.Confirm(key, secret)
+	if a := h.Get(h.Answer("a stranger's", lnurl).String()); a.Status != "ERROR" || h.Count(`SELECT count(*) FROM linking_key`) != 2 {
+		t.Errorf("after the link was made: %s", a.Raw)
+	}
+}
+
+// A wallet that was not answered signs again, and all of its answers are yes.
+func TestAWalletSignsALinkAgain(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	key, alice, _ := h.Enter("alice's")
+	lnurl, secret := h.Link(key)
+	u := h.Answer("alice's other", lnurl).String()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if a := h.Get(u); a.Status != "OK" {
+				t.Errorf("the wallet was told %s", a.Raw)
+			}
+		})
+	}
+	all.Wait()
+	if in := h.Confirm(key, secret); in.Data["it"] == nil || in.Data["it"].User.Name != alice {
+		t.Errorf("linked: %+v", in)
+	}
+	if a := h.Get(u); a.Status != "ERROR" {
+		t.Errorf("once it was collected: %s", a.Raw)
+	}
+	if _, got, _ := h.Enter("alice's other"); got != alice {
+		t.Errorf("the wallet opens %s", got)
 	}
 }
 

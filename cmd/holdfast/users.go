@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,10 +16,24 @@ import (
 )
 
 type usersCommand struct {
-	Add    usersAdd    `cmd:"" help:"Make a user with an API key that is good for everything, and is shown this once."`
-	Key    usersKey    `cmd:"" help:"Make a further API key of a user, which is shown this once."`
-	Keys   usersKeys   `cmd:"" help:"List a user's API keys: their numbers, and what they are good for."`
-	Revoke usersRevoke `cmd:"" help:"Take back an API key."`
+	Add     usersAdd     `cmd:"" help:"Make a user with an API key that is good for everything, and is shown this once."`
+	Key     usersKey     `cmd:"" help:"Make a further API key of a user, which is shown this once."`
+	Keys    usersKeys    `cmd:"" help:"List a user's API keys: their numbers, and what they are good for."`
+	Revoke  usersRevoke  `cmd:"" help:"Take back an API key."`
+	Wallets usersWallets `cmd:"" help:"List the keys of wallets that a user signs in by."`
+	Unlink  usersUnlink  `cmd:"" help:"Let a wallet open a user's account no longer. API keys that were got by it stay good until they are revoked."`
+}
+
+// userNamed is who has this name.
+func userNamed(ctx context.Context, q *db.Queries, name string) (int64, error) {
+	users, err := q.UsersByName(ctx, []string{name})
+	if err != nil {
+		return 0, err
+	}
+	if len(users) == 0 {
+		return 0, fmt.Errorf("there is no user %s", name)
+	}
+	return users[0].ID, nil
 }
 
 type usersAdd struct {
@@ -81,14 +96,11 @@ type keyShown struct {
 
 func (c usersKeys) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		users, err := q.UsersByName(ctx, []string{c.Name})
+		user, err := userNamed(ctx, q, c.Name)
 		if err != nil {
 			return err
 		}
-		if len(users) == 0 {
-			return fmt.Errorf("there is no user %s", c.Name)
-		}
-		rows, err := q.KeysOf(ctx, users[0].ID)
+		rows, err := q.KeysOf(ctx, user)
 		if err != nil {
 			return err
 		}
@@ -134,5 +146,69 @@ func (c usersRevoke) Run(ctx context.Context, e *environment) error {
 		return e.print(struct {
 			Revoked bool `json:"revoked"`
 		}{true}, func(t *table) { t.row("The key is good for nothing from now on.") })
+	})
+}
+
+type usersWallets struct {
+	Name string `arg:"" help:"Whose wallets they are."`
+}
+
+// walletKeyShown is a wallet's key as an operator sees it. It is a public one.
+type walletKeyShown struct {
+	Key    string    `json:"key"`
+	Linked time.Time `json:"linked"`
+}
+
+func (c usersWallets) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		user, err := userNamed(ctx, q, c.Name)
+		if err != nil {
+			return err
+		}
+		rows, err := q.LinkingKeysOf(ctx, user)
+		if err != nil {
+			return err
+		}
+		shown := make([]walletKeyShown, len(rows))
+		for i, row := range rows {
+			shown[i] = walletKeyShown{hex.EncodeToString(row.Key), row.CreatedAt}
+		}
+		return e.print(shown, func(t *table) {
+			t.row("key", "linked")
+			for _, k := range shown {
+				t.row(k.Key, k.Linked.UTC().Format(time.RFC3339))
+			}
+		})
+	})
+}
+
+type usersUnlink struct {
+	Name string `arg:"" help:"Whose wallet it is."`
+	Key  string `arg:"" help:"The wallet's key, as wallets lists it."`
+}
+
+// Run says when the key opens nothing of this user, so that a mistyped one is not taken for unlinked.
+func (c usersUnlink) Run(ctx context.Context, e *environment) error {
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		user, err := userNamed(ctx, q, c.Name)
+		if err != nil {
+			return err
+		}
+		key, err := hex.DecodeString(c.Key)
+		if err != nil {
+			return fmt.Errorf("a wallet's key is written in hex, as users wallets lists it")
+		}
+		n, err := q.DeleteLinkingKey(ctx, db.DeleteLinkingKeyParams{UserID: user, Key: key})
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("no wallet of %s has this key", c.Name)
+		}
+		return e.print(struct {
+			Unlinked bool `json:"unlinked"`
+		}{true}, func(t *table) {
+			t.row("The wallet opens this account no longer. API keys that were got by it are good until they are revoked.")
+		})
 	})
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -92,5 +95,48 @@ func TestKeysHaveScopes(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != exitOK || len(shown) != 2 || shown[0].Revoked != nil || shown[1].Revoked == nil ||
 		shown[1].Number != made.Number || len(shown[0].Scopes) != len(graph.Scopes) || strings.Contains(out, made.Key) {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+}
+
+// The wallets that open an account are listed, and taken away one by one.
+func TestWalletsAreUnlinked(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	keys := map[string]string{}
+	for i, name := range []string{"alice", "bob"} {
+		user, _, err := graph.SignUp(t.Context(), pool, name, time.Now(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := bytes.Repeat([]byte{byte(i + 2)}, 33)
+		if _, err := db.New(pool).InsertLinkingKey(t.Context(), db.InsertLinkingKeyParams{Key: key, UserID: user, At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		keys[name] = hex.EncodeToString(key)
+	}
+	wallets := func(name string) string {
+		t.Helper()
+		code, out, said := command(t, env, "users", "wallets", name)
+		if code != exitOK {
+			t.Fatalf("exit code %d\n%s%s", code, out, said)
+		}
+		return out
+	}
+	if out := wallets("alice"); !strings.Contains(out, keys["alice"]) || strings.Contains(out, keys["bob"]) {
+		t.Errorf("the wallets of alice: %s", out)
+	}
+	for _, args := range [][]string{{"alice", keys["bob"]}, {"alice", "no key"}, {"nobody", keys["alice"]}} {
+		if code, out, _ := command(t, env, append([]string{"users", "unlink"}, args...)...); code != exitFailed || out != "" {
+			t.Errorf("users unlink %v: exit code %d\n%s", args, code, out)
+		}
+	}
+	for _, want := range []int{exitOK, exitFailed} { // the second time there is nothing to unlink
+		if code, _, said := command(t, env, "users", "unlink", "alice", keys["alice"]); code != want {
+			t.Errorf("users unlink: exit code %d, want %d\n%s", code, want, said)
+		}
+	}
+	if alice, bob := wallets("alice"), wallets("bob"); strings.TrimSpace(alice) != "[]" || !strings.Contains(bob, keys["bob"]) {
+		t.Errorf("the wallets of alice: %s, of bob: %s", alice, bob)
 	}
 }

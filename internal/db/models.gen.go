@@ -267,15 +267,16 @@ type RewardDay struct {
 }
 
 type SignIn struct {
-	ID         int64
-	K1         []byte
-	SecretHash []byte
-	Action     string
-	Links      *int64
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
-	LinkingKey []byte
-	UsedAt     *time.Time
+	ID          int64
+	K1          []byte
+	SecretHash  []byte
+	Action      string
+	Links       *int64
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	LinkingKey  []byte
+	UsedAt      *time.Time
+	ContestedAt *time.Time
 }
 
 type Territory struct {

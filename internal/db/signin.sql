@@ -1,13 +1,15 @@
 -- name: InsertSignIn :exec
 INSERT INTO sign_in (k1, secret_hash, action, links, created_at, expires_at) VALUES (@k1, @secret_hash, @action, sqlc.narg(links), @at, @expires_at);
 
--- name: SignInByK1 :one
-SELECT * FROM sign_in WHERE k1 = $1;
+-- name: LockSignInByK1 :one
+SELECT * FROM sign_in WHERE k1 = $1 ORDER BY id FOR NO KEY UPDATE;
 
--- name: SignK1 :execrows
--- Once, and in time. The browser gets a moment more to come for its key.
-UPDATE sign_in SET linking_key = @linking_key, expires_at = greatest(expires_at, @until)
-WHERE k1 = @k1 AND linking_key IS NULL AND expires_at > @at;
+-- name: NoteSigner :exec
+-- Of one that is locked, and that nobody has signed. The browser gets a moment more to come for its key.
+UPDATE sign_in SET linking_key = @linking_key, expires_at = greatest(expires_at, @until) WHERE id = @id;
+
+-- name: ContestSignIn :exec
+UPDATE sign_in SET contested_at = @at WHERE id = @id;
 
 -- name: LockSignIn :one
 SELECT * FROM sign_in WHERE secret_hash = $1 ORDER BY id FOR NO KEY UPDATE;
@@ -26,6 +28,12 @@ SELECT user_id FROM linking_key WHERE key = $1;
 
 -- name: CountLinkingKeys :one
 SELECT count(*) FROM linking_key WHERE user_id = $1;
+
+-- name: LinkingKeysOf :many
+SELECT key, created_at FROM linking_key WHERE user_id = $1 ORDER BY created_at, key;
+
+-- name: DeleteLinkingKey :execrows
+DELETE FROM linking_key WHERE user_id = @user_id AND key = @key;
 
 -- name: UserBySite :one
 SELECT user_id FROM site_user WHERE issuer = @issuer AND subject = @subject;

@@ -10,6 +10,20 @@ import (
 	"time"
 )
 
+const contestSignIn = `-- name: ContestSignIn :exec
+UPDATE sign_in SET contested_at = $1 WHERE id = $2
+`
+
+type ContestSignInParams struct {
+	At *time.Time
+	ID int64
+}
+
+func (q *Queries) ContestSignIn(ctx context.Context, arg ContestSignInParams) error {
+	_, err := q.db.Exec(ctx, contestSignIn, arg.At, arg.ID)
+	return err
+}
+
 const countLinkingKeys = `-- name: CountLinkingKeys :one
 SELECT count(*) FROM linking_key WHERE user_id = $1
 `
@@ -19,6 +33,23 @@ func (q *Queries) CountLinkingKeys(ctx context.Context, userID int64) (int64, er
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const deleteLinkingKey = `-- name: DeleteLinkingKey :execrows
+DELETE FROM linking_key WHERE user_id = $1 AND key = $2
+`
+
+type DeleteLinkingKeyParams struct {
+	UserID int64
+	Key    []byte
+}
+
+func (q *Queries) DeleteLinkingKey(ctx context.Context, arg DeleteLinkingKeyParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteLinkingKey, arg.UserID, arg.Key)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const deleteSignIns = `-- name: DeleteSignIns :execrows
@@ -105,8 +136,37 @@ func (q *Queries) InsertSiteUser(ctx context.Context, arg InsertSiteUserParams) 
 	return result.RowsAffected(), nil
 }
 
+const linkingKeysOf = `-- name: LinkingKeysOf :many
+SELECT key, created_at FROM linking_key WHERE user_id = $1 ORDER BY created_at, key
+`
+
+type LinkingKeysOfRow struct {
+	Key       []byte
+	CreatedAt time.Time
+}
+
+func (q *Queries) LinkingKeysOf(ctx context.Context, userID int64) ([]LinkingKeysOfRow, error) {
+	rows, err := q.db.Query(ctx, linkingKeysOf, userID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LinkingKeysOfRow
+	for rows.Next() {
+		var i LinkingKeysOfRow
+		if err := rows.Scan(&i.Key, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockSignIn = `-- name: LockSignIn :one
-SELECT id, k1, secret_hash, action, links, created_at, expires_at, linking_key, used_at FROM sign_in WHERE secret_hash = $1 ORDER BY id FOR NO KEY UPDATE
+SELECT id, k1, secret_hash, action, links, created_at, expires_at, linking_key, used_at, contested_at FROM sign_in WHERE secret_hash = $1 ORDER BY id FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockSignIn(ctx context.Context, secretHash []byte) (SignIn, error) {
@@ -122,16 +182,17 @@ func (q *Queries) LockSignIn(ctx context.Context, secretHash []byte) (SignIn, er
 		&i.ExpiresAt,
 		&i.LinkingKey,
 		&i.UsedAt,
+		&i.ContestedAt,
 	)
 	return i, err
 }
 
-const signInByK1 = `-- name: SignInByK1 :one
-SELECT id, k1, secret_hash, action, links, created_at, expires_at, linking_key, used_at FROM sign_in WHERE k1 = $1
+const lockSignInByK1 = `-- name: LockSignInByK1 :one
+SELECT id, k1, secret_hash, action, links, created_at, expires_at, linking_key, used_at, contested_at FROM sign_in WHERE k1 = $1 ORDER BY id FOR NO KEY UPDATE
 `
 
-func (q *Queries) SignInByK1(ctx context.Context, k1 []byte) (SignIn, error) {
-	row := q.db.QueryRow(ctx, signInByK1, k1)
+func (q *Queries) LockSignInByK1(ctx context.Context, k1 []byte) (SignIn, error) {
+	row := q.db.QueryRow(ctx, lockSignInByK1, k1)
 	var i SignIn
 	err := row.Scan(
 		&i.ID,
@@ -143,34 +204,25 @@ func (q *Queries) SignInByK1(ctx context.Context, k1 []byte) (SignIn, error) {
 		&i.ExpiresAt,
 		&i.LinkingKey,
 		&i.UsedAt,
+		&i.ContestedAt,
 	)
 	return i, err
 }
 
-const signK1 = `-- name: SignK1 :execrows
-UPDATE sign_in SET linking_key = $1, expires_at = greatest(expires_at, $2)
-WHERE k1 = $3 AND linking_key IS NULL AND expires_at > $4
+const noteSigner = `-- name: NoteSigner :exec
+UPDATE sign_in SET linking_key = $1, expires_at = greatest(expires_at, $2) WHERE id = $3
 `
 
-type SignK1Params struct {
+type NoteSignerParams struct {
 	LinkingKey []byte
 	Until      time.Time
-	K1         []byte
-	At         time.Time
+	ID         int64
 }
 
-// Once, and in time. The browser gets a moment more to come for its key.
-func (q *Queries) SignK1(ctx context.Context, arg SignK1Params) (int64, error) {
-	result, err := q.db.Exec(ctx, signK1,
-		arg.LinkingKey,
-		arg.Until,
-		arg.K1,
-		arg.At,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// Of one that is locked, and that nobody has signed. The browser gets a moment more to come for its key.
+func (q *Queries) NoteSigner(ctx context.Context, arg NoteSignerParams) error {
+	_, err := q.db.Exec(ctx, noteSigner, arg.LinkingKey, arg.Until, arg.ID)
+	return err
 }
 
 const useSignIn = `-- name: UseSignIn :execrows

@@ -1,6 +1,7 @@
 package keyauth
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -74,14 +75,19 @@ func readHex(to []byte, text string) bool {
 	return err == nil && len(raw) == len(to) && copy(to, raw) == len(to)
 }
 
-// Sign notes that a key has signed a challenge, and links it to the account that the challenge is about, if it is about one.
+// CodeContested is for a link that two wallets have signed, so that it is made for neither. It keeps its meaning for ever.
+const CodeContested paidaction.Code = "CONTESTED"
+
+// Sign notes that a key has signed a challenge. Nothing is opened or linked by that: whoever has seen the code can do it, and before its owner
+// does. A link that another key signs as well is void. By the same key it may be signed again: its wallet may not have been answered.
 //
 // Errors: INVALID_INPUT for a challenge that is not ours, or that the wallet took for something else; EXPIRED where it is too late, DUPLICATE
-// where it was signed before or the key opens another account.
+// where it was signed before, CONTESTED where another key has signed the same link.
 func Sign(ctx context.Context, pool *pgxpool.Pool, a Answer, now time.Time) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	contested := false
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
-		row, err := q.SignInByK1(ctx, a.K1[:])
+		row, err := q.LockSignInByK1(ctx, a.K1[:])
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return paidaction.Errorf(paidaction.CodeInvalidInput, "This challenge is not ours. Scan the code again.")
@@ -89,38 +95,37 @@ func Sign(ctx context.Context, pool *pgxpool.Pool, a Answer, now time.Time) erro
 			return fmt.Errorf("look up a challenge: %w", err)
 		case a.Action != "" && a.Action != Action(row.Action):
 			return paidaction.Errorf(paidaction.CodeInvalidInput, "This challenge is for something else. Scan the code again.")
-		case row.LinkingKey != nil:
-			return errSigned()
+		case row.UsedAt != nil, row.LinkingKey != nil && row.Links == nil:
+			return paidaction.Errorf(paidaction.CodeDuplicate, "This code was used before. Ask for a new one.")
 		case !now.Before(row.ExpiresAt):
 			return paidaction.Errorf(paidaction.CodeExpired, "This code has expired. Ask for a new one.")
+		case row.ContestedAt != nil:
+			return errContested()
+		case row.LinkingKey == nil:
+			err = q.NoteSigner(ctx, db.NoteSignerParams{ID: row.ID, LinkingKey: a.Key[:], Until: now.Add(pickUp)})
+		case !bytes.Equal(row.LinkingKey, a.Key[:]):
+			contested = true
+			err = q.ContestSignIn(ctx, db.ContestSignInParams{ID: row.ID, At: &now})
 		}
-		if row.Links != nil { // locked before anything else
-			if _, err := q.LockUser(ctx, *row.Links); err != nil {
-				return fmt.Errorf("lock the user: %w", err)
-			}
-		}
-		n, err := q.SignK1(ctx, db.SignK1Params{K1: a.K1[:], LinkingKey: a.Key[:], At: now, Until: now.Add(pickUp)})
 		if err != nil {
 			return fmt.Errorf("note a signature: %w", err)
 		}
-		if n == 0 {
-			return errSigned() // meanwhile
-		}
-		if row.Links != nil {
-			return link(ctx, q, a.Key, *row.Links, now)
-		}
 		return nil
 	})
+	if err == nil && contested { // which must be kept, so that it is no error before
+		err = errContested()
+	}
+	return err
 }
 
-func errSigned() error {
-	return paidaction.Errorf(paidaction.CodeDuplicate, "This code was used before. Ask for a new one.")
+func errContested() error {
+	return paidaction.Errorf(CodeContested, "Another wallet has signed this code too, so it links neither. Ask for a new one, where nobody else sees it.")
 }
 
 const maxKeys = 20 // that open one account
 
 // link lets a key open an account that is locked. It may do so already.
-func link(ctx context.Context, q *db.Queries, key [33]byte, user int64, now time.Time) error {
+func link(ctx context.Context, q *db.Queries, key []byte, user int64, now time.Time) error {
 	n, err := q.CountLinkingKeys(ctx, user)
 	if err != nil {
 		return fmt.Errorf("count keys: %w", err)
@@ -128,14 +133,14 @@ func link(ctx context.Context, q *db.Queries, key [33]byte, user int64, now time
 	if n >= maxKeys {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "An account is opened by %d keys at most.", maxKeys)
 	}
-	n, err = q.InsertLinkingKey(ctx, db.InsertLinkingKeyParams{Key: key[:], UserID: user, At: now})
+	n, err = q.InsertLinkingKey(ctx, db.InsertLinkingKeyParams{Key: key, UserID: user, At: now})
 	if err != nil {
 		return fmt.Errorf("link a key: %w", err)
 	}
 	if n == 1 {
 		return nil
 	}
-	owner, err := q.UserByLinkingKey(ctx, key[:])
+	owner, err := q.UserByLinkingKey(ctx, key)
 	if err != nil {
 		return fmt.Errorf("look up a key: %w", err)
 	}
@@ -153,23 +158,41 @@ type Signed struct {
 
 // Collect takes what a wallet has signed, once. It is nil while none has. It belongs in a transaction: what is undone can be collected again.
 //
-// Errors: NOT_FOUND where the secret is none or was used, EXPIRED where nobody has signed in time.
-func Collect(ctx context.Context, q *db.Queries, secret string, now time.Time) (*Signed, error) {
+// A wallet is linked here, and only where links is the account that the challenge is about: that is whose owner asks, with all that this
+// needs, and says that their own wallet has signed. Who does not say so (nil) is told of a link what is told while no wallet has signed: a
+// stranger's may have been the first.
+//
+// Errors: NOT_FOUND where the secret is none, was used or is not about that account; CONTESTED where two wallets have signed a link, EXPIRED
+// where nobody has signed in time; of a link DUPLICATE where the wallet opens another account, INVALID_INPUT where this one has too many.
+func Collect(ctx context.Context, q *db.Queries, secret string, links *int64, now time.Time) (*Signed, error) {
+	if links != nil { // locked before anything else
+		if _, err := q.LockUser(ctx, *links); err != nil {
+			return nil, fmt.Errorf("lock the user: %w", err)
+		}
+	}
 	row, err := q.LockSignIn(ctx, hashOf(secret))
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UsedAt != nil {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("look up a challenge: %w", err)
+	}
+	if err != nil || row.UsedAt != nil || links != nil && (row.Links == nil || *row.Links != *links) {
 		return nil, paidaction.Errorf(paidaction.CodeNotFound, "Nobody signs in by this secret, or somebody has. Begin again.")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("look up a challenge: %w", err)
+	if row.ContestedAt != nil {
+		return nil, errContested()
 	}
 	if !now.Before(row.ExpiresAt) {
 		return nil, paidaction.Errorf(paidaction.CodeExpired, "This took too long. Begin again.")
 	}
-	if row.LinkingKey == nil {
+	if row.LinkingKey == nil || row.Links != nil && links == nil {
 		return nil, nil
 	}
 	if _, err := q.UseSignIn(ctx, db.UseSignInParams{ID: row.ID, At: &now}); err != nil {
 		return nil, fmt.Errorf("note that a challenge was used: %w", err)
+	}
+	if links != nil {
+		if err := link(ctx, q, row.LinkingKey, *links, now); err != nil {
+			return nil, err
+		}
 	}
 	return &Signed{row.LinkingKey, row.Links}, nil
 }

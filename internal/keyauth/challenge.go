@@ -1,5 +1,5 @@
 // Package keyauth is signing in by a key of a wallet (LNURL-auth, LUD-01, 04 and 17): what a wallet is shown, what it answers, and that each
-// challenge is signed once, in time. Whose account a key opens is for others to say.
+// challenge is signed once, in time. Whose account a key opens, and whether somebody may link one, is for others to say.
 package keyauth
 
 import (

@@ -4658,7 +4658,7 @@ interface PaidAction @goEmbedInterface {
   invoice: Invoice
   "Why it failed, or is about to."
   failure: Failure
-  "Until when the one who moves next has to move."
+  "Until when the one who moves next has to move; of a FAILED action, until when it may be tried again."
   deadline: Time
   "1 for the first attempt."
   attempt: Int!

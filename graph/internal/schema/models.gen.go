@@ -41,7 +41,7 @@ type BasePaidAction struct {
 	Invoice *Invoice `json:"invoice,omitempty"`
 	// Why it failed, or is about to.
 	Failure *Failure `json:"failure,omitempty"`
-	// Until when the one who moves next has to move.
+	// Until when the one who moves next has to move; of a FAILED action, until when it may be tried again.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	// 1 for the first attempt.
 	Attempt int `json:"attempt"`
