@@ -154,7 +154,7 @@ func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 		}
 	}
 	for _, s := range shares {
-		part := min(s.amount, theirs)
+		part := max(0, min(s.amount, theirs, rest))
 		if err := tx.Pay(ledger.UserCredits(s.user), part, s.reason); err != nil {
 			return err
 		}

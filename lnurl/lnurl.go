@@ -37,8 +37,9 @@ type Config struct {
 	Log    *slog.Logger    // default slog.Default()
 }
 
-// callTimeout is how long a request may take: a receiver's wallet may be asked for an invoice meanwhile.
-const callTimeout = 25 * time.Second
+// callTimeout is how long a request may take: a receiver's wallets may be asked for an invoice meanwhile (wallet.Limits.Search), and where none gives one, what
+// is left is for one of our own.
+const callTimeout = 35 * time.Second
 
 // NewHandler serves /.well-known/lnurlp/, /lnurlp/ and keyauth.Path.
 func NewHandler(c Config) (http.Handler, error) {

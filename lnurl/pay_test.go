@@ -154,6 +154,12 @@ func TestAPaymentToAnAddress(t *testing.T) {
 	if got := h.said(other); strings.Contains(got, "lunch") || strings.Contains(got, "bob@") {
 		t.Errorf("somebody else is told: %s", got)
 	}
+
+	// As an operator's write-off leaves it: the receiver was paid, and the payer's money never was ours.
+	if _, err := h.Pool.Exec(h.Ctx, `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ($1, 'FORWARDED', 'PAID', 'WRITTEN_OFF', now())`, h.Newest()); err != nil {
+		t.Fatal(err)
+	}
+	unsettled("written off")
 }
 
 // Where the receiver has a wallet the payer's invoice is around the wallet's, and carries the hash of our metadata all the same.

@@ -58,6 +58,9 @@ func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer
 		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
 			return err
 		}
+		if err := a.agreed(tx.Cost); err != nil {
+			return err // before a wallet is asked and a route is tried
+		}
 		cost = tx.Cost
 		peers, err = a.def.peers(ctx, tx, a.args)
 		return err

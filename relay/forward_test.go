@@ -206,6 +206,23 @@ func TestForwardsThatAreChangedMeanwhileDoNotTakeTheFee(t *testing.T) {
 	b.wantSound()
 }
 
+// What is left of a price of two sats after the wallet's whole sat and the routing budget is nothing: nobody is promised it, and the zap is booked.
+func TestForwardsThatAreChangedMeanwhileShareNoMoreThanThereIs(t *testing.T) {
+	b := setup(t)
+	other := b.User("other", 0, 0)
+	b.wallet.Ask.Truncate = true
+	b.Node.SetRoute(simnode.Route{Fee: 0, Blocks: 80})
+	pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 2}, paidaction.P2P)
+	b.Pay(b.author, community.KindItemUpdate, community.ItemUpdateArgs{Item: b.item, Forwards: []community.Forward{{User: other, Pct: 100}}}, "")
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 1_000)
+	b.AwaitStage(pa.ID, "completed")
+	b.WantBalance(ledger.UserCredits(other), 0)
+	b.wantSound()
+}
+
 // The routing budget never takes what others were promised: spec 05.10.
 func TestASmallZapLeavesNoShareNegative(t *testing.T) {
 	b := setup(t)

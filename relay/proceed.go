@@ -87,6 +87,13 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		r.lookAgain()
 		return paidaction.Outcome{}, nil
 	}
+	has, answered := r.whoHas(ctx, row, "")
+	switch {
+	case has != "":
+		return paidaction.Outcome{}, r.leaveTo(ctx, row, incoming, nil, has)
+	case answered == 0:
+		return paidaction.Outcome{}, errAway(errors.New("no node can say whether it has the payment"))
+	}
 	return r.giveUp(ctx, row, incoming, refusal)
 }
 
@@ -227,6 +234,9 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 		return paidaction.Outcome{}, fmt.Errorf("ask node %s for its clock: %w", attempt.Node, err)
 	}
 	if clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
+		if has, _ := r.whoHas(ctx, row, attempt.Node); has != "" {
+			return paidaction.Outcome{}, r.leaveTo(ctx, row, inWork, &attempt, has)
+		}
 		return r.ended(ctx, row, attempt, endedNotSent, "the invoice has expired")
 	}
 	if int(row.Attempts) >= r.Settings.MaxAttempts {

@@ -431,26 +431,44 @@ func TestAPaymentThatAnotherNodeHasIsFollowedThere(t *testing.T) {
 			return pa, b.wallet.Last().Bolt11
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := setup(t, "one", "two")
-			pa, bolt11 := begin(b)
-			err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, node := range []string{"one", "two"} {
-				if claimed, err := b.Relay.Step(b.Ctx, node, b.Engine.Advance); !claimed || err != nil {
-					t.Fatalf("claimed by node %s: %t, error %v", node, claimed, err)
+		for when, goesOn := range map[string]func(*testing.T, *bundle, int64){
+			"claimed by another": func(t *testing.T, b *bundle, _ int64) {
+				if claimed, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+					t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
 				}
-			}
-			b.Await(pa.ID, paidaction.Paid)
-			for _, c := range b.Nodes[0].Calls() {
-				if c.Method == simnode.MethodPay {
-					t.Error("the first node sent it as well")
+			},
+			"claimed by another once its invoice has expired": func(t *testing.T, b *bundle, _ int64) {
+				b.Clock.Advance(2 * time.Hour)
+				if claimed, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+					t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
 				}
-			}
-			b.AwaitStage(pa.ID, "completed")
-			b.wantSound()
-		})
+			},
+			"not claimed before its invoice has expired": func(_ *testing.T, b *bundle, action int64) {
+				b.Clock.Advance(2 * time.Hour)
+				for b.Advance(action) == paidaction.Moved {
+				}
+			},
+		} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				b := setup(t, "one", "two")
+				pa, bolt11 := begin(b)
+				err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.Nodes[1].SetSendable(0) // it has spent that, and need not have it once more
+				goesOn(t, b, pa.ID)
+				for b.Advance(pa.ID) == paidaction.Moved {
+				}
+				b.WantState(pa.ID, paidaction.Paid)
+				for _, c := range b.Nodes[0].Calls() {
+					if c.Method == simnode.MethodPay {
+						t.Error("the first node sent it as well")
+					}
+				}
+				b.AwaitStage(pa.ID, "completed")
+				b.wantSound()
+			})
+		}
 	}
 }

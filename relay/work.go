@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -253,18 +252,17 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	_ = r.together(
 		func() error { request, unfit = r.prepare(asking, c); return nil },
 		func() error { before, err = r.present(asking, c.node, hashOf(c.row)); return nil },
-		func() error { elsewhere = r.elsewhere(asking, c); return nil })
+		func() error { elsewhere, _ = r.whoHas(asking, c.row, c.attempt.Node); return nil })
 	done()
 	switch {
 	case err == nil && before.State != paidaction.PaymentFailed:
 		// The node has it already, from a claim that is lost. Nothing is sent, so it does not matter what stands in the way of that.
 		r.Metrics.already.Inc()
+	case elsewhere != "":
+		return r.leave(ctx, c, elsewhere), false
 	case unfit != nil:
 		return r.notSent(ctx, c, unfit), false
 	case errors.Is(err, paidaction.ErrPaymentNotFound) || err == nil:
-		if elsewhere != "" {
-			return r.leaveTo(ctx, c, elsewhere), false
-		}
 		if err == nil {
 			if err := r.noteEarlier(ctx, c, before); err != nil {
 				return r.notSent(ctx, c, err), false
@@ -291,50 +289,6 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 		return r.notSent(ctx, c, err), false
 	}
 	return Nobody, true
-}
-
-// elsewhere is another node of ours that has the payment, or has paid it: the claim on that one is lost, as after a restore of the database. A second node's failure would say
-// nothing about it, and the payer, or whoever withdraws, would get back what has been paid. A node that cannot be asked in a moment is passed over, as it is when an
-// invoice is accepted.
-func (r *Relay) elsewhere(ctx context.Context, c *claim) (name string) {
-	ctx, cancel := context.WithTimeout(ctx, askOthers)
-	defer cancel()
-	names := slices.DeleteFunc(slices.Clone(r.Nodes.Names()), func(n string) bool { return n == c.attempt.Node })
-	has, ask := make([]bool, len(names)), make([]func() error, len(names))
-	for i, n := range names {
-		ask[i] = func() error {
-			node, err := r.Nodes.Sender(n)
-			if err != nil {
-				return err
-			}
-			now, err := r.present(ctx, node, hashOf(c.row))
-			has[i] = err == nil && now.State != paidaction.PaymentFailed
-			return nil
-		}
-	}
-	if err := r.together(ask...); err != nil {
-		r.Log.WarnContext(ctx, "a node could not be asked about a payment", "action", c.row.ActionID, "error", err)
-	}
-	if i := slices.Index(has, true); i >= 0 {
-		return names[i]
-	}
-	return ""
-}
-
-// askOthers is for how long other nodes are asked whether they have a payment: one that hangs must hold up nobody else's payments.
-const askOthers = time.Second
-
-// leaveTo ends a claim under which nothing was sent, and leaves its payment to the node that has it: whoever claims it there follows it to its end. A payment that
-// an earlier claim may have sent from this very node stays with this one, and is not sent as long as another has it.
-func (r *Relay) leaveTo(ctx context.Context, c *claim, name string) Blame {
-	r.Metrics.already.Inc()
-	cause := fmt.Errorf("%w: node %s has the payment, and no claim of it is known", errElsewhere, name)
-	if c.pinned {
-		return r.notSent(ctx, c, cause)
-	}
-	err := r.sendAgain(context.WithoutCancel(ctx), c.row, c.attempt, &name, cause.Error(), 0)
-	r.Log.ErrorContext(ctx, "a payment is left to the node that has it", "action", c.row.ActionID, "node", c.attempt.Node, "error", errors.Join(cause, err))
-	return Nobody
 }
 
 // noteEarlier notes which payment of the same hash has failed at the node already. Should the node be restored from a backup that

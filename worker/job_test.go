@@ -162,10 +162,10 @@ func TestAJobIsARowOfRivers(t *testing.T) {
 	for in, ctx := range map[string]context.Context{"": w.ctx, ", in a trace": inTrace} {
 		for when, at := range map[string]time.Time{"at once": {}, "later": later} {
 			args := jobArgs{Action: 7, With: []int64{8, 9}, Due: at}
-			for kind, of := range map[paidaction.JobKind]river.JobArgs{paidaction.JobAfterPaid: afterPaidArgs{args}, paidaction.JobAfterFailed: afterFailedArgs{args},
-				paidaction.JobAgain: againArgs{args}} {
+			for kind, of := range map[paidaction.JobKind]river.JobArgs{paidaction.JobAfterPaid: afterPaidArgs{args}, paidaction.JobAfterFailed: afterFailedArgs{args}} {
 				same(string(kind)+" "+when+in, ctx, paidaction.Job{Kind: kind, Action: 7, With: args.With, At: at}, of, effectQueue)
 			}
+			same("again "+when+in, ctx, paidaction.Job{Kind: paidaction.JobAgain, Action: 7, With: args.With, At: at}, againArgs{args}, attemptQueue)
 			same("advance "+when+in, ctx, paidaction.Job{Kind: paidaction.JobAdvance, Action: 7, With: args.With, At: at}, advanceArgs{args}, moneyQueue)
 		}
 	}

@@ -15,15 +15,17 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Money jobs never wait behind side effects, and neither behind servers of strangers: each have a queue of their own.
+// Money jobs never wait behind side effects, and neither behind servers of strangers, such as a receiver's wallet that a next attempt asks for an invoice: each
+// have a queue of their own.
 const (
 	moneyQueue    = "money"
 	effectQueue   = "effects"
+	attemptQueue  = "attempts"
 	deliveryQueue = "deliveries"
 )
 
 // Queues are the names of all queues.
-func Queues() []string { return []string{moneyQueue, effectQueue, deliveryQueue} }
+func Queues() []string { return []string{moneyQueue, effectQueue, attemptQueue, deliveryQueue} }
 
 // How often processes look for jobs by themselves, and how often they are told of new ones at most. A commit that tells (NOTIFY) takes
 // a lock over the whole database, so nobody is told of side effects, which follow every payment.
@@ -112,7 +114,9 @@ func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) e
 					InsertOpts: &river.InsertOpts{Queue: queue, MaxAttempts: maxAttempts, Metadata: trace}})
 				continue
 			}
-		case paidaction.JobAfterPaid, paidaction.JobAfterFailed, paidaction.JobAgain: // the last may have to wait for a receiver's wallet
+		case paidaction.JobAfterPaid, paidaction.JobAfterFailed:
+		case paidaction.JobAgain:
+			queue = attemptQueue
 		default:
 			return fmt.Errorf("unknown kind of job %q", job.Kind)
 		}

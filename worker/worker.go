@@ -39,6 +39,7 @@ const (
 type Settings struct {
 	MoneyJobs    int           // side by side in this process; default 32
 	EffectJobs   int           // the same for side effects; default 16
+	Attempts     int           // the same for next attempts, of which one receiver's wallets can keep each for half a minute; default 16
 	Deliveries   int           // the same for messages to servers of others, of which one owner gets a part; default 64
 	OverdueEvery time.Duration // between sweeps of what is past its deadline; default 1 second
 	SweepEvery   time.Duration // between sweeps of every open action; default 30 seconds
@@ -65,6 +66,9 @@ func (s Settings) defaults() Settings {
 	}
 	if s.EffectJobs <= 0 {
 		s.EffectJobs = 16
+	}
+	if s.Attempts <= 0 {
+		s.Attempts = 16
 	}
 	if s.Deliveries <= 0 {
 		s.Deliveries = 64
@@ -216,8 +220,9 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	}
 	defer pool.Close()
 	queues := map[string]river.QueueConfig{
-		moneyQueue:  {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
-		effectQueue: {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: effectFetch, FetchPollInterval: effectPoll},
+		moneyQueue:   {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
+		effectQueue:  {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: effectFetch, FetchPollInterval: effectPoll},
+		attemptQueue: {MaxWorkers: w.Settings.Attempts, FetchCooldown: effectFetch, FetchPollInterval: effectPoll},
 	}
 	if w.Deliver != nil {
 		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: deliveryCooldown, FetchPollInterval: deliveryPoll}

@@ -11,7 +11,7 @@ import (
 
 const receivedByHash = `-- name: ReceivedByHash :one
 SELECT coalesce(invoice.bolt11, '')::text AS bolt11, coalesce(invoice.preimage, '')::bytea AS preimage,
-    (a.state = 'PAID' AND NOT EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.fact = 'INCOMING_LOST')
+    (a.state = 'PAID' AND NOT EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
         AND NOT EXISTS (SELECT FROM archived_loss l WHERE l.action_id = a.id AND l.incoming))::boolean AS settled
 FROM invoice JOIN paid_action a ON a.id = invoice.action_id
 WHERE invoice.payment_hash = $1 AND a.kind = 'RECEIVE' AND a.payer_id IS NULL

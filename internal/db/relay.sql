@@ -124,6 +124,15 @@ UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
 RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id;
 
+-- name: LeaveRelay :execrows
+-- A payment goes on under a claim of the node that has shown it, which sends nothing: the one that it was sent under is not known here. 0 rows: it has left the stage.
+WITH left_to AS (
+    UPDATE relay_payment SET stage = 'in_work', node = @node, not_before = NULL, changed_at = @at::timestamptz
+    WHERE relay_payment.id = @id AND stage::text = @from_stage::text RETURNING relay_payment.id
+)
+INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until, seen)
+SELECT left_to.id, @node, @node_key, 0, @at, @at, true FROM left_to;
+
 -- name: NextClaimable :one
 -- What the next one to claim may cost, behind so many others, if there is any: nobody takes a lease on a node for nothing.
 SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p

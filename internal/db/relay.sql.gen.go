@@ -494,6 +494,38 @@ func (q *Queries) InvoiceOfHash(ctx context.Context, paymentHash []byte) (Invoic
 	return i, err
 }
 
+const leaveRelay = `-- name: LeaveRelay :execrows
+WITH left_to AS (
+    UPDATE relay_payment SET stage = 'in_work', node = $1, not_before = NULL, changed_at = $3::timestamptz
+    WHERE relay_payment.id = $4 AND stage::text = $5::text RETURNING relay_payment.id
+)
+INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until, seen)
+SELECT left_to.id, $1, $2, 0, $3, $3, true FROM left_to
+`
+
+type LeaveRelayParams struct {
+	Node      string
+	NodeKey   string
+	At        time.Time
+	ID        int64
+	FromStage string
+}
+
+// A payment goes on under a claim of the node that has shown it, which sends nothing: the one that it was sent under is not known here. 0 rows: it has left the stage.
+func (q *Queries) LeaveRelay(ctx context.Context, arg LeaveRelayParams) (int64, error) {
+	result, err := q.db.Exec(ctx, leaveRelay,
+		arg.Node,
+		arg.NodeKey,
+		arg.At,
+		arg.ID,
+		arg.FromStage,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const listRelay = `-- name: ListRelay :many
 SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE ($1::relay_stage IS NULL OR stage = $1) AND id < $2
 ORDER BY id DESC LIMIT $3

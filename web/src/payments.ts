@@ -52,7 +52,9 @@ export class Payment {
     const types = given.map(([name, [type]]) => `, $${name}: ${type}`).join('')
     const passed = given.map(([name]) => `, ${name}: $${name}`).join('')
     const values = Object.fromEntries(given.map(([name, [, value]]) => [name, value]))
-    const repeatable = keyFor(JSON.stringify([mutation, values, key.get()]))
+    // What it may cost at most is no part of what is asked for: the same text at another price is the same.
+    const { maxCostSats: _, ...asked } = values
+    const repeatable = keyFor(JSON.stringify([mutation, asked, key.get()]))
     await this.ask(
       `mutation ($key: String${types}) { action: ${mutation}(idempotencyKey: $key${passed}) { ...Action } } ${actionFragment}`,
       { ...values, key: repeatable.key },
