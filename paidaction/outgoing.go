@@ -132,8 +132,8 @@ func (e *Engine) debit(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) er
 
 // payOut books what really left with an outgoing payment against what was set aside for it, once nothing of it is under way. What is
 // left of the budget goes to rest, and so does what came back though the receiver gave the preimage: who settles one part of several
-// has been paid by that (BOLT 4), and the rest is not theirs. A fee above the budget is no fee that the node was allowed: it is a
-// loss, and shown as one (spec 05.10).
+// has been paid by that (BOLT 4), and the rest is not theirs. A fee above the budget is no fee that the node was allowed, and more than the amount is not what was
+// asked for, as where somebody has paid another invoice with this hash by hand: both are losses, and shown as such (spec 05.10). Nothing else is set aside here.
 func payOut(ctx context.Context, q *db.Queries, tx *Tx, left Outcome, rest ledger.Account) error {
 	rows, err := q.RelaysCompleted(ctx, db.RelaysCompletedParams{ActionIds: []int64{tx.Action}, Fees: []int64{int64(left.Fee)}, At: tx.Now})
 	if err != nil || len(rows) == 0 {
@@ -144,19 +144,20 @@ func payOut(ctx context.Context, q *db.Queries, tx *Tx, left Outcome, rest ledge
 
 // paidOut are the transfers of payOut.
 func paidOut(row db.RelayPayment, left Outcome, rest ledger.Account) []ledger.Transfer {
-	fee, budget := left.Fee, Msat(row.BudgetMsat)
-	out := func(from, to ledger.Account, amount Msat, reason string) []ledger.Transfer {
-		if amount <= 0 {
+	fee, budget, amount := left.Fee, Msat(row.BudgetMsat), Msat(row.AmountMsat)
+	out := func(from, to ledger.Account, msat Msat, reason string) []ledger.Transfer {
+		if msat <= 0 {
 			return nil
 		}
-		return []ledger.Transfer{{From: from, To: to, Msat: int64(amount), Reason: reason}}
+		return []ledger.Transfer{{From: from, To: to, Msat: int64(msat), Reason: reason}}
 	}
-	spent := left.Paid + min(fee, budget)
+	spent := min(left.Paid, amount) + min(fee, budget)
 	if row.InsideID != nil {
 		spent = 0 // it was handed out by the action it paid for
 	}
 	transfers := out(ledger.RoutingSats, ledger.Lightning, spent, "paid out")
-	transfers = append(transfers, out(ledger.RoutingSats, rest, Msat(row.AmountMsat)-left.Paid, "came back")...)
+	transfers = append(transfers, out(ledger.RoutingSats, rest, amount-left.Paid, "came back")...)
+	transfers = append(transfers, out(ledger.LossSats, ledger.Lightning, left.Paid-amount, "paid above the amount")...)
 	transfers = append(transfers, out(ledger.LossSats, ledger.Lightning, fee-budget, "routing fee above the budget")...)
 	return append(transfers, out(ledger.RoutingSats, rest, budget-fee, "unused routing fee")...)
 }

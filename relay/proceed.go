@@ -89,8 +89,8 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	}
 	has, answered := r.whoHas(ctx, row, "")
 	switch {
-	case has != "":
-		return paidaction.Outcome{}, r.leaveTo(ctx, row, incoming, nil, has)
+	case has.name != "":
+		return paidaction.Outcome{}, r.leaveTo(ctx, row, incoming, nil, "", "", has.name)
 	case answered == 0:
 		return paidaction.Outcome{}, errAway(errors.New("no node can say whether it has the payment"))
 	}
@@ -234,9 +234,6 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 		return paidaction.Outcome{}, fmt.Errorf("ask node %s for its clock: %w", attempt.Node, err)
 	}
 	if clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
-		if has, _ := r.whoHas(ctx, row, attempt.Node); has != "" {
-			return paidaction.Outcome{}, r.leaveTo(ctx, row, inWork, &attempt, has)
-		}
 		return r.ended(ctx, row, attempt, endedNotSent, "the invoice has expired")
 	}
 	if int(row.Attempts) >= r.Settings.MaxAttempts {
@@ -311,8 +308,11 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 }
 
 // ended ends a claim whose payment the node gave up, or never sent. Another node may try where the fault was the first one's and time
-// is left; else the payment is given up for good.
+// is left; else the payment is given up for good. Not where another one has it: there it goes on.
 func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, outcome, reason string) (paidaction.Outcome, error) {
+	if has, _ := r.whoHas(ctx, row, attempt.Node); has.name != "" {
+		return paidaction.Outcome{}, r.leaveTo(ctx, row, inWork, &attempt, outcome, reason, has.name)
+	}
 	now := r.now()
 	var out paidaction.Outcome
 	refusal := refusalOf(reason)

@@ -472,3 +472,90 @@ func TestAPaymentThatAnotherNodeHasIsFollowedThere(t *testing.T) {
 		}
 	}
 }
+
+// The node that has paid could not be asked before another one sent, and hears of it after all: the receiver's refusal at the second is not the payment's end.
+func TestAPaymentIsNotGivenUpThatAnotherNodeHas(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wallet.Receiver.Change(inv.Hash, simnode.Refuses) // what comes a second time
+	b.Nodes[1].SetAway(true)
+	b.Nodes[0].After(simnode.MethodPay, func(paidaction.Hash) { b.Nodes[1].SetAway(false) })
+	if claimed, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+		t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
+	}
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	if n := b.Count(`SELECT count(*) FROM relay_attempt WHERE node = 'one' AND outcome = 'FAILED'`); n != 1 {
+		t.Errorf("%d failures of the first node are noted", n)
+	}
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// What an earlier claim may have sent from one node stays with it while another only tries, and goes on at the other once that has paid.
+func TestAPinnedPaymentIsLeftToTheNodeThatHasPaid(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+	pa := b.withdraw(inv.Bolt11)
+	if _, err := b.Pool.Exec(b.Ctx, `UPDATE relay_payment SET node = 'one'`); err != nil {
+		t.Fatal(err)
+	}
+	paying, paid := make(chan struct{}), make(chan error)
+	go func() {
+		began := sync.OnceFunc(func() { close(paying) })
+		paid <- b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute},
+			func(paidaction.PaymentUpdate) error { began(); return nil })
+	}()
+	<-paying
+	step := func() {
+		t.Helper()
+		b.Clock.Advance(time.Minute)
+		if claimed, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+			t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
+		}
+	}
+	step()
+	if n := b.Count(`SELECT count(*) FROM relay_payment WHERE node = 'one' AND stage = 'incoming'`); n != 1 {
+		t.Error("it is not kept for the node that may have been given it")
+	}
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-paid; err != nil {
+		t.Fatal(err)
+	}
+	step()
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// Somebody has paid another invoice of this hash by hand, and more than was to be paid: what is above it is our loss, and nobody else's money.
+func TestWhatIsPaidAboveTheAmountIsALoss(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	larger := b.issue(simnode.Ask{Amount: 60_000, Hash: inv.Hash})
+	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: larger.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); err != nil {
+		t.Fatal(err)
+	}
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.WantBalance(ledger.RoutingSats, 0)
+	b.WantBalance(ledger.LossSats, -10_000)
+	b.wantSats(49_000)
+	b.WantConserved()
+}

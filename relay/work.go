@@ -248,7 +248,7 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	var request paidaction.PaymentRequest
 	var before paidaction.PaymentUpdate
 	var unfit, err error
-	var elsewhere string
+	var elsewhere possession
 	_ = r.together(
 		func() error { request, unfit = r.prepare(asking, c); return nil },
 		func() error { before, err = r.present(asking, c.node, hashOf(c.row)); return nil },
@@ -258,7 +258,7 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	case err == nil && before.State != paidaction.PaymentFailed:
 		// The node has it already, from a claim that is lost. Nothing is sent, so it does not matter what stands in the way of that.
 		r.Metrics.already.Inc()
-	case elsewhere != "":
+	case elsewhere.name != "":
 		return r.leave(ctx, c, elsewhere), false
 	case unfit != nil:
 		return r.notSent(ctx, c, unfit), false

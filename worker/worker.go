@@ -222,7 +222,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	queues := map[string]river.QueueConfig{
 		moneyQueue:   {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
 		effectQueue:  {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: effectFetch, FetchPollInterval: effectPoll},
-		attemptQueue: {MaxWorkers: w.Settings.Attempts, FetchCooldown: effectFetch, FetchPollInterval: effectPoll},
+		attemptQueue: {MaxWorkers: w.Settings.Attempts, FetchCooldown: deliveryCooldown, FetchPollInterval: deliveryPoll},
 	}
 	if w.Deliver != nil {
 		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: deliveryCooldown, FetchPollInterval: deliveryPoll}
