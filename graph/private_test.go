@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -28,6 +29,9 @@ func (farNode) LookupInvoice(context.Context, paidaction.Hash) (paidaction.NodeI
 }
 func (farNode) SettleInvoice(context.Context, paidaction.Preimage) error { return errFar }
 func (farNode) CancelInvoice(context.Context, paidaction.Hash) error     { return errFar }
+func (farNode) EachSettled(context.Context, time.Time, func(paidaction.NodeInvoice) error) error {
+	return errFar
+}
 func (farNode) Chain(context.Context) (paidaction.Chain, error)          { return paidaction.Chain{}, errFar }
 
 // spec 05.38: where a node is, and where its secrets are, is in the log alone.

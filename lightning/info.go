@@ -56,6 +56,7 @@ func Permissions(sends bool) []string {
 		"/lnrpc.Lightning/CheckMacaroonPermissions",
 		"/lnrpc.Lightning/AddInvoice",
 		"/lnrpc.Lightning/LookupInvoice",
+		"/lnrpc.Lightning/ListInvoices",
 		"/lnrpc.Lightning/SubscribeInvoices",
 		"/invoicesrpc.Invoices/AddHoldInvoice",
 		"/invoicesrpc.Invoices/SettleInvoice",

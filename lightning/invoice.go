@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
@@ -102,6 +103,41 @@ func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 		return nil
 	}
 	return err
+}
+
+// invoicePage is how many invoices one answer holds: LND's answers have a largest size.
+const invoicePage = 500
+
+// EachSettled implements paidaction.Node.
+func (c *Client) EachSettled(ctx context.Context, since time.Time, on func(paidaction.NodeInvoice) error) error {
+	for after := uint64(0); ; {
+		page, err := call(ctx, c, "ListInvoices", c.main.ListInvoices, &lnrpc.ListInvoiceRequest{
+			IndexOffset: after, NumMaxInvoices: invoicePage, CreationDateStart: uint64(max(since.Unix(), 0)),
+		})
+		if err != nil {
+			return err
+		}
+		for _, found := range page.Invoices {
+			if found.State != lnrpc.Invoice_SETTLED || found.IsKeysend || found.IsAmp {
+				continue
+			}
+			event, err := invoiceEvent(found)
+			if err != nil {
+				return err
+			}
+			view, err := nodeInvoice(event.Hash, found)
+			if err != nil {
+				return err
+			}
+			if err := on(view); err != nil {
+				return err
+			}
+		}
+		if len(page.Invoices) < invoicePage {
+			return nil
+		}
+		after = page.LastIndexOffset
+	}
 }
 
 func invoiceState(s lnrpc.Invoice_InvoiceState) (paidaction.InvoiceState, error) {

@@ -16,6 +16,7 @@ import (
 type mainRPC interface {
 	AddInvoice(context.Context, *lnrpc.Invoice, ...grpc.CallOption) (*lnrpc.AddInvoiceResponse, error)
 	LookupInvoice(context.Context, *lnrpc.PaymentHash, ...grpc.CallOption) (*lnrpc.Invoice, error)
+	ListInvoices(context.Context, *lnrpc.ListInvoiceRequest, ...grpc.CallOption) (*lnrpc.ListInvoiceResponse, error)
 	SubscribeInvoices(context.Context, *lnrpc.InvoiceSubscription, ...grpc.CallOption) (lnrpc.Lightning_SubscribeInvoicesClient, error)
 	DecodePayReq(context.Context, *lnrpc.PayReqString, ...grpc.CallOption) (*lnrpc.PayReq, error)
 	GetInfo(context.Context, *lnrpc.GetInfoRequest, ...grpc.CallOption) (*lnrpc.GetInfoResponse, error)

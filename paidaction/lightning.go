@@ -102,6 +102,9 @@ type Node interface {
 	// CancelInvoice gives a held payment back, or closes an open invoice. It returns nil too where the node has settled the
 	// invoice meanwhile: the caller must look up what became of it. ErrInvoiceNotFound where the node does not know it.
 	CancelInvoice(ctx context.Context, h Hash) error
+	// EachSettled hands every invoice on that the node was given since a moment and whose payment it has taken. What comes without an invoice
+	// (keysend, AMP) is none.
+	EachSettled(ctx context.Context, since time.Time, on func(NodeInvoice) error) error
 	// Chain returns the node's view of the chain.
 	Chain(ctx context.Context) (Chain, error)
 }

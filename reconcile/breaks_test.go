@@ -201,6 +201,17 @@ var breakings = map[string]breaking{
 	"9 may-pay":      {lies: liars{payment: paying(paidaction.PaymentFailed, paidaction.PaymentInFlight)}},
 	"9 fee":          {lies: liars{payment: func(u *paidaction.PaymentUpdate) error { u.Fee++; return nil }}},
 	"9 set-aside":    {sql: `DELETE FROM posting WHERE action_id = {withdrawn} AND from_account = 6 AND reason = 'unused routing fee'`, also: []int{1}},
+	"9 not-issued": {do: func(w *enginetest.World) {
+		preimage := paidaction.Preimage{9}
+		_, err := w.Node.OpenInvoice(w.Ctx, paidaction.InvoiceRequest{
+			Preimage: preimage, Hash: preimage.Hash(), Amount: 5 * sat, Memo: "forgotten", Expiry: time.Hour, CLTVDelta: 80})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := w.Node.PayHash(preimage.Hash(), simnode.Payment{}); err != nil {
+			w.Fatal(err)
+		}
+	}},
 	"9 not-recorded": {do: func(w *enginetest.World) {
 		pay(w, w.Node, w.Network.AddReceiver("stranger").Issue(simnode.Ask{Amount: 5 * sat}).Bolt11)
 	}},

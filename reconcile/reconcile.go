@@ -23,6 +23,8 @@ type Config struct {
 	Nodes paidaction.Nodes
 	// Senders are the names of the nodes that payments leave through: what they paid must be recorded.
 	Senders []string
+	// Issuers are the names of the nodes that issue invoices: what they took must be recorded too.
+	Issuers []string
 	Now     func() time.Time // default time.Now
 	Grace   time.Duration    // how far past its deadline an open action may be; default 90 seconds: sweeps and a restart fit in
 	Since   time.Duration    // how far back ended invoices are held against the nodes; default 24 hours
@@ -137,6 +139,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	if err := r.everyPayment(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.everyTaken(ctx); err != nil {
 		return nil, err
 	}
 	r.keepUnknown()

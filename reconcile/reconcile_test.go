@@ -89,7 +89,7 @@ func reward(w *enginetest.World, author int64) {
 }
 
 func compared(w *enginetest.World) reconcile.Config {
-	return reconcile.Config{Pool: w.Pool, Nodes: w.Nodes, Senders: w.Nodes.Names(), Now: w.Clock.Now}
+	return reconcile.Config{Pool: w.Pool, Nodes: w.Nodes, Senders: w.Nodes.Names(), Issuers: w.Nodes.Names(), Now: w.Clock.Now}
 }
 
 func run(t *testing.T, w *enginetest.World) *reconcile.Report {

@@ -93,7 +93,7 @@ func (b *bundle) wantReceived(pa *paidaction.PaidAction, want paidaction.Msat) {
 func (b *bundle) wantSound() {
 	b.Helper()
 	b.WantConserved()
-	report, err := reconcile.Run(b.Ctx, reconcile.Config{Pool: b.Pool, Nodes: b.Nodes, Senders: b.Nodes.Names(), Now: func() time.Time { return b.Clock.Now().Add(time.Nanosecond) }})
+	report, err := reconcile.Run(b.Ctx, reconcile.Config{Pool: b.Pool, Nodes: b.Nodes, Senders: b.Nodes.Names(), Issuers: b.Nodes.Names(), Now: func() time.Time { return b.Clock.Now().Add(time.Nanosecond) }})
 	if err != nil {
 		b.Fatal(err)
 	}

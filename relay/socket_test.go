@@ -252,6 +252,10 @@ func (farNode) EstimateRoute(context.Context, string) (paidaction.Route, error) 
 	return paidaction.Route{}, errNotHere
 }
 
+func (farNode) EachSettled(context.Context, time.Time, func(paidaction.NodeInvoice) error) error {
+	return errNotHere
+}
+
 func (farNode) EachPayment(context.Context, time.Time, func(paidaction.PaymentUpdate, time.Time) error) error {
 	return errNotHere
 }

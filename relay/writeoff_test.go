@@ -25,7 +25,7 @@ func (b *bundle) wantNotLost(id int64) {
 // wantLoss fails the test unless reconcile lists so much as lost by an action, and finds nothing else at it.
 func (b *bundle) wantLoss(id, msat int64) {
 	b.Helper()
-	report, err := reconcile.Run(b.Ctx, reconcile.Config{Pool: b.Pool, Nodes: b.Nodes, Senders: b.Nodes.Names(), Now: func() time.Time { return b.Clock.Now().Add(time.Nanosecond) }})
+	report, err := reconcile.Run(b.Ctx, reconcile.Config{Pool: b.Pool, Nodes: b.Nodes, Senders: b.Nodes.Names(), Issuers: b.Nodes.Names(), Now: func() time.Time { return b.Clock.Now().Add(time.Nanosecond) }})
 	if err != nil {
 		b.Fatal(err)
 	}

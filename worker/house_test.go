@@ -338,7 +338,7 @@ func (h *house) account() (all []string) {
 func (h *house) wantSound() {
 	h.Helper()
 	h.WantConserved()
-	report, err := reconcile.Run(h.Ctx, reconcile.Config{Pool: h.Pool, Nodes: h.Nodes, Senders: h.Nodes.Names(), Now: func() time.Time { return h.Clock.Now().Add(time.Nanosecond) }})
+	report, err := reconcile.Run(h.Ctx, reconcile.Config{Pool: h.Pool, Nodes: h.Nodes, Senders: h.Nodes.Names(), Issuers: h.Nodes.Names(), Now: func() time.Time { return h.Clock.Now().Add(time.Nanosecond) }})
 	if err != nil {
 		h.Fatal(err)
 	}

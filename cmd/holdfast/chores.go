@@ -60,7 +60,7 @@ func (s *service) chores() []worker.Chore {
 
 // reconciled is what is compared by reconciling, with a pause before the second look.
 func (s *service) reconciled(again time.Duration) reconcile.Config {
-	return reconcile.Config{Pool: s.pool, Nodes: s.nodes, Senders: s.senders().Names(), Again: again}
+	return reconcile.Config{Pool: s.pool, Nodes: s.nodes, Senders: s.senders().Names(), Issuers: s.nodes.Names(), Again: again}
 }
 
 // reconcileAgain is long enough for what moves between a node and the database to have arrived.

@@ -294,6 +294,10 @@ SELECT relay_payment.payment_hash, min(relay_payment.action_id)::bigint AS actio
 FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
 WHERE relay_payment.payment_hash = ANY(@hashes::bytea[]) GROUP BY relay_payment.payment_hash;
 
+-- name: KnownInvoices :many
+-- Which of these hashes are those of invoices that we gave a node.
+SELECT payment_hash FROM invoice WHERE payment_hash = ANY(@hashes::bytea[]) AND node = @node;
+
 -- name: Losses :many
 -- What was booked as lost, newest first, and what an operator said where it was one.
 SELECT lost.action_id, sum(lost.msat)::bigint AS msat,

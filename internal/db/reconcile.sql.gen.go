@@ -791,6 +791,36 @@ func (q *Queries) InvoicesToCompare(ctx context.Context, arg InvoicesToComparePa
 	return items, nil
 }
 
+const knownInvoices = `-- name: KnownInvoices :many
+SELECT payment_hash FROM invoice WHERE payment_hash = ANY($1::bytea[]) AND node = $2
+`
+
+type KnownInvoicesParams struct {
+	Hashes [][]byte
+	Node   string
+}
+
+// Which of these hashes are those of invoices that we gave a node.
+func (q *Queries) KnownInvoices(ctx context.Context, arg KnownInvoicesParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, knownInvoices, arg.Hashes, arg.Node)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var payment_hash []byte
+		if err := rows.Scan(&payment_hash); err != nil {
+			return nil, err
+		}
+		items = append(items, payment_hash)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lossOf = `-- name: LossOf :one
 SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = $1 AND from_account = 8 AND to_account <> 0))::boolean AS booked,
     (EXISTS (SELECT FROM relay_payment WHERE inside_id = $1 AND preimage IS NOT NULL))::boolean AS paid_inside

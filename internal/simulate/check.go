@@ -9,7 +9,7 @@ import (
 // check is held when everything is over: the model, and every invariant that an operator's reconcile knows.
 func (w *world) check() {
 	w.model.check()
-	report, err := reconcile.Run(w.ctx, reconcile.Config{Pool: w.database.pool, Nodes: w.nodes, Senders: w.nodes.Names(), Now: w.Now, Since: 1000 * enough})
+	report, err := reconcile.Run(w.ctx, reconcile.Config{Pool: w.database.pool, Nodes: w.nodes, Senders: w.nodes.Names(), Issuers: w.nodes.Names(), Now: w.Now, Since: 1000 * enough})
 	if err != nil {
 		w.violate("reconcile", "%v", err)
 		return

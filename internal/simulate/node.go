@@ -213,6 +213,11 @@ func (n remote) Time(ctx context.Context) (t time.Time, err error) {
 	return t, err
 }
 
+// EachSettled implements paidaction.Node.
+func (n remote) EachSettled(ctx context.Context, since time.Time, on func(paidaction.NodeInvoice) error) error {
+	return n.call(ctx, "EachSettled", nil, func(ctx context.Context) error { return n.node.EachSettled(ctx, since, on) })
+}
+
 // EachPayment implements paidaction.SendingNode.
 func (n remote) EachPayment(ctx context.Context, since time.Time, on func(u paidaction.PaymentUpdate, created time.Time) error) error {
 	return n.call(ctx, "EachPayment", nil, func(ctx context.Context) error { return n.node.EachPayment(ctx, since, on) })

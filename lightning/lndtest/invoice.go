@@ -112,6 +112,19 @@ func (s *mainServer) LookupInvoice(ctx context.Context, in *lnrpc.PaymentHash) (
 	return rpcInvoice(found), nil
 }
 
+// ListInvoices shows every invoice since a moment in the order in which they were added, a page of which ends at an index.
+func (s *mainServer) ListInvoices(_ context.Context, in *lnrpc.ListInvoiceRequest) (*lnrpc.ListInvoiceResponse, error) {
+	page := &lnrpc.ListInvoiceResponse{}
+	for _, inv := range s.Node.Invoices() {
+		if inv.AddIndex <= in.IndexOffset || unix(inv.Created) < int64(in.CreationDateStart) || uint64(len(page.Invoices)) == in.NumMaxInvoices {
+			continue
+		}
+		page.Invoices = append(page.Invoices, rpcInvoice(inv))
+		page.LastIndexOffset = inv.AddIndex
+	}
+	return page, nil
+}
+
 // SettleInvoice succeeds, as LND's, on what was settled before.
 func (s *invoicesServer) SettleInvoice(ctx context.Context, in *invoicesrpc.SettleInvoiceMsg) (*invoicesrpc.SettleInvoiceResp, error) {
 	preimage, err := bytes32(in.Preimage)

@@ -16,6 +16,7 @@ const (
 	MethodLookup        Method = "LookupInvoice"
 	MethodSettle        Method = "SettleInvoice"
 	MethodCancel        Method = "CancelInvoice"
+	MethodEachSettled   Method = "EachSettled"
 	MethodChain         Method = "Chain"
 	MethodWatchInvoices Method = "WatchInvoices"
 	MethodWatchInvoice  Method = "WatchInvoice"

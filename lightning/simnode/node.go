@@ -140,6 +140,28 @@ func (n *Node) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 	return err
 }
 
+// EachSettled implements paidaction.Node.
+func (n *Node) EachSettled(ctx context.Context, since time.Time, on func(paidaction.NodeInvoice) error) error {
+	var settled []Invoice
+	err := n.call(ctx, MethodEachSettled, paidaction.Hash{}, func() error {
+		for _, inv := range n.added {
+			if inv.State == paidaction.InvoiceSettled && !inv.Created.Before(since) {
+				settled = append(settled, inv.copy())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, inv := range settled {
+		if err := on(inv.NodeInvoice()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Chain implements paidaction.Node.
 func (n *Node) Chain(ctx context.Context) (c paidaction.Chain, err error) {
 	err = n.call(ctx, MethodChain, paidaction.Hash{}, func() error {

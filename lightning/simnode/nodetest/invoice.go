@@ -130,3 +130,36 @@ func refused(_ *testing.T, w *world) {
 		w.mustNot(what, err)
 	}
 }
+
+func settledListed(t *testing.T, w *world) {
+	taken, given, waiting := w.request(true), w.request(true), w.request(false)
+	w.pay(w.open(taken))
+	w.await(taken.Hash, paidaction.InvoiceAccepted)
+	w.must(w.Node().SettleInvoice(w.ctx, taken.Preimage))
+	w.await(taken.Hash, paidaction.InvoiceSettled)
+	w.pay(w.open(given))
+	w.await(given.Hash, paidaction.InvoiceAccepted)
+	w.must(w.Node().CancelInvoice(w.ctx, given.Hash))
+	w.open(waiting)
+	listed := func(since time.Time) map[paidaction.Hash]paidaction.Msat {
+		all := map[paidaction.Hash]paidaction.Msat{}
+		w.must(w.Node().EachSettled(w.ctx, since, func(v paidaction.NodeInvoice) error {
+			all[v.Hash] = v.Received
+			return nil
+		}))
+		return all
+	}
+	all := listed(time.Unix(0, 0))
+	_, givenListed := all[given.Hash]
+	_, waitingListed := all[waiting.Hash]
+	if all[taken.Hash] != amount || givenListed || waitingListed {
+		t.Fatalf("listed as taken: %v of %v; given back %v; open %v", all[taken.Hash], amount, givenListed, waitingListed)
+	}
+	if later := listed(time.Now().Add(24 * time.Hour)); len(later) > 0 {
+		t.Fatalf("listed of tomorrow: %v", later)
+	}
+	refused := errors.New("refused")
+	if err := w.Node().EachSettled(w.ctx, time.Unix(0, 0), func(paidaction.NodeInvoice) error { return refused }); !errors.Is(err, refused) {
+		t.Fatalf("the caller's error became %v", err)
+	}
+}

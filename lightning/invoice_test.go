@@ -1,0 +1,36 @@
+package lightning_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// What a node has taken is found behind more invoices than one answer holds.
+func TestEachSettledReadsEveryPage(t *testing.T) {
+	t.Parallel()
+	c, _, node := fixture(t)
+	var last paidaction.InvoiceRequest
+	for n := range uint32(1001) {
+		last = request(1, false)
+		binary.BigEndian.PutUint32(last.Preimage[1:], n)
+		last.Hash = last.Preimage.Hash()
+		if _, err := node.Add(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := node.PayHash(last.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	var seen []paidaction.NodeInvoice
+	err := c.EachSettled(t.Context(), time.Unix(0, 0), func(v paidaction.NodeInvoice) error {
+		seen = append(seen, v)
+		return nil
+	})
+	if err != nil || len(seen) != 1 || seen[0].Hash != last.Hash || seen[0].Received != last.Amount {
+		t.Errorf("%+v, %v", seen, err)
+	}
+}

@@ -1,0 +1,78 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// everyTaken looks for payments that a node has taken and we know nothing of: whoever paid has nothing for it. A database that was restored, or failed
+// over to a copy that lagged behind, has forgotten their invoices, and no event of a stream says whose they were. A node that also serves somebody else
+// shows theirs here. Only a run of everything asks: a row is committed before its node has the invoice, so nothing but such a loss makes one.
+func (r *run) everyTaken(ctx context.Context) error {
+	if !r.Changed.IsZero() {
+		return nil
+	}
+	for _, name := range r.Issuers {
+		node, err := r.Nodes.Node(name)
+		if err != nil || r.silent[name] != nil {
+			continue // said of what it was asked before
+		}
+		if err := r.takenBy(ctx, name, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takenBy looks at what one node has taken, a page at a time.
+func (r *run) takenBy(ctx context.Context, name string, node paidaction.Node) error {
+	taken := make([]paidaction.NodeInvoice, 0, page)
+	var ours error // what failed here, and not at the node
+	err := node.EachSettled(ctx, r.Now().Add(-r.Since), func(inv paidaction.NodeInvoice) error {
+		if taken = append(taken, inv); len(taken) < page {
+			return nil
+		}
+		ours = r.issued(ctx, name, taken)
+		taken = taken[:0]
+		return ours
+	})
+	switch {
+	case ours != nil:
+		return ours
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("ask node %s for its invoices: %w", name, err)
+	case err != nil:
+		r.silent[name] = err
+	}
+	return r.issued(ctx, name, taken)
+}
+
+// issued holds invoices whose payments a node has taken against those that we gave it.
+func (r *run) issued(ctx context.Context, node string, taken []paidaction.NodeInvoice) error {
+	if len(taken) == 0 {
+		return nil
+	}
+	r.look(9, int64(len(taken)))
+	hashes := make([][]byte, len(taken))
+	for i, inv := range taken {
+		hashes[i] = inv.Hash[:]
+	}
+	rows, err := db.New(r.Pool).KnownInvoices(ctx, db.KnownInvoicesParams{Hashes: hashes, Node: node})
+	if err != nil {
+		return fmt.Errorf("look up invoices: %w", err)
+	}
+	known := map[paidaction.Hash]bool{}
+	for _, hash := range rows {
+		known[paidaction.Hash(hash)] = true
+	}
+	for _, inv := range taken {
+		if !known[inv.Hash] {
+			r.found(unissued.broken(at{node: node, hash: inv.Hash.String()}, "node %s has taken %d msat for an invoice with the hash %s that is not recorded",
+				node, inv.Received, inv.Hash))
+		}
+	}
+	return nil
+}
