@@ -123,7 +123,7 @@ func TestNewPostIsBoosted(t *testing.T) {
 	if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(poor), pa.ID); err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(poor), pa.ID, paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(poor), pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -416,7 +416,7 @@ func (d *drive) caller(pa *paidaction.PaidAction) paidaction.Caller {
 func (d *drive) triedAgain() {
 	pa := d.begin()
 	d.cancel(pa)
-	again, err := d.Engine.Retry(d.Ctx, d.caller(pa), pa.ID, paidaction.Terms{})
+	again, err := d.Engine.Retry(d.Ctx, d.caller(pa), pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func TestFailedPostFreesItsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	create(w, user, a)
-	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, paidaction.Terms{})
+	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
 	w.WantRefusal(err, paidaction.CodeDuplicate)
 	w.WantState(pa.ID, paidaction.Failed)
 }
@@ -157,7 +157,7 @@ func TestPendingAndFailedItemsAreTheirAuthorsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("failed")
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestRetriesCannotEvadeTheEscalation(t *testing.T) {
 	w.Clock.Advance(11 * time.Minute)
 	var total paidaction.Msat
 	for _, id := range failed {
-		again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), id, paidaction.Terms{})
+		again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), id, "", paidaction.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}

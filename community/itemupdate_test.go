@@ -200,7 +200,7 @@ func TestAnonymousChanges(t *testing.T) {
 	if _, err := w.Engine.Cancel(w.Ctx, paidaction.Caller{Secret: first.Secret}, first.ID); err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.Engine.Retry(w.Ctx, paidaction.Caller{Secret: first.Secret}, first.ID, paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, paidaction.Caller{Secret: first.Secret}, first.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +485,7 @@ func TestChangeThatBoosts(t *testing.T) {
 	w.Drain()
 	w.WantState(pa.ID, paidaction.Failed)
 	boosted(100 * sat)
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(author), pa.ID, paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(author), pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}

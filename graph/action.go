@@ -208,7 +208,7 @@ func base(pa *paidaction.PaidAction) schema.BasePaidAction {
 	return b
 }
 
-func (m mutations) RetryPaidAction(ctx context.Context, id int64, method *paidaction.Method, most *int64, secret *string) (schema.PaidAction, error) {
+func (m mutations) RetryPaidAction(ctx context.Context, id int64, key *string, method *paidaction.Method, most *int64, secret *string) (schema.PaidAction, error) {
 	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (m mutations) RetryPaidAction(ctx context.Context, id int64, method *paidac
 	if err != nil {
 		return nil, err
 	}
-	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id, t))
+	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id, orElse(key, ""), t))
 }
 
 func (m mutations) CancelInvoice(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {

@@ -105,7 +105,7 @@ func TestOptimisticExpiredFailsAndIsRetried(t *testing.T) {
 		t.Errorf("%d failed zaps", n)
 	}
 
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestRetryIsPaidFromTheBalanceThatCameMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.WantState(pa.ID, paidaction.Failed)
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestRetryOfAPessimisticActionPerformsAfresh(t *testing.T) {
 	if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.Engine.Retry(w.Ctx, c, pa.ID, paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,15 +267,15 @@ func TestRetriesAreBounded(t *testing.T) {
 	user := w.User("payer", 0, 0)
 	c := enginetest.Caller(user)
 	pa := donate(w, user, "")
-	_, err := w.Engine.Retry(w.Ctx, c, pa.ID, paidaction.Terms{})
+	_, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
 	w.WantRefusal(err, paidaction.CodeNotRetryable) // not failed
-	_, err = w.Engine.Retry(w.Ctx, enginetest.Caller(w.User("other", 0, 0)), pa.ID, paidaction.Terms{})
+	_, err = w.Engine.Retry(w.Ctx, enginetest.Caller(w.User("other", 0, 0)), pa.ID, "", paidaction.Terms{})
 	w.WantRefusal(err, paidaction.CodeNotFound) // not theirs
 	for attempt := 2; ; attempt++ {
 		if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
 			t.Fatal(err)
 		}
-		again, err := w.Engine.Retry(w.Ctx, c, pa.ID, paidaction.Terms{})
+		again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
 		if attempt == 6 {
 			w.WantRefusal(err, paidaction.CodeNotRetryable) // five attempts are enough
 			break
@@ -283,7 +283,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.Engine.Retry(w.Ctx, c, pa.ID, paidaction.Terms{})
+		_, err = w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
 		w.WantRefusal(err, paidaction.CodeAlreadyRetried)
 		pa = again
 	}
@@ -292,7 +292,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Clock.Advance(time.Hour + time.Second)
-	_, err = w.Engine.Retry(w.Ctx, c, late.ID, paidaction.Terms{})
+	_, err = w.Engine.Retry(w.Ctx, c, late.ID, "", paidaction.Terms{})
 	w.WantRefusal(err, paidaction.CodeNotRetryable) // too long ago
 }
 
@@ -308,7 +308,7 @@ func TestRetriesAtOnceMakeOneSuccessor(t *testing.T) {
 	}
 	errs := make(chan error)
 	for range 16 {
-		go func() { _, err := w.Engine.Retry(w.Ctx, c, pa.ID, paidaction.Terms{}); errs <- err }()
+		go func() { _, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}); errs <- err }()
 	}
 	won := 0
 	for range 16 {

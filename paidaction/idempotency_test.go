@@ -3,6 +3,7 @@ package paidaction_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
@@ -136,5 +137,117 @@ func TestSameKeyFromManyAtOnce(t *testing.T) {
 	w.WantConserved()
 	if n := pgtest.Deadlocks(t, w.Pool); n != 0 {
 		t.Errorf("%d deadlocks", n)
+	}
+}
+
+// A retry whose answer was lost is asked for again under its key, whatever has become of it meanwhile.
+func TestSameKeySameAttempt(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	c := enginetest.Caller(user)
+	failed := func(key string) *paidaction.PaidAction {
+		pa, err := w.Engine.Pay(w.Ctx, donation(user, 10, key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
+			t.Fatal(err)
+		}
+		return pa
+	}
+	first, other := failed("asked first"), failed("")
+	again, err := w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(when string, state paidaction.State) {
+		t.Helper()
+		pa, err := w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{})
+		if err != nil || pa.ID != again.ID || pa.State != state {
+			t.Errorf("%s: %+v, %v", when, pa, err)
+		}
+	}
+	same("at once", paidaction.PendingHeld)
+	for what, ask := range map[string]func() (*paidaction.PaidAction, error){
+		"without a key": func() (*paidaction.PaidAction, error) {
+			return w.Engine.Retry(w.Ctx, c, first.ID, "", paidaction.Terms{})
+		},
+		"with another key": func() (*paidaction.PaidAction, error) {
+			return w.Engine.Retry(w.Ctx, c, first.ID, "another", paidaction.Terms{})
+		},
+	} {
+		_, err := ask()
+		if w.WantRefusal(err, paidaction.CodeAlreadyRetried); t.Failed() {
+			t.Fatal(what)
+		}
+	}
+	for what, ask := range map[string]func() (*paidaction.PaidAction, error){
+		"another action": func() (*paidaction.PaidAction, error) {
+			return w.Engine.Retry(w.Ctx, c, other.ID, "again", paidaction.Terms{})
+		},
+		"the key of a first": func() (*paidaction.PaidAction, error) {
+			return w.Engine.Retry(w.Ctx, c, other.ID, "asked first", paidaction.Terms{})
+		},
+		"a first of that key": func() (*paidaction.PaidAction, error) { return w.Engine.Pay(w.Ctx, donation(user, 10, "again")) },
+		"another method": func() (*paidaction.PaidAction, error) {
+			return w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{Method: paidaction.Pessimistic})
+		},
+	} {
+		_, err := ask()
+		if w.WantRefusal(err, paidaction.CodeIdempotencyConflict); t.Failed() {
+			t.Fatal(what)
+		}
+	}
+	w.WantState(other.ID, paidaction.Failed)
+	if err := w.Node.PayHash(again.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(again.ID)
+	w.Drain()
+	same("when it is paid", paidaction.Paid)
+	w.Clock.Advance(2 * time.Hour)
+	same("after the retry window", paidaction.Paid)
+	if n := w.Count(`SELECT count(*) FROM paid_action`); n != 3 {
+		t.Errorf("%d actions, want the two first attempts and one retry", n)
+	}
+	_, err = w.Engine.Retry(w.Ctx, c, other.ID, strings.Repeat("k", 256), paidaction.Terms{})
+	w.WantRefusal(err, paidaction.CodeInvalidInput)
+	anonymous, err := w.Try(0, community.KindDonate, community.DonateArgs{Sats: 10}, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Engine.Retry(w.Ctx, paidaction.Caller{Secret: anonymous.Secret}, anonymous.ID, "short", paidaction.Terms{})
+	w.WantRefusal(err, paidaction.CodeInvalidInput)
+}
+
+// spec 05.21: of retries at once under one key, each answers with the one attempt.
+func TestRetriesAtOnceUnderOneKeyAreOne(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	c := enginetest.Caller(user)
+	pa := zap(w, user, paidaction.Optimistic)
+	if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan int64)
+	for range 16 {
+		go func() {
+			again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "again", paidaction.Terms{})
+			if err != nil {
+				t.Error(err)
+				answers <- 0
+				return
+			}
+			answers <- again.ID
+		}()
+	}
+	ids := map[int64]bool{}
+	for range 16 {
+		ids[<-answers] = true
+	}
+	if n := w.Count(`SELECT count(*) FROM paid_action WHERE genesis_id = $1`, pa.ID); len(ids) != 1 || n != 1 {
+		t.Errorf("answers %v, %d successors", ids, n)
 	}
 }

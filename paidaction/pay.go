@@ -69,19 +69,31 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if a.args, err = normalize(def, r.Args); err != nil {
 		return nil, err
 	}
-	if r.Key != "" {
-		if len(r.Key) > 255 {
-			return nil, Errorf(CodeInvalidInput, "An idempotency key has at most 255 bytes.")
-		}
-		if !utf8.ValidString(r.Key) || strings.ContainsRune(r.Key, 0) {
-			return nil, Errorf(CodeInvalidInput, "The idempotency key holds a character that cannot be stored.")
-		}
-		if r.Caller.User == nil && len(r.Key) < minAnonymous {
-			return nil, Errorf(CodeInvalidInput, "Without signing in, an idempotency key needs at least %d random characters.", minAnonymous)
-		}
-		a.key, a.argsHash = &r.Key, hashArgs(r.Kind, r.Method, a.args)
+	if err := a.repeatable(r.Key, r.Method, a.args); err != nil {
+		return nil, err
 	}
-	pa, err := e.walk(ctx, a, r.Method)
+	return e.answer(ctx, a, r.Method)
+}
+
+// repeatable gives an attempt the key under which it may be asked for again, with what was asked for; an empty one is none.
+func (a *attempt) repeatable(key string, method Method, asked []byte) error {
+	switch {
+	case key == "":
+		return nil
+	case len(key) > 255:
+		return Errorf(CodeInvalidInput, "An idempotency key has at most 255 bytes.")
+	case !utf8.ValidString(key) || strings.ContainsRune(key, 0):
+		return Errorf(CodeInvalidInput, "The idempotency key holds a character that cannot be stored.")
+	case a.payer == nil && len(key) < minAnonymous:
+		return Errorf(CodeInvalidInput, "Without signing in, an idempotency key needs at least %d random characters.", minAnonymous)
+	}
+	a.key, a.argsHash = &key, hashArgs(a.def.Spec().Kind, method, asked)
+	return nil
+}
+
+// answer walks, and says what became of it.
+func (e *Engine) answer(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
+	pa, err := e.walk(ctx, a, method)
 	if err != nil && a.key != nil {
 		// Whatever stood in the way: if the key was used before, the answer is what was done then.
 		id, found, lookupErr := e.winner(ctx, a)
@@ -248,8 +260,8 @@ func (e *Engine) try(ctx context.Context, a *attempt, m Method) (*PaidAction, er
 	}
 	if m.Flow() != FlowBalance && m != Outgoing {
 		// From here to the node's answer requests of one payer follow each other. Those from a balance are ordered by its row.
-		// Only what can be repeated under its key may go on without order; a retry has none.
-		if err := a.turn.Wait(ctx, a.key != nil); err != nil {
+		// Only what can be repeated under its key may go on without order, and no retry (spec 04 §4.1).
+		if err := a.turn.Wait(ctx, a.key != nil && a.previous == 0); err != nil {
 			return nil, err
 		}
 	}

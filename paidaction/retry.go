@@ -10,11 +10,12 @@ import (
 )
 
 // Retry tries a FAILED action again as a new row, its successor: with a new price, and from the balance if that suffices
-// now, unless the terms say otherwise. Of two retries at once one wins (spec 01 §1.7).
+// now, unless the terms say otherwise. Of two retries at once one wins (spec 01 §1.7). A key makes it repeatable, as that of Request does: asked again with the
+// same key it answers with the attempt that it began.
 //
 // Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or was
 // tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
-func (e *Engine) Retry(ctx context.Context, c Caller, id int64, t Terms) (*PaidAction, error) {
+func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Terms) (*PaidAction, error) {
 	turn := e.queue(c.User)
 	defer turn.Leave()
 	pa, err := e.Get(ctx, c, id)
@@ -30,8 +31,10 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64, t Terms) (*PaidA
 	if a.payer == nil {
 		a.client = e.ClientHash(c.Client)
 	}
-	again, err := e.walk(ctx, a, t.Method)
-	return again, told(err)
+	if err := a.repeatable(key, t.Method, fmt.Appendf(nil, "again after %d", id)); err != nil {
+		return nil, err
+	}
+	return e.answer(ctx, a, t.Method)
 }
 
 // WillRetry says whether the next attempt of a failed action is prepared without being asked for.

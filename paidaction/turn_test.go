@@ -257,8 +257,10 @@ func TestWithoutTheStoreOfTurns(t *testing.T) {
 			t.Errorf("%s says %q", what, r.Message)
 		}
 	}
-	_, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, paidaction.Terms{})
+	_, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "", paidaction.Terms{})
 	refused("a retry", err)
+	_, err = e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "a key", paidaction.Terms{})
+	refused("a retry under a key", err)
 	w.WantState(failed.ID, paidaction.Failed)
 	_, err = e.Pay(w.Ctx, donation(user, 10, ""))
 	refused("a request without a key", err)
@@ -309,7 +311,7 @@ func TestCancellingAndSettlingWaitForNoTurn(t *testing.T) {
 	for what, ask := range map[string]func() (*paidaction.PaidAction, error){
 		"an invoice with a key": func() (*paidaction.PaidAction, error) { return e.Pay(w.Ctx, donation(user, 10, "key")) },
 		"a retry": func() (*paidaction.PaidAction, error) {
-			return e.Retry(w.Ctx, enginetest.Caller(user), open.ID, paidaction.Terms{})
+			return e.Retry(w.Ctx, enginetest.Caller(user), open.ID, "", paidaction.Terms{})
 		},
 	} {
 		if _, err := ask(); err == nil {

@@ -333,7 +333,11 @@ func (w *world) retry(r *request, id int64) {
 		if r.together {
 			f.faults = append(f.faults, retriedTwice)
 		}
-		pa, err := p.engine.Retry(ctx, r.caller(), id, paidaction.Terms{})
+		key := ""
+		if r.key != "" {
+			key = fmt.Sprintf("%s, again after %d", r.key, id)
+		}
+		pa, err := p.engine.Retry(ctx, r.caller(), id, key, paidaction.Terms{})
 		if !p.dead && !f.over {
 			w.noFault(r, what, err)
 		}

@@ -62,13 +62,21 @@ export class Payment {
     )
   }
 
-  retry = () => this.again('retryPaidAction')
-  cancel = () => this.again('cancelInvoice')
-
-  private again(mutation: string) {
+  retry = () => {
+    const id = this.action!.id
+    const repeatable = keyFor(JSON.stringify(['retryPaidAction', id, key.get()]))
     return this.ask(
-      `mutation ($id: ID!, $secret: String) { action: ${mutation}(id: $id, secret: $secret) { ...Action } } ${actionFragment}`,
-      { id: this.action!.id, secret: secretOf(this.action!.id) },
+      `mutation ($id: ID!, $key: String, $secret: String) { action: retryPaidAction(id: $id, idempotencyKey: $key, secret: $secret) { ...Action } } ${actionFragment}`,
+      { id, key: repeatable.key, secret: secretOf(id) },
+      repeatable.forget,
+    )
+  }
+
+  cancel = () => {
+    const id = this.action!.id
+    return this.ask(
+      `mutation ($id: ID!, $secret: String) { action: cancelInvoice(id: $id, secret: $secret) { ...Action } } ${actionFragment}`,
+      { id, secret: secretOf(id) },
     )
   }
 

@@ -356,7 +356,7 @@ type ComplexityRoot struct {
 		PollVote           func(childComplexity int, option int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		Receive            func(childComplexity int, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		RedeemInvite       func(childComplexity int, code string) int
-		RetryPaidAction    func(childComplexity int, id int64, paymentMethod *paidaction.Method, maxCostSats *int64, secret *string) int
+		RetryPaidAction    func(childComplexity int, id int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64, secret *string) int
 		RevokeInvite       func(childComplexity int, code string) int
 		SetPreferences     func(childComplexity int, dropInvoicesAfterDays *int) int
 		SignIn             func(childComplexity int, register bool) int
@@ -867,7 +867,7 @@ type MutationResolver interface {
 	TerritoryUnarchive(ctx context.Context, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryUnarchiveAction, error)
 	Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ReceiveAction, error)
 	Withdraw(ctx context.Context, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*WithdrawAction, error)
-	RetryPaidAction(ctx context.Context, id int64, paymentMethod *paidaction.Method, maxCostSats *int64, secret *string) (PaidAction, error)
+	RetryPaidAction(ctx context.Context, id int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64, secret *string) (PaidAction, error)
 	CancelInvoice(ctx context.Context, id int64, secret *string) (PaidAction, error)
 	WalletSave(ctx context.Context, id *int64, label string, settings WalletSettings) (*wallet.Wallet, error)
 	WalletEnable(ctx context.Context, id int64, enabled bool) (*wallet.Wallet, error)
@@ -2374,7 +2374,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.RetryPaidAction(childComplexity, args["id"].(int64), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64), args["secret"].(*string)), true
+		return e.ComplexityRoot.Mutation.RetryPaidAction(childComplexity, args["id"].(int64), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64), args["secret"].(*string)), true
 	case "Mutation.revokeInvite":
 		if e.ComplexityRoot.Mutation.RevokeInvite == nil {
 			break
@@ -5036,7 +5036,7 @@ type InviteGiftResult {
 }
 
 """
-Everything here that costs money takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
+Everything here that costs money, trying again too, takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
 same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
 paymentMethod asks for one way to pay; without it the first that works is taken. maxCostSats is the most that it may cost: where the price has
 risen above it, nothing happens (PRICE_CHANGED).
@@ -5110,8 +5110,11 @@ type Mutation {
   withdraw(to: String!, sats: Sats, maxFeeSats: Sats!, comment: String,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): WithdrawAction! @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)
 
-  "Tries a FAILED action again: the new attempt comes back. Those who are not signed in send the secret."
-  retryPaidAction(id: ID!, paymentMethod: PaymentMethod, maxCostSats: Sats, secret: String): PaidAction! @needs(scope: SPEND)
+  """
+  Tries a FAILED action again: the new attempt comes back. Those who are not signed in send the secret. Without an idempotencyKey, whoever asks again
+  since the answer was lost is told ALREADY_RETRIED, and finds the attempt as successorId of the action.
+  """
+  retryPaidAction(id: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats, secret: String): PaidAction! @needs(scope: SPEND)
   "Gives up an action whose invoice is not paid."
   cancelInvoice(id: ID!, secret: String): PaidAction! @needs(scope: SPEND)
 
@@ -8124,30 +8127,38 @@ func (ec *executionContext) field_Mutation_retryPaidAction_args(ctx context.Cont
 		return nil, err
 	}
 	args["id"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
-		func(ctx context.Context, v any) (*paidaction.Method, error) {
-			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["paymentMethod"] = arg1
-	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
-		func(ctx context.Context, v any) (*int64, error) {
-			return ec.unmarshalOSats2ᚖint64(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["maxCostSats"] = arg2
-	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["secret"] = arg3
+	args["idempotencyKey"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+		func(ctx context.Context, v any) (*paidaction.Method, error) {
+			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paymentMethod"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+		func(ctx context.Context, v any) (*int64, error) {
+			return ec.unmarshalOSats2ᚖint64(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxCostSats"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "secret",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["secret"] = arg4
 	return args, nil
 }
 
@@ -15009,7 +15020,7 @@ func (ec *executionContext) _Mutation_retryPaidAction(ctx context.Context, field
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().RetryPaidAction(ctx, fc.Args["id"].(int64), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64), fc.Args["secret"].(*string))
+			return ec.Resolvers.Mutation().RetryPaidAction(ctx, fc.Args["id"].(int64), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64), fc.Args["secret"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {

@@ -209,7 +209,7 @@ type Me struct {
 	UnseenNotifications int `json:"unseenNotifications"`
 }
 
-// Everything here that costs money takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
+// Everything here that costs money, trying again too, takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
 // same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
 // paymentMethod asks for one way to pay; without it the first that works is taken. maxCostSats is the most that it may cost: where the price has
 // risen above it, nothing happens (PRICE_CHANGED).
