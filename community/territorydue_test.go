@@ -31,6 +31,53 @@ func newsOf(w *enginetest.World, user int64) string {
 	return strings.Join(kinds, " ")
 }
 
+// Who has paid for a year that is over pays nothing for a month and then nothing for that year again: neither ends the grace, nor begins another one.
+func TestChangesThatCostNothingDoNotEndAGrace(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	found(w, founder, "bitcoin", community.Yearly)
+	change := func(b community.Billing, cost paidaction.Msat, state string, until *time.Time, paid paidaction.Msat) {
+		t.Helper()
+		pa := w.Pay(founder, community.KindTerritoryUpdate, community.TerritoryUpdateArgs{Name: "bitcoin", Billing: &b}, "")
+		if pa.Cost != cost {
+			t.Errorf("%s costs %d, want %d", b, pa.Cost, cost)
+		}
+		wantTerritory(w, "bitcoin", state, until, paid)
+	}
+	w.Clock.Advance(365 * oneDay)
+	change(community.Monthly, 0, "ACTIVE", date(2027, 1, 1), year) // nobody has looked yet that it is over
+	change(community.Yearly, 0, "ACTIVE", date(2027, 1, 1), year)
+	bill(w)
+	wantTerritory(w, "bitcoin", "GRACE", date(2027, 1, 1), year)
+	w.Clock.Advance(5*oneDay - time.Second)
+	change(community.Monthly, 0, "GRACE", date(2027, 1, 1), year)
+	change(community.Yearly, 0, "GRACE", date(2027, 1, 1), year)
+	bill(w)
+	wantTerritory(w, "bitcoin", "GRACE", date(2027, 1, 1), year)
+	w.Clock.Advance(time.Second)
+	bill(w)
+	wantTerritory(w, "bitcoin", "STOPPED", date(2027, 1, 1), year)
+}
+
+// A longer billing that reaches beyond now ends a grace: it is paid for.
+func TestALongerBillingEndsAGrace(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	w.Clock.Advance(32 * oneDay)
+	bill(w)
+	wantTerritory(w, "bitcoin", "GRACE", date(2026, 2, 1), month)
+	yearly := community.Yearly
+	give(w, founder, int64(year-month), 0)
+	pa := w.Pay(founder, community.KindTerritoryUpdate, community.TerritoryUpdateArgs{Name: "bitcoin", Billing: &yearly}, "")
+	if pa.Cost != year-month {
+		t.Errorf("it costs %d", pa.Cost)
+	}
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 1, 1), year)
+}
+
 // Due, in grace, stopped, taken over: what everybody can do in a territory meanwhile, and what its founder is told.
 func TestTerritoryThatIsNotPaidFor(t *testing.T) {
 	t.Parallel()

@@ -82,10 +82,16 @@ func (TerritoryUpdate) OnPaid(ctx context.Context, tx *paidaction.Tx, a Territor
 		if a.Billing == nil {
 			return
 		}
-		before := Billing(t.Billing)
+		before := *t
 		t.Billing = string(*a.Billing)
-		if a.Billing.longerThan(before) {
-			rent(t, *t.PeriodStart, paidaction.Msat(t.PaidMsat)+tx.Cost)
+		if !a.Billing.longerThan(Billing(before.Billing)) {
+			return
+		}
+		rent(t, *t.PeriodStart, paidaction.Msat(t.PaidMsat)+tx.Cost)
+		if t.PaidUntil != nil && !t.PaidUntil.After(tx.Now) {
+			// The longer period is over too: what was paid for it once ends no grace. To shorten it for nothing and to lengthen it for nothing again
+			// would otherwise begin a new grace each time, and the territory be had for nothing for ever.
+			t.State, t.GraceUntil, t.BillAt = before.State, before.GraceUntil, before.BillAt
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -39,7 +40,7 @@ type Action[A, R any] interface {
 	OnFail(ctx context.Context, tx *Tx, args A, result R) error
 	// Retry points what an earlier attempt (tx.Previous) made to the new one (tx.Action), and marks it pending again.
 	Retry(ctx context.Context, tx *Tx, args A, result R) (R, error)
-	// Describe is what the payer's wallet shows.
+	// Describe is what the payer's wallet shows: the first MaxMemo bytes of it, in whole characters.
 	Describe(args A) string
 }
 
@@ -300,7 +301,15 @@ func (d definition[A, R]) describe(raw json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return d.action.Describe(args), nil
+	memo := d.action.Describe(args)
+	if len(memo) <= MaxMemo {
+		return memo, nil
+	}
+	end := MaxMemo
+	for !utf8.RuneStart(memo[end]) {
+		end--
+	}
+	return memo[:end], nil
 }
 
 // descriptionHash is zero for all but some of the actions that are Hashed.

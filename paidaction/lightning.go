@@ -46,13 +46,16 @@ const (
 	InvoiceCanceled InvoiceState = "CANCELED"
 )
 
+// MaxMemo is how many bytes of description a bolt11 has room for (BOLT 11, field d: 1,023 groups of 5 bits). No node makes an invoice with more.
+const MaxMemo = 639
+
 // InvoiceRequest is an invoice to open at a node.
 type InvoiceRequest struct {
 	Hold      bool          // hold the payment until Settle; else the node settles at once
 	Hash      Hash          // of Preimage, or of a receiver's invoice that this one wraps
 	Preimage  Preimage      // needed for a plain invoice; a hold invoice does not show it to the node yet
 	Amount    Msat          // above zero
-	Memo      string        // what the payer's wallet shows
+	Memo      string        // what the payer's wallet shows; at most MaxMemo bytes
 	Expiry    time.Duration // whole seconds, above zero: LND reads 0 as a day
 	CLTVDelta uint32        // final CLTV in blocks
 	// DescriptionHash stands in the bolt11 in place of Memo; zero: Memo does.

@@ -32,7 +32,7 @@ type WrapRequest struct {
 	Outer    Msat // what the payer owes
 	Share    Msat // what the receiver is to get
 	Promised Msat // what others are to get of the rest: no routing fee is paid from it
-	Memo     string
+	Memo     string // at most MaxMemo bytes
 	Calling  func() // is called right before a wallet is: whoever waits for the payer's turn must not wait for that
 }
 

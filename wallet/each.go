@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,7 +16,6 @@ import (
 
 const (
 	invoiceExpiry = 10 * time.Minute
-	maxMemo       = 639 // bytes that a bolt11 has room for
 	soonest       = 2 * time.Second
 )
 
@@ -40,7 +38,7 @@ func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paid
 	if err != nil {
 		return fmt.Errorf("read wallets: %w", err)
 	}
-	request := Request{Amount: amount, Memo: fitted(memo), Expiry: invoiceExpiry}
+	request := Request{Amount: amount, Memo: memo, Expiry: invoiceExpiry}
 	search, cancel := context.WithTimeout(ctx, w.Limits.Search)
 	defer cancel()
 	for i, row := range rows {
@@ -153,16 +151,4 @@ func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure err
 		}
 	}
 	return nil
-}
-
-// fitted is a memo cut to what an invoice has room for.
-func fitted(memo string) string {
-	if len(memo) <= maxMemo {
-		return memo
-	}
-	end := maxMemo
-	for !utf8.RuneStart(memo[end]) {
-		end--
-	}
-	return memo[:end]
 }

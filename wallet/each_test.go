@@ -204,20 +204,6 @@ func TestRemovedWhileAsked(t *testing.T) {
 	}
 }
 
-func TestMemosFit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	user := w.user()
-	s := newLNbits(t, w.mint)
-	w.save(user, s.settings())
-	for _, c := range []struct{ memo, want string }{{strings.Repeat("x", 639), strings.Repeat("x", 639)}, {strings.Repeat("x", 640), strings.Repeat("x", 639)},
-		{strings.Repeat("é", 400), strings.Repeat("é", 319)}, {"", ""}} {
-		if err := w.Each(w.ctx, user, 0, 1000, c.memo, func(int64, string) error { return nil }); err != nil || s.last().memo != c.want {
-			t.Errorf("a memo of %d bytes went out with %d, error %v", len(c.memo), len(s.last().memo), err)
-		}
-	}
-}
-
 // Whatever fails in whatever order, the wallet that is taken is the first in the order that works, is enabled, and has failed less
 // than twice for the genesis.
 func TestTheFirstThatWorksIsTaken(t *testing.T) {

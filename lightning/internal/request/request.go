@@ -18,6 +18,8 @@ func Check(r paidaction.InvoiceRequest) error {
 		return fmt.Errorf("invoice over %d msat", r.Amount)
 	case r.Expiry < time.Second || r.Expiry%time.Second != 0:
 		return fmt.Errorf("invoice expiry %v is not a whole number of seconds above zero", r.Expiry)
+	case len(r.Memo) > paidaction.MaxMemo:
+		return fmt.Errorf("invoice with a memo of %d bytes", len(r.Memo))
 	case r.Hash == paidaction.Hash{}:
 		return errors.New("invoice without a hash")
 	case !r.Hold && (r.Preimage.IsZero() || r.Preimage.Hash() != r.Hash):

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,12 +123,23 @@ func refused(_ *testing.T, w *world) {
 		"no expiry":               func(r *paidaction.InvoiceRequest) { r.Expiry = 0 },
 		"a fraction of a second":  func(r *paidaction.InvoiceRequest) { r.Expiry = 1500 * time.Millisecond },
 		"another hash's preimage": func(r *paidaction.InvoiceRequest) { r.Hash[0]++ },
+		"a memo without room":     func(r *paidaction.InvoiceRequest) { r.Memo = strings.Repeat("m", paidaction.MaxMemo+1) },
 		"too few blocks":          func(r *paidaction.InvoiceRequest) { r.CLTVDelta = 23 },
 	} {
 		r := w.request(false)
 		change(&r)
 		_, err := w.Node().OpenInvoice(w.ctx, r)
 		w.mustNot(what, err)
+	}
+}
+
+func longestMemo(t *testing.T, w *world) {
+	r := w.request(true)
+	r.Memo = strings.Repeat("語", paidaction.MaxMemo/len("語"))
+	w.open(r)
+	w.lookup(r.Hash, paidaction.InvoiceOpen)
+	if len(r.Memo) != paidaction.MaxMemo {
+		t.Fatalf("%d bytes", len(r.Memo))
 	}
 }
 

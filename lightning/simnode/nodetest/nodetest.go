@@ -46,6 +46,7 @@ func Run(t *testing.T, env func(*testing.T) Env) {
 			"an open invoice is cancelled":            openCanceled,
 			"an open invoice expires":                 openExpires,
 			"the same invoice twice is one":           openedTwice,
+			"the longest memo":                        longestMemo,
 			"invoices that were taken are listed":     settledListed,
 			"unknown invoices":                        unknown,
 			"refused requests":                        refused,
