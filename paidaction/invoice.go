@@ -81,6 +81,11 @@ func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error)
 			// Somebody else stored it meanwhile, and it was handed out: whatever became of it is the answer.
 			return e.withSecret(pa), nil
 		}
+		if pa.State != Canceling && pa.State != Failed && pa.State != Retrying {
+			// It was paid before it was handed out: the receiver of a wrapped payment knows its hash and preimage, and that is all it takes (keysend). What is held
+			// may be on its way to them, and is not ours to give back.
+			return e.withSecret(pa), nil
+		}
 		// The action was given up while the node was at work, and from there no bolt11 can be stored any more. Nobody has seen this invoice; nobody shall pay it.
 		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil {
 			e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", pa.ID, "error", err)

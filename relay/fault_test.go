@@ -320,7 +320,7 @@ func TestTheEarliestHeldPartBoundsTheForward(t *testing.T) {
 		err = b.Node.CancelPart(h, gone)
 	}
 	if err == nil {
-		err = b.Node.PayHash(h, simnode.Payment{ExpiryHeights: []uint32{height + delta + 90, height + delta + 20}})
+		err = b.Node.PayHash(h, simnode.Payment{ExpiryHeights: []uint32{height + delta + 90, height + delta + 1}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -329,11 +329,80 @@ func TestTheEarliestHeldPartBoundsTheForward(t *testing.T) {
 	b.Run(b.Relay)
 	b.Await(pa.ID, paidaction.Paid)
 	sent, _ := b.Node.Sent(h)
-	if want := delta + 20 - 80; sent.Request.CLTVLimit != want {
+	if want := delta + 1 - 80; sent.Request.CLTVLimit != want {
 		t.Errorf("the receiver may lock the money for %d blocks, want %d", sent.Request.CLTVLimit, want)
 	}
 	b.AwaitStage(pa.ID, "completed")
 	b.wantSound()
+}
+
+// A receiver who pays themselves need not be shown the invoice: they pay it while the node's answer is still on its way, and are paid with it. That it comes too late
+// to be handed out gives nothing back.
+func TestAnInvoiceThatIsPaidBeforeItIsHandedOut(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	b.Run(b.Relay)
+	var id int64
+	b.Node.After(simnode.MethodOpen, func(h paidaction.Hash) {
+		if err := b.Node.Keysend(b.wallet.Receiver.Preimage(h), 100_000, b.Node.Height()+300); err != nil {
+			t.Error(err)
+		}
+		id = b.Count(`SELECT action_id FROM invoice WHERE payment_hash = $1`, h[:])
+		b.Advance(id)
+		b.await("the payment to be held by the receiver", func() bool { return b.wallet.Receiver.Receipt(h).Held == 70_000 })
+	})
+	pa, err := b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
+	if err != nil || pa.ID != id || pa.State != paidaction.Forwarding || pa.Invoice.Bolt11 != "" {
+		t.Fatalf("%+v, %v", pa, err)
+	}
+	if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.Await(id, paidaction.Paid)
+	b.AwaitStage(id, "completed")
+	b.wantOuter(pa, paidaction.InvoiceSettled)
+	b.wantReceived(pa, 70_000)
+	b.WantBalance(ledger.LossSats, 0)
+	b.wantSound()
+}
+
+// A receiver who pays themselves knows the preimage. With it they add a part that expires soon to a payment that is held for long, by keysend, once the relay has
+// looked: LND gives all of it back for that one. Their own invoice is over by then, and is not paid by a way for which it would not be.
+func TestAPartThatIsAddedLaterOutlastsTheReceiver(t *testing.T) {
+	for name, longer := range map[string]bool{"by the way that was probed": false, "by a way that became longer": true} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.wallet.Ask.Act = simnode.Holds
+			pa := b.zap()
+			h, delta := pa.Invoice.Hash, b.outer(pa).Request.CLTVDelta
+			preimage := b.wallet.Receiver.Preimage(h)
+			if longer {
+				b.Node.SetRoute(simnode.Route{Fee: 1_000, Blocks: 1_000})
+			}
+			if err := b.Node.Keysend(preimage, 100_000, b.Node.Height()+2_000); err != nil {
+				t.Fatal(err)
+			}
+			b.Advance(pa.ID)
+			b.Run(b.Relay)
+			if !longer {
+				b.awaitHeld(pa)
+				soon := b.Node.Height() + delta
+				if err := b.Node.Keysend(preimage, 2_000_000_000, soon); err != nil {
+					t.Fatal(err)
+				}
+				sent, _ := b.Node.Sent(h)
+				if over := b.Node.Height() + sent.Request.CLTVLimit; over > soon-77 {
+					t.Errorf("the receiver may lock the money until %d, and LND gives the payer's back before %d", over, soon)
+				}
+				b.Node.Mine(sent.Parts[0].ExpiryHeight - b.Node.Height())
+			}
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantOuter(pa, paidaction.InvoiceCanceled)
+			b.wantReceived(pa, 0)
+			b.WantBalance(ledger.LossSats, 0)
+			b.wantSound()
+		})
+	}
 }
 
 // Spec 05.16h: the settling's job is lost, and with it the process. The sweep settles.

@@ -340,6 +340,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	var chain paidaction.Chain
 	var held paidaction.NodeInvoice
 	var cost paidaction.Msat
+	var outerCLTV uint32
 	err := r.together(func() (err error) {
 		if inner, err = c.node.DecodeInvoice(ctx, c.row.Bolt11); err != nil {
 			return fmt.Errorf("read the invoice again: %w", err)
@@ -358,7 +359,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		if err != nil {
 			return fmt.Errorf("read the action: %w", err)
 		}
-		cost = paidaction.Msat(action.PaidAction.CostMsat)
+		cost, outerCLTV = paidaction.Msat(action.PaidAction.CostMsat), uint32(*action.CltvDelta)
 		if held, err = r.outer(ctx, c.row, *action.Node); err != nil {
 			return fmt.Errorf("%w: %w", errElsewhere, err)
 		}
@@ -378,6 +379,6 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		return request, nil
 	}
 	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: cost,
-		Now: r.now(), Chain: chain, Held: held, Budget: request.FeeLimit})
+		Now: r.now(), Chain: chain, Held: held, OuterCLTV: outerCLTV, Budget: request.FeeLimit})
 	return request, r.counted(err)
 }

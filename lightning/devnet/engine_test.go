@@ -113,6 +113,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("paid after our cancel", func(t *testing.T) { paidAfterCancel(w(t, racing{c, network}), network) })
 	t.Run("routes, money and clock", func(t *testing.T) { sends(t, c, network) })
 	t.Run("outer held and inner paid by one node", func(t *testing.T) { wrapped(t, c, network) })
+	t.Run("parts that are added by keysend", func(t *testing.T) { addedByKeysend(t, c, network) })
 	t.Run("wallets of the receiver", func(t *testing.T) { wallets(t, c, network) })
 	t.Run("safety height while held", func(t *testing.T) { safetyHeight(w(t, nodes), network) })
 	t.Run("conformance of sending", func(t *testing.T) {

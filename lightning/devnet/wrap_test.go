@@ -141,7 +141,7 @@ func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if f.Held, err = c.LookupInvoice(ctx, f.Inner.Hash); err != nil {
 		t.Fatal(err)
 	}
-	f.Now, f.Budget = time.Now(), terms.Budget
+	f.Now, f.Budget, f.OuterCLTV = time.Now(), terms.Budget, terms.CLTVDelta
 	request, err := wrap.Settings{}.Forward(inner, f)
 	if err != nil {
 		t.Fatal(err)

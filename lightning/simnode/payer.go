@@ -3,6 +3,7 @@ package simnode
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -27,7 +28,7 @@ type PartID uint64
 type Part struct {
 	ID           PartID
 	Msat         paidaction.Msat
-	Total        paidaction.Msat // of the whole payment; the set is complete when its parts reach it (BOLT 4, total_msat)
+	Total        paidaction.Msat // of the whole payment, 0 by keysend; the set is complete when its parts reach it (BOLT 4, total_msat)
 	ExpiryHeight uint32
 	AcceptHeight uint32
 	State        PartState
@@ -109,6 +110,42 @@ func (n *Node) AddPart(h paidaction.Hash, msat, total paidaction.Msat, expiryHei
 		total = inv.Request.Amount
 	}
 	return n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: expiryHeight})
+}
+
+// Keysend is a payer who knows the preimage, as a receiver does whose invoice is inside of this one. LND takes their HTLC without having shown them the invoice,
+// and adds further ones to an invoice that is held (invoices.updateLegacy). None may be of less than the invoice's amount, and none joins parts of another payment.
+func (n *Node) Keysend(p paidaction.Preimage, msat paidaction.Msat, expiryHeight uint32) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	inv, ok := n.invoices[p.Hash()]
+	switch {
+	case n.faults.away:
+		return fmt.Errorf("%w: %s is away", ErrRefused, n.name)
+	case !ok:
+		return fmt.Errorf("%w: invoice not found", ErrRefused)
+	}
+	n.expire(inv)
+	another := func(q Part) bool { return q.State == PartAccepted && q.Total != 0 }
+	switch {
+	case inv.final():
+		return fmt.Errorf("%w: invoice is %s", ErrRefused, inv.State)
+	case msat < inv.Request.Amount:
+		return fmt.Errorf("%w: %d of %d msat", ErrRefused, msat, inv.Request.Amount)
+	case slices.ContainsFunc(inv.Parts, another):
+		return fmt.Errorf("%w: parts of a payment are there", ErrRefused)
+	case expiryHeight < n.height+max(rejectDelta, inv.Request.CLTVDelta):
+		return fmt.Errorf("%w: expiry %d too soon at height %d", ErrRefused, expiryHeight, n.height)
+	}
+	n.parts++
+	inv.Parts = append(inv.Parts, Part{ID: PartID(n.parts), Msat: msat, ExpiryHeight: expiryHeight, AcceptHeight: n.height, State: PartAccepted})
+	switch {
+	case !inv.Request.Hold:
+		n.settle(inv)
+	case inv.State == paidaction.InvoiceOpen:
+		inv.State = paidaction.InvoiceAccepted
+		n.publish(inv)
+	}
+	return nil
 }
 
 // CancelPart gives one held HTLC back, as LND does when the rest of a payment does not follow in time. LND does so on an OPEN

@@ -126,6 +126,13 @@ func (r *Receiver) Change(h paidaction.Hash, to Act) {
 	}
 }
 
+// Preimage is what the receiver knows of an invoice that they issued; zero where they do not.
+func (r *Receiver) Preimage(h paidaction.Hash) paidaction.Preimage {
+	r.net.mu.Lock()
+	defer r.net.mu.Unlock()
+	return r.secrets[h]
+}
+
 // Settle takes all that is held under a hash; ErrNotHeld if nothing is, as after the HTLCs have expired.
 func (r *Receiver) Settle(h paidaction.Hash) error {
 	r.net.mu.Lock()

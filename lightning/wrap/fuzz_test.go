@@ -21,7 +21,7 @@ func FuzzRules(f *testing.F) {
 				Features: []paidaction.Feature{{Bit: feature, Required: feature%2 == 0, Known: feature < 30}}},
 			Requested: paidaction.Msat(requested), Outer: paidaction.Msat(outer), Now: now,
 			Chain: paidaction.Chain{Height: height, Synced: true}, Route: paidaction.Route{Fee: paidaction.Msat(fee), Height: route},
-			Held:   paidaction.NodeInvoice{Hash: hash, State: paidaction.InvoiceAccepted, Received: paidaction.Msat(received), ExpiryHeight: heldUntil},
+			Held: paidaction.NodeInvoice{Hash: hash, State: paidaction.InvoiceAccepted, Received: paidaction.Msat(received), ExpiryHeight: heldUntil}, OuterCLTV: heldUntil,
 			Budget: paidaction.Msat(budget),
 		}
 		var broken *Violation

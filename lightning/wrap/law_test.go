@@ -33,6 +33,7 @@ func facts(t *rapid.T) Facts {
 	f.Route.Height = f.Chain.Height + f.Inner.CLTVDelta + blocks("route", 700)
 	f.Held.Received = f.Outer + near("received", 1_000)
 	f.Held.ExpiryHeight = f.Chain.Height + f.Inner.CLTVDelta + 60 + blocks("held for", 1_000)
+	f.OuterCLTV = f.Inner.CLTVDelta + 60 + blocks("the outer asks for", 1_000)
 	f.Budget = near("budget", max(0, int64(f.Outer-f.Inner.Amount)))
 	return f
 }
@@ -103,8 +104,8 @@ func TestWindowsNestWhenWrapped(t *testing.T) {
 			t.Fatalf("%+v, and the route ends at %d of %d", terms, f.Route.Height, f.Chain.Height)
 		}
 		// Paid at once, the outer leaves what the route needs.
-		f.Held.ExpiryHeight = f.Chain.Height + terms.CLTVDelta
-		if left := (Settings{}).InnerCLTV(f.Held, f.Chain.Height); left < f.Route.Height-f.Chain.Height {
+		f.Held.ExpiryHeight, f.OuterCLTV = f.Chain.Height+terms.CLTVDelta, terms.CLTVDelta
+		if left := (Settings{}).InnerCLTV(f); left < f.Route.Height-f.Chain.Height {
 			t.Fatalf("%d blocks are left of %d", left, f.Route.Height-f.Chain.Height)
 		}
 		return true
@@ -119,6 +120,10 @@ func TestWindowsNestWhenForwarded(t *testing.T) {
 		}
 		if f.Chain.Height+pay.CLTVLimit+80 > f.Held.ExpiryHeight || pay.CLTVLimit <= f.Inner.CLTVDelta+3 {
 			t.Fatalf("%+v at %d, and the outer is held until %d", pay, f.Chain.Height, f.Held.ExpiryHeight)
+		}
+		// A part that is added later expires no sooner than the outer asks for; senders put 3 blocks on top, others need not.
+		if pay.CLTVLimit+80-3 > f.OuterCLTV {
+			t.Fatalf("%+v, and the outer asks for %d blocks", pay, f.OuterCLTV)
 		}
 		if !f.Inner.Expires.After(f.Now.Add(pay.Timeout)) {
 			t.Fatalf("attempts go on after %v", f.Inner.Expires)

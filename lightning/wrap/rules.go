@@ -7,7 +7,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Facts are what is known of a wrapped payment in the moment in which it is checked. All but the amounts and Budget are asked
+// Facts are what is known of a wrapped payment in the moment in which it is checked. All but the amounts, OuterCLTV and Budget are asked
 // anew each time: what was true when the outer was made may not be when the inner is to be paid (spec 05.2).
 type Facts struct {
 	Inner     paidaction.Bolt11 // as the node decodes it that is to pay it
@@ -20,8 +20,9 @@ type Facts struct {
 	Chain paidaction.Chain // of the node that is to pay the inner
 	Route paidaction.Route // to the receiver, by that node
 
-	Held   paidaction.NodeInvoice // the outer
-	Budget paidaction.Msat        // for routing, as it was set when the outer was made
+	Held      paidaction.NodeInvoice // the outer
+	OuterCLTV uint32                 // its final CLTV in blocks, as it was made
+	Budget    paidaction.Msat        // for routing, as it was set when the outer was made
 }
 
 // Stage says when a rule is checked.
@@ -97,7 +98,7 @@ var Rules = []Rule{
 	{"BUDGET_TOO_LARGE", Held, func(_ Settings, f Facts) bool { return f.Budget >= 0 && f.Budget <= f.Outer-f.Inner.Amount },
 		"routing could cost more than the outer has above the inner"},
 	{"BLOCKS_SHORT", Held, func(s Settings, f Facts) bool {
-		return above(s.InnerCLTV(f.Held, f.Chain.Height), s.PaddingCLTV) > f.Inner.CLTVDelta
+		return above(s.InnerCLTV(f), s.PaddingCLTV) > f.Inner.CLTVDelta
 	}, "too few blocks are left: the receiver could take the inner after we have lost the outer"},
 	{"EXPIRED", Held, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > s.AttemptTimeout },
 		"the invoice expires before the last attempt to pay it"},

@@ -44,7 +44,7 @@ func (s Settings) Forward(bolt11 string, f Facts) (paidaction.PaymentRequest, er
 	}
 	return paidaction.PaymentRequest{
 		Bolt11: bolt11, FeeLimit: f.Budget, Timeout: s.AttemptTimeout, MaxParts: s.MaxParts,
-		CLTVLimit: s.InnerCLTV(f.Held, f.Chain.Height),
+		CLTVLimit: s.InnerCLTV(f),
 	}, nil
 }
 
@@ -70,10 +70,14 @@ func (s Settings) OuterCLTV(r paidaction.Route, height uint32) uint32 {
 	return max(blocks+s.CLTVMargin, s.MinOuterCLTV)
 }
 
-// InnerCLTV is how many blocks our money may be locked for while the outer is held: CLTVMargin less than the payer's is.
-func (s Settings) InnerCLTV(held paidaction.NodeInvoice, height uint32) uint32 {
+// InnerCLTV is how many blocks our money may be locked for while the outer is held: CLTVMargin less than the payer's is, which is what its parts have left, but no
+// more than what they had to have. A payer may lock a part for longer, and whoever knows the preimage, as the receiver does, can add parts to an outer that is
+// held (keysend; LND's updateLegacy asks for no payment address then), each for as few blocks as the outer asks for. LND gives the whole outer back for the first
+// of them, and after one that has gone back on chain it calls the outer settled all the same: what the first look at the parts says is no bound.
+// Senders put PaddingCLTV on top of what they are asked for.
+func (s Settings) InnerCLTV(f Facts) uint32 {
 	s = s.withDefaults()
-	return above(held.ExpiryHeight, height+s.CLTVMargin)
+	return above(min(above(f.Held.ExpiryHeight, f.Chain.Height), f.OuterCLTV+s.PaddingCLTV), s.CLTVMargin)
 }
 
 // above is a - b, or 0 where b is the larger.

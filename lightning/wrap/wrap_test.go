@@ -24,7 +24,7 @@ func sound() Facts {
 		},
 		Requested: 900 * sat, Outer: 1_000 * sat, Now: now,
 		Chain: paidaction.Chain{Height: 900_000, Synced: true}, Route: paidaction.Route{Fee: 5 * sat, Height: 900_200},
-		Held:   paidaction.NodeInvoice{Hash: hash, State: paidaction.InvoiceAccepted, Received: 1_000 * sat, ExpiryHeight: 900_283},
+		Held: paidaction.NodeInvoice{Hash: hash, State: paidaction.InvoiceAccepted, Received: 1_000 * sat, ExpiryHeight: 900_283}, OuterCLTV: 280,
 		Budget: 30 * sat,
 	}
 }
@@ -181,7 +181,7 @@ func TestTheInnerEndsBeforeTheOuterIsGivenBack(t *testing.T) {
 	for least, margin := range map[uint32]uint32{0: 80, 54: 80, 80: 80, 136: 136} {
 		s := Settings{MinOuterCLTV: least}
 		outer := s.OuterCLTV(paidaction.Route{Height: 900_200}, 900_000)
-		if inner := s.InnerCLTV(paidaction.NodeInvoice{ExpiryHeight: 900_000 + outer}, 900_000); outer != 200+margin || inner != 200 {
+		if inner := s.InnerCLTV(Facts{Held: paidaction.NodeInvoice{ExpiryHeight: 900_000 + outer}, OuterCLTV: outer, Chain: paidaction.Chain{Height: 900_000}}); outer != 200+margin || inner != 200 {
 			t.Errorf("with at least %d: the outer is held for %d blocks and the inner for %d", least, outer, inner)
 		}
 	}
