@@ -28,7 +28,7 @@ func withdrawScene(w *enginetest.World, payer int64, _ paidaction.Method) *scene
 	payee := w.User("payee", 0, 0)
 	w.Node.SetRoute(simnode.Route{Fee: 1_234, Blocks: 40})
 	return &scene{
-		args: community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", payee), Sats: 50, MaxFeeSats: 5}, cost: 55 * sat, private: true,
+		args: community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", payee), Sats: new(int64(50)), MaxFeeSats: 5}, cost: 55 * sat, private: true,
 		wallet: w.Wallets.Add(payee), told: []int64{payer},
 		paid: map[ledger.Account]int64{ledger.Lightning: 50*sat + 1_234, ledger.UserSats(payer): 5*sat - 1_234},
 	}

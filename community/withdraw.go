@@ -17,7 +17,7 @@ type Withdraw struct {
 // WithdrawArgs say who is paid, and what it may cost, in whole sats.
 type WithdrawArgs struct {
 	To         string `json:"to"`
-	Sats       int64  `json:"sats,omitempty"` // for an address; a bolt11 says it itself
+	Sats       *int64 `json:"sats,omitempty"` // for an address; a bolt11 says it itself
 	MaxFeeSats int64  `json:"maxFeeSats"`
 	Comment    string `json:"comment,omitempty"`
 }
@@ -49,8 +49,8 @@ func (Withdraw) Check(a WithdrawArgs) error {
 	if err := checkText("invoice or address", a.To, 1, maxPayee); err != nil {
 		return err
 	}
-	if a.Sats != 0 {
-		if err := checkSats(a.Sats); err != nil {
+	if a.Sats != nil {
+		if err := checkSats(*a.Sats); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,11 @@ func (Withdraw) Check(a WithdrawArgs) error {
 
 // Payee is who is paid.
 func (Withdraw) Payee(a WithdrawArgs) paidaction.Payee {
-	return paidaction.Payee{To: a.To, Amount: paidaction.Msat(a.Sats * 1000), FeeLimit: paidaction.Msat(a.MaxFeeSats * 1000), Comment: a.Comment}
+	payee := paidaction.Payee{To: a.To, FeeLimit: paidaction.Msat(a.MaxFeeSats * 1000), Comment: a.Comment}
+	if a.Sats != nil {
+		payee.Amount = paidaction.Msat(*a.Sats * 1000)
+	}
+	return payee
 }
 
 // Cost is what leaves and what routing may take; what routing does not take comes back.
@@ -82,8 +86,8 @@ func (Withdraw) Perform(_ context.Context, tx *paidaction.Tx, _ WithdrawArgs) (W
 
 // Describe is for the payer's own list.
 func (Withdraw) Describe(a WithdrawArgs) string {
-	if a.Sats != 0 {
-		return fmt.Sprintf("withdraw %d sats to %s", a.Sats, a.To)
+	if a.Sats != nil {
+		return fmt.Sprintf("withdraw %d sats to %s", *a.Sats, a.To)
 	}
 	return "withdraw by invoice"
 }

@@ -93,15 +93,11 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 	args := maps.Clone(graphql.GetFieldContext(ctx).Args)
 	secret, _ := args["secret"].(*string) // never among the arguments that are stored
 	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret)}
-	if key, _ := args["idempotencyKey"].(*string); key != nil {
-		if request.Key = *key; *key == "" {
-			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "An idempotency key cannot be empty. Leave it out, or send one.")
-		}
-	}
+	key, _ := args["idempotencyKey"].(*string)
 	method, _ := args["paymentMethod"].(*paidaction.Method)
 	most, _ := args["maxCostSats"].(*int64)
 	var err error
-	if request.Terms, err = terms(method, most); err != nil {
+	if request.Key, request.Terms, err = terms(key, method, most); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"secret", "idempotencyKey", "paymentMethod", "maxCostSats"} {
@@ -115,19 +111,24 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 	return shown[T, A](r.inTime(pa))
 }
 
-// terms are what a payer says that they agree to. The most is in sats.
-func terms(method *paidaction.Method, most *int64) (t paidaction.Terms, err error) {
+// terms are what a payer says that they agree to, and the key under which they may ask again; empty: none. The most is in sats.
+func terms(key *string, method *paidaction.Method, most *int64) (again string, t paidaction.Terms, err error) {
+	if key != nil {
+		if again = *key; again == "" {
+			return "", t, paidaction.Errorf(paidaction.CodeInvalidInput, "An idempotency key cannot be empty. Leave it out, or send one.")
+		}
+	}
 	if method != nil {
 		t.Method = *method
 	}
 	switch {
 	case most == nil || *most > math.MaxInt64/1000: // no price is as high
 	case *most < 0:
-		return t, paidaction.Errorf(paidaction.CodeInvalidAmount, "Nothing costs less than nothing: maxCostSats is 0 or more.")
+		return again, t, paidaction.Errorf(paidaction.CodeInvalidAmount, "Nothing costs less than nothing: maxCostSats is 0 or more.")
 	default:
 		t.MaxCost = new(paidaction.Msat(*most * 1000))
 	}
-	return t, nil
+	return again, t, nil
 }
 
 // shown is an action in the type of its kind.
@@ -212,11 +213,11 @@ func (m mutations) RetryPaidAction(ctx context.Context, id int64, key *string, m
 	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
 		return nil, err
 	}
-	t, err := terms(method, most)
+	again, t, err := terms(key, method, most)
 	if err != nil {
 		return nil, err
 	}
-	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id, orElse(key, ""), t))
+	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id, again, t))
 }
 
 func (m mutations) CancelInvoice(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {

@@ -16,7 +16,7 @@ import (
 
 // Limits bound what one request can ask for. The zero value of each stands for its default.
 type Limits struct {
-	Body       int64 // bytes of a request or of a websocket message; default 64 KiB
+	Body       int64 // bytes of a request or of a websocket message; default 256 KiB: the longest text, whatever its script
 	Tokens     int   // of a query; default 2,000
 	Depth      int   // of nested fields; default 15
 	Complexity int   // fields, those in lists as often as the list is long; default 10,000
@@ -37,7 +37,7 @@ func (l *Limits) defaults() error {
 		}
 	}
 	if l.Body == 0 {
-		l.Body = 64 << 10
+		l.Body = 256 << 10
 	}
 	set(&l.Tokens, 2000)
 	set(&l.Depth, 15)

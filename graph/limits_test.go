@@ -10,6 +10,19 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
+// The longest text there may be fits into a request, in whatever script it is written.
+func TestTheLongestTextFits(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	p := a.Person("writer", 1000, 0)
+	for _, letter := range []string{"a", "語", "🍜"} {
+		r := a.Do(p, `mutation($body: String!) { createPost(title: "long", body: $body) { state } }`, vars{"body": strings.Repeat(letter, 40_000)})
+		if r.text("createPost", "state") != "PAID" {
+			t.Errorf("of %s: %.200s", letter, r.Raw)
+		}
+	}
+}
+
 // Each limit alone, right at it and right beyond it.
 func TestLimits(t *testing.T) {
 	t.Parallel()

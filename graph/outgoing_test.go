@@ -68,6 +68,7 @@ func TestWithdrawRefused(t *testing.T) {
 		"address, no amount":  {vars{"to": "nobody@example.org", "fee": 1}, "INVALID_AMOUNT"},
 		"an overflowing sum":  {vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "fee": 9_223_372_036_854_775}, "INVALID_AMOUNT"},
 		"spaces":              {vars{"to": " " + carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "fee": 1}, "INVALID_INPUT"},
+		"zero sats":           {vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "sats": 0, "fee": 1}, "INVALID_AMOUNT"},
 		"sats below zero":     {vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "sats": -5, "fee": 1}, "INVALID_AMOUNT"},
 		"an amount too large": {vars{"to": "nobody@example.org", "sats": 9_223_372_036_854_775, "fee": 1}, "INVALID_AMOUNT"},
 	} {

@@ -42,7 +42,11 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 		if cause := refusal.Unwrap(); cause != nil {
 			r.Log.WarnContext(ctx, "a refusal with a cause", "code", refusal.Code, "error", cause)
 		}
-		return coded(out, refusal.Code, refusal.Message)
+		out = coded(out, refusal.Code, refusal.Message)
+		if refusal.Cost > 0 {
+			out.Extensions["costMsat"] = strconv.FormatInt(int64(refusal.Cost), 10)
+		}
+		return out
 	case errors.As(err, &tooLarge):
 		return coded(out, paidaction.CodeInvalidAmount, "A number in the request is too large.")
 	case isLocated && located.Err == nil && located.Extensions["code"] != nil:

@@ -32,7 +32,7 @@ func (farNode) CancelInvoice(context.Context, paidaction.Hash) error     { retur
 func (farNode) EachSettled(context.Context, time.Time, func(paidaction.NodeInvoice) error) error {
 	return errFar
 }
-func (farNode) Chain(context.Context) (paidaction.Chain, error)          { return paidaction.Chain{}, errFar }
+func (farNode) Chain(context.Context) (paidaction.Chain, error) { return paidaction.Chain{}, errFar }
 
 // spec 05.38: where a node is, and where its secrets are, is in the log alone.
 func TestNodesAreNotNamed(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
 // traces are the tables in which something would be left behind if anything were charged or done.
@@ -223,6 +225,11 @@ func TestCancelAndRetry(t *testing.T) {
 		}
 		if r := a.Do(as, `mutation($id: ID!, $s: String) { retryPaidAction(id: $id, secret: $s, maxCostSats: 0) { id } }`, v); r.code() != "PRICE_CHANGED" {
 			t.Errorf("tried again for more than was agreed to: %s", r.Raw)
+		} else if cost := r.Errors[0].Extensions.CostMsat; cost == "" || cost == "0" {
+			t.Errorf("it is not told what it costs: %s", r.Raw)
+		}
+		if r := a.Do(as, `mutation($id: ID!, $s: String) { retryPaidAction(id: $id, secret: $s, idempotencyKey: "") { id } }`, v); r.code() != "INVALID_INPUT" {
+			t.Errorf("an empty key: %s", r.Raw)
 		}
 		r = a.Want(as, `mutation($id: ID!, $s: String) { retryPaidAction(id: $id, secret: $s) { __typename id attempt genesisId secret state invoice { bolt11 } } }`, v)
 		if r.at("retryPaidAction", "attempt") != 2.0 || r.at("retryPaidAction", "genesisId") != v["id"] ||
@@ -242,4 +249,17 @@ func TestCancelAndRetry(t *testing.T) {
 		}
 		a.WantState(number(t, r.text("retryPaidAction", "id")), "PAID")
 	}
+}
+
+// Of several payments in one request each has its answer: who is told of a refusal alone would pay again for what was done.
+func TestARefusalHidesNoOtherAnswer(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 100, 0)
+	r := a.Do(payer, `mutation { first: donate(sats: 1) { state } refused: donate(sats: 1000, paymentMethod: FEE_CREDIT) { state } last: donate(sats: 2) { state } }`, nil)
+	if r.text("first", "state") != "PAID" || r.at("refused") != nil || r.text("last", "state") != "PAID" || len(r.Errors) != 1 || r.code() != "INSUFFICIENT_FUNDS" ||
+		fmt.Sprint(r.Errors[0].Path) != "[refused]" {
+		t.Errorf("%s", r.Raw)
+	}
+	a.WantBalance(ledger.UserCredits(payer.ID), 97_000)
 }

@@ -172,7 +172,7 @@ type answer struct {
 type answerError struct {
 	Message    string
 	Path       []any
-	Extensions struct{ Code, Fault string }
+	Extensions struct{ Code, Fault, CostMsat string }
 }
 
 // code is that of the only error, or empty.

@@ -20,7 +20,7 @@ const (
 	CodeMethodUnavailable    Code = "METHOD_UNAVAILABLE"    // no way to pay this action is open to this payer
 	CodeInsufficientFunds    Code = "INSUFFICIENT_FUNDS"    // the balance that was asked for does not cover the cost
 	CodeIdempotencyConflict  Code = "IDEMPOTENCY_CONFLICT"  // the key was used before, with other arguments
-	CodePriceChanged         Code = "PRICE_CHANGED"         // the price moved between the invoice and its payment
+	CodePriceChanged         Code = "PRICE_CHANGED"         // the price is not the one that was agreed to: it moved
 	CodeNotRetryable         Code = "NOT_RETRYABLE"         // not FAILED, too old, or tried too often
 	CodeAlreadyRetried       Code = "ALREADY_RETRIED"       // a successor attempt exists
 	CodeNotCancelable        Code = "NOT_CANCELABLE"        // the payment has gone too far to be cancelled
@@ -40,6 +40,7 @@ const (
 type Error struct {
 	Code    Code
 	Message string
+	Cost    Msat // with PRICE_CHANGED: what it costs now; else 0
 	cause   error
 }
 
@@ -48,9 +49,17 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// costing says what it costs now.
+func (e *Error) costing(cost Msat) *Error {
+	e.Cost = cost
+	return e
+}
+
 // Because attaches the cause that operators see in the log and users do not.
 func (e *Error) Because(cause error) *Error {
-	return &Error{Code: e.Code, Message: e.Message, cause: cause}
+	because := *e
+	because.cause = cause
+	return &because
 }
 
 func (e *Error) Error() string {

@@ -173,7 +173,7 @@ type attempt struct {
 // agreed refuses a price above what the payer agreed to.
 func (a *attempt) agreed(cost Msat) error {
 	if a.most != nil && cost > *a.most {
-		return Errorf(CodePriceChanged, "The price is %d sats now, more than you agreed to. Look at it again.", cost.CeilSats())
+		return Errorf(CodePriceChanged, "The price is %d sats now, more than you agreed to. Look at it again.", cost.CeilSats()).costing(cost)
 	}
 	return nil
 }
@@ -321,7 +321,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			return errNotOpen
 		}
 		if m == P2P && tx.Cost != p.quoted {
-			return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats())
+			return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats()).costing(tx.Cost)
 		}
 		tx.Forward = p.forward
 		first := firstStep(tx.Method)

@@ -27,6 +27,9 @@ func TestNobodyPaysMoreThanTheyAgreedTo(t *testing.T) {
 			r.MaxCost = &most
 			_, err := w.Engine.Pay(w.Ctx, r)
 			w.WantRefusal(err, paidaction.CodePriceChanged)
+			if refusal, _ := paidaction.AsRefusal(err); refusal.Cost != 10*sat {
+				t.Errorf("%s: it is said to cost %d", name, refusal.Cost)
+			}
 		}
 		if n := w.Count(`SELECT count(*) FROM paid_action`); n != before {
 			t.Errorf("%s: %d actions were begun", name, n-before)

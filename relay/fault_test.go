@@ -475,9 +475,9 @@ func TestNoNegativeAmountLeaves(t *testing.T) {
 	b := setup(t)
 	b.payer = b.User("rich", 0, 1_000_000)
 	for _, args := range []community.WithdrawArgs{
-		{To: "1@holdfast.example", Sats: -5, MaxFeeSats: 1}, {To: "1@holdfast.example", Sats: 0, MaxFeeSats: 1},
-		{To: "1@holdfast.example", Sats: 5, MaxFeeSats: -1_000_000}, {To: "1@holdfast.example", Sats: 1 << 62, MaxFeeSats: 1},
-		{To: "1@holdfast.example", Sats: 5, MaxFeeSats: 1 << 62},
+		{To: "1@holdfast.example", Sats: new(int64(-5)), MaxFeeSats: 1}, {To: "1@holdfast.example", Sats: new(int64(0)), MaxFeeSats: 1},
+		{To: "1@holdfast.example", Sats: new(int64(5)), MaxFeeSats: -1_000_000}, {To: "1@holdfast.example", Sats: new(int64(1 << 62)), MaxFeeSats: 1},
+		{To: "1@holdfast.example", Sats: new(int64(5)), MaxFeeSats: 1 << 62},
 	} {
 		_, err := b.Try(b.payer, community.KindWithdraw, args, "", "")
 		b.WantRefusal(err, paidaction.CodeInvalidAmount)

@@ -70,7 +70,7 @@ func TestAWithdrawalToAnInvoice(t *testing.T) {
 func TestAWithdrawalToAnAddress(t *testing.T) {
 	b := setup(t).rich(100)
 	b.Run(b.Relay)
-	pa, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: 40, MaxFeeSats: 1}, "", "")
+	pa, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: new(int64(40)), MaxFeeSats: 1}, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestAWithdrawalToAnAddress(t *testing.T) {
 func TestAnAddressThatAsksForMore(t *testing.T) {
 	b := setup(t).rich(100)
 	b.wallet.Ask.Amount = 1_000
-	_, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: 40, MaxFeeSats: 1}, "", "")
+	_, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: new(int64(40)), MaxFeeSats: 1}, "", "")
 	b.WantRefusal(err, paidaction.CodeInvalidAmount)
 	b.wantSats(100_000)
 }
@@ -327,7 +327,7 @@ func TestARepeatedKeyIsOneWithdrawal(t *testing.T) {
 	b := setup(t).rich(100)
 	inv := b.issue(simnode.Ask{Amount: 30_000})
 	for i, args := range []community.WithdrawArgs{
-		{To: inv.Bolt11, MaxFeeSats: 5}, {To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: 10, MaxFeeSats: 5},
+		{To: inv.Bolt11, MaxFeeSats: 5}, {To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: new(int64(10)), MaxFeeSats: 5},
 	} {
 		key := fmt.Sprint("key ", i)
 		made, refused := at(4, func() (*paidaction.PaidAction, error) {

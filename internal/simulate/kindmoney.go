@@ -56,7 +56,7 @@ func withdrawArgs(w *world, r *request) any {
 	outside := w.outside[r.draw%uint64(len(w.outside))]
 	switch r.draw >> 16 % 4 {
 	case 0:
-		args.To, args.Sats = fmt.Sprintf("%d@outside", outside.id), r.sats(20)
+		args.To, args.Sats = fmt.Sprintf("%d@outside", outside.id), new(r.sats(20))
 	case 1:
 		if invoices := w.model.openInvoices(); len(invoices) > 0 {
 			args.To = invoices[r.draw>>20%uint64(len(invoices))]

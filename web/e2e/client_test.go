@@ -21,6 +21,7 @@ func TestClient(t *testing.T) {
 		{"an anonymous post is paid by its code", anonymousPost},
 		{"a zap is seen by its payer alone until it is paid, then by all", optimisticZap},
 		{"what was not paid is tried again", failedAndRetried},
+		{"a price that has risen is asked about before it is paid", dearer},
 		{"a zap goes straight to its receiver's wallet", zapToWallet},
 		{"credits are bought, and zap with one tap", credits},
 		{"sats are withdrawn", withdrawal},
@@ -146,6 +147,30 @@ func failedAndRetried(t *testing.T, w *world) {
 	v.press("Done")
 	v.open("/items/" + item)
 	v.await("zapped(" + item + ", 'total') === '10'")
+}
+
+// dearer tries a post again that others have made dearer meanwhile: whoever pays is told the price first, also where it would be paid at once.
+func dearer(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("often")
+	v.open("/post")
+	v.sees("Price now: 1 sat")
+	v.fill("Title", "To be tried again")
+	v.press("Post")
+	v.invoice()
+	v.press("Cancel this payment")
+	v.await("state() === 'FAILED'")
+	var key string
+	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
+		t.Fatal(err)
+	}
+	w.give(t, key, `createPost(title: "Written meanwhile", paymentMethod: OPTIMISTIC)`)
+	v.press("Try again")
+	v.sees("The price is 10 sats now, more than you agreed to.")
+	v.await("state() === 'FAILED'")
+	v.press("Try again for 10 sats")
+	w.pay(t, v.invoice())
+	v.await("state() === 'PAID'")
 }
 
 func zapToWallet(t *testing.T, w *world) {

@@ -14,9 +14,9 @@ export function signIn(newKey: string | null) {
   key.set(newKey)
 }
 
-// Refusal is an answer that is an error. Its code is stable; its message is for people.
+// Refusal is an answer that is an error. Its code is stable; its message is for people. costMsat is what it costs now, where that was more than was agreed to.
 export class Refusal extends Error {
-  constructor(public code: string, message: string) {
+  constructor(public code: string, message: string, public costMsat: string | null = null) {
     super(message)
   }
 
@@ -26,13 +26,13 @@ export class Refusal extends Error {
   }
 }
 
-type Answer = { data?: any; errors?: { message: string; extensions?: { code?: string } }[] }
+type Answer = { data?: any; errors?: { message: string; extensions?: { code?: string; costMsat?: string } }[] }
 
 const noAnswer = () => new Refusal('NO_ANSWER', 'No answer has come. Check your connection, and try again.')
 
 function refusalOf(errors: Answer['errors']): Refusal | null {
   const first = errors?.[0]
-  return first ? new Refusal(first.extensions?.code ?? 'NO_ANSWER', first.message) : null
+  return first ? new Refusal(first.extensions?.code ?? 'NO_ANSWER', first.message, first.extensions?.costMsat) : null
 }
 
 export async function ask<T>(query: string, variables: object = {}, as = key.get()): Promise<T> {

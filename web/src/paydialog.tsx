@@ -40,6 +40,7 @@ function Content({ payment }: { payment: Payment }) {
   const open = action && ['PENDING', 'PENDING_HELD'].includes(action.state) && action.invoice?.receivedMsat == null
   const failed = action?.state === 'FAILED'
   const notBegun = !action && trouble
+  const dearer = trouble?.costMsat && sats(trouble.costMsat)
   return (
     <>
       <header>
@@ -51,7 +52,8 @@ function Content({ payment }: { payment: Payment }) {
       {open && action.invoice!.bolt11 && <Invoice key={action.id} action={action} bolt11={action.invoice!.bolt11} />}
       <footer>
         {open && <button disabled={asking} onClick={payment.cancel}>Cancel this payment</button>}
-        {failed && <button class="primary" disabled={asking} onClick={payment.retry}>Try again</button>}
+        {failed && <button class="primary" disabled={asking} onClick={payment.retry}>{dearer ? `Try again for ${dearer}` : 'Try again'}</button>}
+        {notBegun && dearer && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Go on for {dearer}</button>}
         {notBegun && trouble.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
         {notBegun && trouble.code === 'INSUFFICIENT_FUNDS' && <Link to="/wallet/credits" class="button">Buy credits</Link>}
         {notBegun && trouble.code === 'UNAUTHENTICATED' && <Link to="/settings" class="button">Sign in</Link>}

@@ -46,8 +46,10 @@ export class Payment {
 
   constructor(readonly intent: Intent) {}
 
+  // begin asks for the price that the form showed, or for the one that was told since.
   async begin() {
     const { mutation, args } = this.intent
+    if (this.trouble?.costMsat) args.maxCostSats = ['Sats', wholeSats(this.trouble.costMsat)]
     const given = Object.entries(args).filter(([, [, value]]) => value !== undefined && value !== null && value !== '')
     const types = given.map(([name, [type]]) => `, $${name}: ${type}`).join('')
     const passed = given.map(([name]) => `, ${name}: $${name}`).join('')
@@ -62,12 +64,16 @@ export class Payment {
     )
   }
 
+  // retry agrees to what the failed attempt cost, or to what was told since.
   retry = () => {
-    const id = this.action!.id
+    const { id, costMsat } = this.action!
+    const most = wholeSats(this.trouble?.costMsat ?? costMsat)
     const repeatable = keyFor(JSON.stringify(['retryPaidAction', id, key.get()]))
     return this.ask(
-      `mutation ($id: ID!, $key: String, $secret: String) { action: retryPaidAction(id: $id, idempotencyKey: $key, secret: $secret) { ...Action } } ${actionFragment}`,
-      { id, key: repeatable.key, secret: secretOf(id) },
+      `mutation ($id: ID!, $key: String, $most: Sats, $secret: String) {
+        action: retryPaidAction(id: $id, idempotencyKey: $key, maxCostSats: $most, secret: $secret) { ...Action }
+      } ${actionFragment}`,
+      { id, key: repeatable.key, most, secret: secretOf(id) },
       repeatable.forget,
     )
   }
@@ -223,6 +229,8 @@ export function usePendingSats(item: string): number {
   const waiting = underway.use().map((p) => p.action).filter((a) => a?.kind === 'ZAP' && !over(a) && a.result?.item?.id === item)
   return waiting.reduce((sum, a) => sum + (a!.result!.sats ?? 0), 0)
 }
+
+const wholeSats = (msat: string) => Math.ceil(Number(msat) / 1000)
 
 function keyFor(request: string) {
   const place = 'holdfast.asked:' + request

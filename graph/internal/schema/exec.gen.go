@@ -5039,84 +5039,85 @@ type InviteGiftResult {
 Everything here that costs money, trying again too, takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
 same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
 paymentMethod asks for one way to pay; without it the first that works is taken. maxCostSats is the most that it may cost: where the price has
-risen above it, nothing happens (PRICE_CHANGED).
+risen above it, nothing happens (PRICE_CHANGED, and extensions.costMsat says what it costs now). Several in one request are done one after the other, each
+by itself: what is refused is null and has an error at its path, and the others are answered all the same.
 """
 type Mutation {
   "boost, in sats, is added to the price, and so are the fees of uploads."
   createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   createComment(parent: ID!, body: String!, forwards: [Forward!], uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "A post that leads elsewhere, by http or https."
   createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   """
   A post with 2 to 10 possible answers. A vote costs price; from closesAt on nobody can vote, and without it the poll stays open.
   """
   createPoll(title: String!, options: [String!]!, price: Sats! = 1, closesAt: Time, body: String! = "", territory: String,
-    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   """
   A post that promises an amount for a comment below it. Nothing is set aside: the bounty is paid once its owner has zapped one comment
   with that much.
   """
   createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
-    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
-    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+    forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "What one says of oneself; everybody has one bio."
-  createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction! @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+  createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "Votes in a poll, once a person. Nobody else learns what for."
-  pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): PollVoteAction! @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
+  pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): PollVoteAction @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
   """
   Changes what oneself has written, for ten minutes after it was paid; what is left out stays. forwards are replaced, uploads are
   added, and so is boost, in sats, both at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
   Those who were not signed in send the secret that they got.
   """
   updateItem(item: ID!, title: String, body: String, url: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
-    secret: String, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemUpdateAction! @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
-  zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ZapAction! @pays(kind: "ZAP") @needs(scope: SPEND)
+    secret: String, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemUpdateAction @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
+  zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ZapAction @pays(kind: "ZAP") @needs(scope: SPEND)
   "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
-  downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DownZapAction! @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
+  downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DownZapAction @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
   "Ranks a post higher for thirty days."
-  boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BoostAction! @pays(kind: "BOOST") @needs(scope: SPEND)
+  boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BoostAction @pays(kind: "BOOST") @needs(scope: SPEND)
   "Gives to the rewards pool."
-  donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DonateAction! @pays(kind: "DONATE") @needs(scope: SPEND)
+  donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DonateAction @pays(kind: "DONATE") @needs(scope: SPEND)
   "One credit is one sat."
-  buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BuyCreditsAction! @pays(kind: "BUY_CREDITS") @needs(scope: SPEND)
+  buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BuyCreditsAction @pays(kind: "BUY_CREDITS") @needs(scope: SPEND)
 
   "Founds a territory, for one period. The costs are those of a post and of a comment in it."
   territoryCreate(name: String!, description: String! = "", baseCostSats: Sats!, replyCostSats: Sats!, billing: TerritoryBilling!,
-    autoRenew: Boolean! = false, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryCreateAction! @pays(kind: "TERRITORY_CREATE") @needs(scope: SPEND)
+    autoRenew: Boolean! = false, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryCreateAction @pays(kind: "TERRITORY_CREATE") @needs(scope: SPEND)
   """
   Changes one's own territory; what is not given stays. A longer billing costs what it costs more than was paid for the period; all else
   is free, and a shorter billing begins with the next bill.
   """
   territoryUpdate(name: String!, description: String, baseCostSats: Sats, replyCostSats: Sats, billing: TerritoryBilling,
-    autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUpdateAction! @pays(kind: "TERRITORY_UPDATE") @needs(scope: SPEND)
+    autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUpdateAction @pays(kind: "TERRITORY_UPDATE") @needs(scope: SPEND)
   "Pays for the next period of one's own territory."
   territoryBilling(name: String!,
-    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryBillingAction! @pays(kind: "TERRITORY_BILLING") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryBillingAction @pays(kind: "TERRITORY_BILLING") @needs(scope: SPEND)
   "Takes a stopped territory over, for one period."
   territoryUnarchive(name: String!, billing: TerritoryBilling!, autoRenew: Boolean! = false,
-    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUnarchiveAction! @pays(kind: "TERRITORY_UNARCHIVE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUnarchiveAction @pays(kind: "TERRITORY_UNARCHIVE") @needs(scope: SPEND)
 
   "Sends to a user: to their own wallet if they have one, else to their balance."
   receive(user: ID!, msat: Msat!, comment: String,
-    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ReceiveAction! @pays(kind: "RECEIVE") @needs(scope: SPEND)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ReceiveAction @pays(kind: "RECEIVE") @needs(scope: SPEND)
   """
   Pays an invoice (bolt11) or a lightning address from the balance of sats. An address needs the amount. Routing may cost maxFeeSats;
   what it does not cost comes back.
   """
   withdraw(to: String!, sats: Sats, maxFeeSats: Sats!, comment: String,
-    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): WithdrawAction! @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)
+    idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): WithdrawAction @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)
 
   """
   Tries a FAILED action again: the new attempt comes back. Those who are not signed in send the secret. Without an idempotencyKey, whoever asks again
   since the answer was lost is told ALREADY_RETRIED, and finds the attempt as successorId of the action.
   """
-  retryPaidAction(id: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats, secret: String): PaidAction! @needs(scope: SPEND)
+  retryPaidAction(id: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats, secret: String): PaidAction @needs(scope: SPEND)
   "Gives up an action whose invoice is not paid."
-  cancelInvoice(id: ID!, secret: String): PaidAction! @needs(scope: SPEND)
+  cancelInvoice(id: ID!, secret: String): PaidAction @needs(scope: SPEND)
 
   """
   Saves a wallet to receive payments with. It is tested before: it must issue an invoice. With an id it takes the place of that
@@ -14144,10 +14145,10 @@ func (ec *executionContext) _Mutation_createPost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
-			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+			return ec.marshalOItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createPost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14188,10 +14189,10 @@ func (ec *executionContext) _Mutation_createComment(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
-			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+			return ec.marshalOItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createComment(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14232,10 +14233,10 @@ func (ec *executionContext) _Mutation_createLink(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
-			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+			return ec.marshalOItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14276,10 +14277,10 @@ func (ec *executionContext) _Mutation_createPoll(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
-			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+			return ec.marshalOItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createPoll(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14320,10 +14321,10 @@ func (ec *executionContext) _Mutation_createBounty(ctx context.Context, field gr
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
-			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+			return ec.marshalOItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createBounty(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14364,10 +14365,10 @@ func (ec *executionContext) _Mutation_createJob(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
-			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+			return ec.marshalOItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createJob(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14408,10 +14409,10 @@ func (ec *executionContext) _Mutation_createBio(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
-			return ec.marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
+			return ec.marshalOItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createBio(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14452,10 +14453,10 @@ func (ec *executionContext) _Mutation_pollVote(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PollVoteAction) graphql.Marshaler {
-			return ec.marshalNPollVoteAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPollVoteAction(ctx, selections, v)
+			return ec.marshalOPollVoteAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPollVoteAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_pollVote(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14496,10 +14497,10 @@ func (ec *executionContext) _Mutation_updateItem(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ItemUpdateAction) graphql.Marshaler {
-			return ec.marshalNItemUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemUpdateAction(ctx, selections, v)
+			return ec.marshalOItemUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemUpdateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateItem(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14540,10 +14541,10 @@ func (ec *executionContext) _Mutation_zap(ctx context.Context, field graphql.Col
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ZapAction) graphql.Marshaler {
-			return ec.marshalNZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐZapAction(ctx, selections, v)
+			return ec.marshalOZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐZapAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_zap(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14584,10 +14585,10 @@ func (ec *executionContext) _Mutation_downZap(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DownZapAction) graphql.Marshaler {
-			return ec.marshalNDownZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDownZapAction(ctx, selections, v)
+			return ec.marshalODownZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDownZapAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_downZap(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14628,10 +14629,10 @@ func (ec *executionContext) _Mutation_boost(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *BoostAction) graphql.Marshaler {
-			return ec.marshalNBoostAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBoostAction(ctx, selections, v)
+			return ec.marshalOBoostAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBoostAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_boost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14672,10 +14673,10 @@ func (ec *executionContext) _Mutation_donate(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DonateAction) graphql.Marshaler {
-			return ec.marshalNDonateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDonateAction(ctx, selections, v)
+			return ec.marshalODonateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDonateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_donate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14716,10 +14717,10 @@ func (ec *executionContext) _Mutation_buyCredits(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *BuyCreditsAction) graphql.Marshaler {
-			return ec.marshalNBuyCreditsAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBuyCreditsAction(ctx, selections, v)
+			return ec.marshalOBuyCreditsAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBuyCreditsAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_buyCredits(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14760,10 +14761,10 @@ func (ec *executionContext) _Mutation_territoryCreate(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryCreateAction) graphql.Marshaler {
-			return ec.marshalNTerritoryCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryCreateAction(ctx, selections, v)
+			return ec.marshalOTerritoryCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryCreateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_territoryCreate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14804,10 +14805,10 @@ func (ec *executionContext) _Mutation_territoryUpdate(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryUpdateAction) graphql.Marshaler {
-			return ec.marshalNTerritoryUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUpdateAction(ctx, selections, v)
+			return ec.marshalOTerritoryUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUpdateAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_territoryUpdate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14848,10 +14849,10 @@ func (ec *executionContext) _Mutation_territoryBilling(ctx context.Context, fiel
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryBillingAction) graphql.Marshaler {
-			return ec.marshalNTerritoryBillingAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryBillingAction(ctx, selections, v)
+			return ec.marshalOTerritoryBillingAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryBillingAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_territoryBilling(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14892,10 +14893,10 @@ func (ec *executionContext) _Mutation_territoryUnarchive(ctx context.Context, fi
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryUnarchiveAction) graphql.Marshaler {
-			return ec.marshalNTerritoryUnarchiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUnarchiveAction(ctx, selections, v)
+			return ec.marshalOTerritoryUnarchiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUnarchiveAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_territoryUnarchive(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14936,10 +14937,10 @@ func (ec *executionContext) _Mutation_receive(ctx context.Context, field graphql
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ReceiveAction) graphql.Marshaler {
-			return ec.marshalNReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐReceiveAction(ctx, selections, v)
+			return ec.marshalOReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐReceiveAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_receive(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -14980,10 +14981,10 @@ func (ec *executionContext) _Mutation_withdraw(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *WithdrawAction) graphql.Marshaler {
-			return ec.marshalNWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawAction(ctx, selections, v)
+			return ec.marshalOWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_withdraw(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -15024,10 +15025,10 @@ func (ec *executionContext) _Mutation_retryPaidAction(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
-			return ec.marshalNPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_retryPaidAction(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -15068,10 +15069,10 @@ func (ec *executionContext) _Mutation_cancelInvoice(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v PaidAction) graphql.Marshaler {
-			return ec.marshalNPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
+			return ec.marshalOPaidAction2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPaidAction(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_cancelInvoice(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -27416,154 +27417,154 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createPost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createComment":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createComment(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createLink(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createPoll":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createPoll(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createBounty":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createBounty(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createJob":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createJob(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createBio":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createBio(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "pollVote":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_pollVote(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateItem":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateItem(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "zap":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_zap(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "downZap":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_downZap(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "boost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_boost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "donate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_donate(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "buyCredits":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_buyCredits(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "territoryCreate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_territoryCreate(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "territoryUpdate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_territoryUpdate(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "territoryBilling":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_territoryBilling(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "territoryUnarchive":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_territoryUnarchive(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "receive":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_receive(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "withdraw":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_withdraw(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "retryPaidAction":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_retryPaidAction(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "cancelInvoice":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_cancelInvoice(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "walletSave":
@@ -32342,26 +32343,6 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
-func (ec *executionContext) marshalNBoostAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBoostAction(ctx context.Context, sel ast.SelectionSet, v *BoostAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._BoostAction(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNBuyCreditsAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBuyCreditsAction(ctx context.Context, sel ast.SelectionSet, v *BuyCreditsAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._BuyCreditsAction(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDate2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
 	res, err := UnmarshalDate(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -32376,26 +32357,6 @@ func (ec *executionContext) marshalNDate2timeᚐTime(ctx context.Context, sel as
 		}
 	}
 	return res
-}
-
-func (ec *executionContext) marshalNDonateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDonateAction(ctx context.Context, sel ast.SelectionSet, v *DonateAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._DonateAction(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNDownZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDownZapAction(ctx context.Context, sel ast.SelectionSet, v *DownZapAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._DownZapAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNFeedPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFeedPage(ctx context.Context, sel ast.SelectionSet, v *FeedPage) graphql.Marshaler {
@@ -32632,16 +32593,6 @@ func (ec *executionContext) marshalNItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 	return ec._Item(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx context.Context, sel ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._ItemCreateAction(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNItemKind2string(ctx context.Context, v any) (string, error) {
 	res, err := graphql.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -32682,16 +32633,6 @@ func (ec *executionContext) marshalNItemState2string(ctx context.Context, sel as
 		}
 	}
 	return res
-}
-
-func (ec *executionContext) marshalNItemUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemUpdateAction(ctx context.Context, sel ast.SelectionSet, v *ItemUpdateAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._ItemUpdateAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNMe2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐMe(ctx context.Context, sel ast.SelectionSet, v *Me) graphql.Marshaler {
@@ -32850,16 +32791,6 @@ func (ec *executionContext) marshalNPollOption2ᚖgithubᚗcomᚋaᚑseedᚑa7ae
 	return ec._PollOption(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNPollVoteAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPollVoteAction(ctx context.Context, sel ast.SelectionSet, v *PollVoteAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._PollVoteAction(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNPreferences2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐPreferences(ctx context.Context, sel ast.SelectionSet, v *community.Preferences) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -32868,16 +32799,6 @@ func (ec *executionContext) marshalNPreferences2ᚖgithubᚗcomᚋaᚑseedᚑa7a
 		return graphql.Null
 	}
 	return ec._Preferences(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐReceiveAction(ctx context.Context, sel ast.SelectionSet, v *ReceiveAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._ReceiveAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNReward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐRewardᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.Reward) graphql.Marshaler {
@@ -33055,26 +32976,6 @@ func (ec *executionContext) marshalNTerritoryBilling2string(ctx context.Context,
 	return res
 }
 
-func (ec *executionContext) marshalNTerritoryBillingAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryBillingAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryBillingAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._TerritoryBillingAction(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNTerritoryCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryCreateAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryCreateAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._TerritoryCreateAction(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNTerritoryPage2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryPage(ctx context.Context, sel ast.SelectionSet, v *TerritoryPage) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -33135,26 +33036,6 @@ func (ec *executionContext) marshalNTerritoryTransferPage2ᚖgithubᚗcomᚋaᚑ
 		return graphql.Null
 	}
 	return ec._TerritoryTransferPage(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNTerritoryUnarchiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUnarchiveAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryUnarchiveAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._TerritoryUnarchiveAction(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNTerritoryUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUpdateAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryUpdateAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._TerritoryUpdateAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNThreadNode2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐItemsByIDRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.ItemsByIDRow) graphql.Marshaler {
@@ -33420,26 +33301,6 @@ func (ec *executionContext) marshalNWebhookSecret2ᚖgithubᚗcomᚋaᚑseedᚑa
 	return ec._WebhookSecret(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawAction(ctx context.Context, sel ast.SelectionSet, v *WithdrawAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._WithdrawAction(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐZapAction(ctx context.Context, sel ast.SelectionSet, v *ZapAction) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._ZapAction(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {
 	return ec.___Directive(ctx, sel, &v)
 }
@@ -33610,6 +33471,13 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) marshalOBoostAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBoostAction(ctx context.Context, sel ast.SelectionSet, v *BoostAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._BoostAction(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOBoostResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐBoostResult(ctx context.Context, sel ast.SelectionSet, v *community.BoostResult) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -33622,6 +33490,13 @@ func (ec *executionContext) marshalOBounty2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f
 		return graphql.Null
 	}
 	return ec._Bounty(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOBuyCreditsAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐBuyCreditsAction(ctx context.Context, sel ast.SelectionSet, v *BuyCreditsAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._BuyCreditsAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOBuyCreditsResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐBuyCreditsResult(ctx context.Context, sel ast.SelectionSet, v *community.BuyCreditsResult) graphql.Marshaler {
@@ -33649,11 +33524,25 @@ func (ec *executionContext) marshalODate2ᚖtimeᚐTime(ctx context.Context, sel
 	return res
 }
 
+func (ec *executionContext) marshalODonateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDonateAction(ctx context.Context, sel ast.SelectionSet, v *DonateAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DonateAction(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalODonateResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐDonateResult(ctx context.Context, sel ast.SelectionSet, v *community.DonateResult) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._DonateResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODownZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐDownZapAction(ctx context.Context, sel ast.SelectionSet, v *DownZapAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DownZapAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx context.Context, sel ast.SelectionSet, v *Failure) graphql.Marshaler {
@@ -33772,6 +33661,13 @@ func (ec *executionContext) marshalOItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 	return ec._Item(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOItemCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemCreateAction(ctx context.Context, sel ast.SelectionSet, v *ItemCreateAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ItemCreateAction(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOItemCreateResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐItemCreateResult(ctx context.Context, sel ast.SelectionSet, v *community.ItemCreateResult) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -33784,6 +33680,13 @@ func (ec *executionContext) marshalOItemEdit2ᚖgithubᚗcomᚋaᚑseedᚑa7aed7
 		return graphql.Null
 	}
 	return ec._ItemEdit(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOItemUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐItemUpdateAction(ctx context.Context, sel ast.SelectionSet, v *ItemUpdateAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ItemUpdateAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOItemUpdateResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐItemUpdateResult(ctx context.Context, sel ast.SelectionSet, v *community.ItemUpdateResult) graphql.Marshaler {
@@ -33888,11 +33791,25 @@ func (ec *executionContext) marshalOPoll2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 	return ec._Poll(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOPollVoteAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐPollVoteAction(ctx context.Context, sel ast.SelectionSet, v *PollVoteAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PollVoteAction(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOPollVoteResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐPollVoteResult(ctx context.Context, sel ast.SelectionSet, v *community.PollVoteResult) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._PollVoteResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOReceiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐReceiveAction(ctx context.Context, sel ast.SelectionSet, v *ReceiveAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ReceiveAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOReceiveResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐReceiveResult(ctx context.Context, sel ast.SelectionSet, v *community.ReceiveResult) graphql.Marshaler {
@@ -34027,11 +33944,39 @@ func (ec *executionContext) marshalOTerritoryBilling2ᚖstring(ctx context.Conte
 	return res
 }
 
+func (ec *executionContext) marshalOTerritoryBillingAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryBillingAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryBillingAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TerritoryBillingAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOTerritoryCreateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryCreateAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryCreateAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TerritoryCreateAction(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOTerritoryResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐTerritoryResult(ctx context.Context, sel ast.SelectionSet, v *community.TerritoryResult) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._TerritoryResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOTerritoryUnarchiveAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUnarchiveAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryUnarchiveAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TerritoryUnarchiveAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOTerritoryUpdateAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐTerritoryUpdateAction(ctx context.Context, sel ast.SelectionSet, v *TerritoryUpdateAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TerritoryUpdateAction(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOTime2ᚖtimeᚐTime(ctx context.Context, v any) (*time.Time, error) {
@@ -34059,11 +34004,25 @@ func (ec *executionContext) marshalOUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 	return ec._User(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawAction(ctx context.Context, sel ast.SelectionSet, v *WithdrawAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WithdrawAction(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOWithdrawResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐWithdrawResult(ctx context.Context, sel ast.SelectionSet, v *community.WithdrawResult) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._WithdrawResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOZapAction2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐZapAction(ctx context.Context, sel ast.SelectionSet, v *ZapAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ZapAction(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOZapResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐZapResult(ctx context.Context, sel ast.SelectionSet, v *community.ZapResult) graphql.Marshaler {

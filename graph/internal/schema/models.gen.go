@@ -212,7 +212,8 @@ type Me struct {
 // Everything here that costs money, trying again too, takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
 // same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
 // paymentMethod asks for one way to pay; without it the first that works is taken. maxCostSats is the most that it may cost: where the price has
-// risen above it, nothing happens (PRICE_CHANGED).
+// risen above it, nothing happens (PRICE_CHANGED, and extensions.costMsat says what it costs now). Several in one request are done one after the other, each
+// by itself: what is refused is null and has an error at its path, and the others are answered all the same.
 type Mutation struct {
 }
 
