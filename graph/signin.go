@@ -159,8 +159,12 @@ func (m mutations) SignOut(ctx context.Context) (*db.Usr, error) {
 	if s.user == nil {
 		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "You are not signed in.")
 	}
-	if _, err := db.New(m.Pool).RevokeKey(ctx, db.RevokeKeyParams{At: new(m.Now()), KeyHash: s.hash}); err != nil {
+	n, err := db.New(m.Pool).RevokeKey(ctx, db.RevokeKeyParams{At: new(m.Now()), KeyHash: s.hash})
+	if err != nil {
 		return nil, fmt.Errorf("revoke a key: %w", err)
+	}
+	if n == 0 { // a token, which is its site's
+		return nil, paidaction.Errorf(paidaction.CodeForbidden, "This is no key that could be taken back. If your site has signed you in, sign out there.")
 	}
 	return loadersOf(ctx).users.Load(ctx, *s.user)
 }

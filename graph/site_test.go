@@ -59,6 +59,9 @@ func TestTokensOfASite(t *testing.T) {
 	if r := a.Do(token("1", "scope", "openid"), whoAmI, nil); r.code() != "FORBIDDEN" {
 		t.Errorf("a token for another service: %s", r.Raw)
 	}
+	if r := a.Do(reader, `mutation { signOut { id } }`, nil); r.code() != "FORBIDDEN" || name(reader) != alice {
+		t.Errorf("a token that is not ours to take back: %s", r.Raw)
+	}
 	for what, p := range map[string]person{"another audience": token("1", "aud", "another"), "expired": token("1", "exp", a.Clock.Now().Add(-time.Hour).Unix())} {
 		if r := a.Do(p, whoAmI, nil); r.Status != http.StatusUnauthorized || r.code() != "UNAUTHENTICATED" {
 			t.Errorf("%s: %d %s", what, r.Status, r.Raw)

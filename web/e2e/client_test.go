@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
 )
@@ -77,6 +78,27 @@ func signsInByWallet(t *testing.T, w *world) {
 	v.sees("user_") // who did not say a name has one that was drawn
 	v.sees("0 credits")
 	v.await("location.pathname === '/'")
+
+	// What a wallet has made for this browser is good for nothing once it is signed out.
+	var key string
+	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
+		t.Fatal(err)
+	}
+	v.open("/settings")
+	v.press("Sign out")
+	v.sees("With a key")
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(patience); ; <-ticker.C {
+		response := w.send(t, key, `{ me { user { name } } }`, nil)
+		response.Body.Close()
+		if response.StatusCode == http.StatusUnauthorized {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the key is good for %s after signing out", response.Status)
+		}
+	}
 }
 
 func anonymousPost(t *testing.T, w *world) {

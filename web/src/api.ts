@@ -3,15 +3,25 @@ import { Store } from './store'
 // The one client of GraphQL: requests by POST, subscriptions over one websocket (graphql-transport-ws).
 
 const kept = 'holdfast.key'
+const ending = 'holdfast.key-that-ends'
 
 // key is the API key of whoever uses this browser; null: nobody has signed in.
 export const key = new Store<string | null>(localStorage.getItem(kept))
 
-export function signIn(newKey: string | null) {
+// signIn takes a key; null: none. One that ends was made for this browser, by a wallet, and is good for nothing once it is signed out.
+export function signIn(newKey: string | null, ends = false) {
   if (newKey) localStorage.setItem(kept, newKey)
   else localStorage.removeItem(kept)
+  if (newKey && ends) localStorage.setItem(ending, newKey)
+  else localStorage.removeItem(ending)
   socket?.close()
   key.set(newKey)
+}
+
+// signOut forgets the key, and takes it back where it was made for this browser. Whoever is offline is signed out here all the same.
+export function signOut() {
+  if (key.get() && localStorage.getItem(ending) === key.get()) ask('mutation { signOut { id } }').catch(() => {})
+  signIn(null)
 }
 
 // Refusal is an answer that is an error. Its code is stable; its message is for people. costMsat is what it costs now, where that was more than was agreed to.
@@ -42,6 +52,8 @@ export async function ask<T>(query: string, variables: object = {}, as = key.get
   try {
     const response = await fetch('/graphql', { method: 'POST', headers, body: JSON.stringify({ query, variables }) })
     answer = await response.json()
+    // A key that a wallet has made has run out: its owner signs in again. One that somebody keeps is left to them.
+    if (response.status === 401 && as === key.get() && as === localStorage.getItem(ending)) signIn(null)
   } catch {
     throw noAnswer()
   }

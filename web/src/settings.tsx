@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { ask, key, Refusal, signIn } from './api'
+import { ask, key, Refusal, signIn, signOut } from './api'
 import { go, Link, useTitle } from './router'
 import { me } from './session'
 import { WalletSignIn, withWallet } from './walletsignin'
@@ -83,7 +83,7 @@ function Account({ apiKey }: { apiKey: string }) {
       {show && <input class="bolt11" readonly value={apiKey} aria-label="API key" onFocus={(e) => e.currentTarget.select()} />}
       <p class="buttons">
         <button aria-expanded={show} onClick={() => setShow(!show)}>{show ? 'Hide the key' : 'Show the key'}</button>
-        <button onClick={() => signIn(null)}>Sign out</button>
+        <button onClick={signOut}>Sign out</button>
       </p>
     </section>
   )

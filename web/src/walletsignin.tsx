@@ -31,7 +31,7 @@ export function WalletSignIn() {
         const { signedIn } = await ask<{ signedIn: { key: string } | null }>(query, { secret: challenge.secret })
         if (over) return
         if (signedIn) {
-          signIn(signedIn.key)
+          signIn(signedIn.key, true)
           return go('/')
         }
       } catch (refusal) {

@@ -5046,6 +5046,7 @@ type Mutation {
   "boost, in sats, is added to the price, and so are the fees of uploads."
   createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+  "Answers an item."
   createComment(parent: ID!, body: String!, forwards: [Forward!], uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "A post that leads elsewhere, by http or https."
@@ -5062,6 +5063,7 @@ type Mutation {
   """
   createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
+  "Offers a job."
   createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
     forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "What one says of oneself; everybody has one bio."
@@ -5075,6 +5077,7 @@ type Mutation {
   """
   updateItem(item: ID!, title: String, body: String, url: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
     secret: String, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemUpdateAction @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
+  "Gives sats to an item: what the fee leaves of them goes to its author, and to those it forwards to."
   zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ZapAction @pays(kind: "ZAP") @needs(scope: SPEND)
   "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
   downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DownZapAction @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
@@ -5149,6 +5152,7 @@ type Mutation {
   webhookCreate(url: String!, events: [String!]! = []): WebhookSecret! @needs(scope: SETTINGS)
   "A new secret, which is shown this once. For a day messages are signed with the one before too."
   webhookRotate(id: ID!): WebhookSecret! @needs(scope: SETTINGS)
+  "Whether a server is told; one that was given up is told again."
   webhookEnable(id: ID!, enabled: Boolean!): Webhook! @needs(scope: SETTINGS)
   "Forgets a webhook with all its messages, and shows those that are left."
   webhookRemove(id: ID!): [Webhook!]! @needs(scope: SETTINGS)
@@ -5170,7 +5174,7 @@ type Mutation {
   signedIn(secret: String!, name: String, scopes: [Scope!], confirmed: Boolean! = false): SignedIn @needs(scope: SETTINGS)
   "Begins to let a further wallet open one's account. This needs a key that is good for everything: so is who signs in by that wallet."
   linkWalletKey: SignIn! @needs(scope: SETTINGS)
-  "Takes back the key that this is asked with, and says whose it was."
+  "Takes back the key that this is asked with, and says whose it was. A site's token is not ours to take back (FORBIDDEN)."
   signOut: User! @needs(scope: READ)
 }
 

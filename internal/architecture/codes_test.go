@@ -1,0 +1,42 @@
+package architecture
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	codeDeclared = regexp.MustCompile(`\b[cC]ode\w+\s+(?:paidaction\.)?Code\s+= "([A-Z_]+)"`)
+	codeTold     = regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)*)`")
+)
+
+// docs/api.md says of every code that a client can meet what it means, and of no others. GraphQL's own are gqlgen's.
+func TestEveryCodeIsExplained(t *testing.T) {
+	t.Parallel()
+	known := []string{"COMPLEXITY_LIMIT_EXCEEDED", "GRAPHQL_PARSE_FAILED", "GRAPHQL_VALIDATION_FAILED"}
+	for _, f := range goFiles(t) {
+		if f.test || f.generated || f.dir == "lightning/wrap" { // whose codes are of rules
+			continue
+		}
+		for _, m := range codeDeclared.FindAllStringSubmatch(f.source, -1) {
+			known = append(known, m[1])
+		}
+	}
+	_, table, _ := strings.Cut(read(t, "docs/api.md"), "## Codes")
+	var told []string
+	for row := range strings.Lines(table) {
+		if !strings.HasPrefix(row, "| `") {
+			continue
+		}
+		for _, m := range codeTold.FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+			told = append(told, m[1])
+		}
+	}
+	slices.Sort(known)
+	slices.Sort(told)
+	if !slices.Equal(known, told) {
+		t.Errorf("declared are\n%s\nexplained are\n%s", strings.Join(known, " "), strings.Join(told, " "))
+	}
+}
