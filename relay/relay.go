@@ -47,8 +47,8 @@ type Blame int
 const (
 	Unused     Blame = iota // there was no payment
 	Nobody                  // it did not fail, or nothing is known of it yet
-	TheNode                 // no route from there, no balance, down: it rests for a while
-	ThePayment              // the receiver, or the terms: another payment may well work
+	TheNode                 // no balance, down: it rests for a while
+	ThePayment              // the receiver, the terms, no route in time: another payment may well work
 )
 
 // Leases hands out places at nodes.
