@@ -59,7 +59,7 @@ test-all:
 		                 { print; fflush() } \
 		END { "date +%s" | getline now; printf "%d packages passed, %d failed, in %d s\n", passed, failed, now - begun; exit code }'
 
-## test-fast: the inner loop, under a minute once built: the parts that need no Lightning node
+## test-fast: the inner loop, a few minutes on two cores: the packages below, which need no Lightning node; others that need none are left to test
 test-fast:
 	go test ./lock ./paidaction/... ./ledger/... ./community/... ./migrations/... ./graph/... ./worker/... ./wallet/... ./web ./internal/outside ./internal/architecture ./internal/diagram ./internal/capability
 
