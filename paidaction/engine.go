@@ -46,7 +46,8 @@ type Jobs interface {
 	Insert(ctx context.Context, tx pgx.Tx, jobs ...Job) error
 }
 
-// Hooks tell the outside what happened. All are called after the commit, may be nil, and must not block.
+// Hooks tell the outside what happened. All may be nil. Changed and Moved are called after the commit, Conflict and Fault after a transaction that was undone;
+// none of the four may block. Wait and Beside are for whoever schedules everything itself: they take as long as what they are called for.
 type Hooks struct {
 	Changed  func(action int64)            // the state or invoice changed of an action that somebody can wait for
 	Moved    func(step Step)               // for metrics

@@ -20,7 +20,7 @@ const (
 	CodeMethodUnavailable    Code = "METHOD_UNAVAILABLE"    // no way to pay this action is open to this payer
 	CodeInsufficientFunds    Code = "INSUFFICIENT_FUNDS"    // the balance that was asked for does not cover the cost
 	CodeIdempotencyConflict  Code = "IDEMPOTENCY_CONFLICT"  // the key was used before, with other arguments
-	CodePriceChanged         Code = "PRICE_CHANGED"         // the price is not the one that was agreed to: it moved
+	CodePriceChanged         Code = "PRICE_CHANGED"         // the price has moved meanwhile, or is above the payer's MaxCost
 	CodeNotRetryable         Code = "NOT_RETRYABLE"         // not FAILED, too old, or tried too often
 	CodeAlreadyRetried       Code = "ALREADY_RETRIED"       // a successor attempt exists
 	CodeNotCancelable        Code = "NOT_CANCELABLE"        // the payment has gone too far to be cancelled

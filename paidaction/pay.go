@@ -38,12 +38,14 @@ type Terms struct {
 	MaxCost *Msat
 }
 
-// Refusals of the walk itself. They never leave this file.
+// Refusals of the walk itself, which no payer meets: answer looks up what the key was used for, and walk goes on with the next method.
 var (
-	errKeyUsed   = errors.New("the idempotency key was used before")
-	errNotOpen   = errors.New("this method is not open to this payer")
-	minAnonymous = 22
+	errKeyUsed = errors.New("the idempotency key was used before")
+	errNotOpen = errors.New("this method is not open to this payer")
 )
+
+// minAnonymous is the least length of an anonymous payer's key: 128 random bits in base64.
+const minAnonymous = 22
 
 // Pay performs an action, or begins to: it walks the action's payment methods and takes the first that works. From a
 // balance the action is PAID when Pay returns; else it waits for the payment of the invoice that comes with it.
