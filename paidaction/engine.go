@@ -81,30 +81,16 @@ type Settings struct {
 }
 
 func (s *Settings) defaults() error {
-	setDuration := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	setBlocks := func(b *uint32, v uint32) {
-		if *b == 0 {
-			*b = v
-		}
-	}
-	setDuration(&s.InvoiceExpiry, 10*time.Minute)
-	setDuration(&s.IssueTimeout, 30*time.Second)
-	setDuration(&s.CallTimeout, 30*time.Second)
-	setDuration(&s.RetryWindow, time.Hour)
-	setBlocks(&s.CLTVDelta, 80)
-	setBlocks(&s.HoldExpiryDelta, 18)
-	setBlocks(&s.SafetyBlocks, 12)
-	setBlocks(&s.AlarmBlocks, 24)
-	if s.MaxAttempts == 0 {
-		s.MaxAttempts = 5
-	}
-	if s.MaxPending == 0 {
-		s.MaxPending = 100
-	}
+	s.InvoiceExpiry = cmp.Or(s.InvoiceExpiry, 10*time.Minute)
+	s.IssueTimeout = cmp.Or(s.IssueTimeout, 30*time.Second)
+	s.CallTimeout = cmp.Or(s.CallTimeout, 30*time.Second)
+	s.RetryWindow = cmp.Or(s.RetryWindow, time.Hour)
+	s.CLTVDelta = cmp.Or(s.CLTVDelta, 80)
+	s.HoldExpiryDelta = cmp.Or(s.HoldExpiryDelta, 18)
+	s.SafetyBlocks = cmp.Or(s.SafetyBlocks, 12)
+	s.AlarmBlocks = cmp.Or(s.AlarmBlocks, 24)
+	s.MaxAttempts = cmp.Or(s.MaxAttempts, 5)
+	s.MaxPending = cmp.Or(s.MaxPending, 100)
 	s.SweepWorkers = cmp.Or(s.SweepWorkers, 8)
 	s.MaxGroup = cmp.Or(s.MaxGroup, 32)
 	s.MaxPrepared = cmp.Or(s.MaxPrepared, 3)
@@ -172,9 +158,7 @@ func New(c Config) (*Engine, error) {
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Hooks.Beside == nil {
 		c.Hooks.Beside = InGoroutine
 	}
