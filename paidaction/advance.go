@@ -341,7 +341,7 @@ func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv Node
 	return e.settleNow(ctx, node, pa)
 }
 
-// settleNow takes a held payment, for which there is a permission, and returns the invoice as the node shows it afterwards.
+// settleNow takes a held payment, for which there is a permission or which was paid on, and returns the invoice as the node shows it afterwards.
 func (e *Engine) settleNow(ctx context.Context, node Node, pa *PaidAction) (NodeInvoice, error) {
 	if err := node.SettleInvoice(ctx, pa.Invoice.preimage); err != nil {
 		e.Log.WarnContext(ctx, "settling failed; looking up what is true", "action", pa.ID, "error", err)

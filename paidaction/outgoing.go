@@ -50,12 +50,9 @@ func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, err
 	if err != nil {
 		return finding{}, err
 	}
-	if err := node.SettleInvoice(ctx, pa.Invoice.preimage); err != nil {
-		e.Log.WarnContext(ctx, "settling failed; looking up what is true", "action", pa.ID, "error", err)
-	}
-	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	inv, err := e.settleNow(ctx, node, pa)
 	if err != nil {
-		return finding{}, fmt.Errorf("look up the invoice after settling: %w", err)
+		return finding{}, err
 	}
 	found := finding{received: inv.Received}
 	switch inv.State {
