@@ -88,14 +88,8 @@ func (r *Relay) leaveTo(ctx context.Context, row db.RelayPayment, from string, i
 	now, left := r.now(), int64(0)
 	err = r.inTx(ctx, func(q *db.Queries) (err error) {
 		left = 0
-		if _, err := q.LockRelay(ctx, row.ActionID); err != nil {
+		if ended, err := endClaim(ctx, q, row, instead, outcome, reason, now); err != nil || !ended {
 			return err
-		}
-		if instead != nil {
-			n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: instead.ID, Outcome: &outcome, Reason: &reason, At: &now})
-			if err != nil || n == 0 {
-				return err // somebody else has seen to it
-			}
 		}
 		left, err = q.LeaveRelay(ctx, db.LeaveRelayParams{ID: row.ID, FromStage: from, Node: name, NodeKey: key, At: now})
 		return err

@@ -286,19 +286,23 @@ func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row d
 	return nil
 }
 
+// endClaim locks a payment and ends the claim on it, if there is one. false: somebody else has seen to that.
+func endClaim(ctx context.Context, q *db.Queries, row db.RelayPayment, attempt *db.RelayAttempt, outcome, reason string, now time.Time) (bool, error) {
+	if _, err := q.LockRelay(ctx, row.ActionID); err != nil || attempt == nil {
+		return err == nil, err
+	}
+	n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Outcome: &outcome, Reason: &reason, At: &now})
+	return n > 0, err
+}
+
 // sendAgain ends a claim and puts its payment back: for the one node, or for any if that is nil.
 func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, only *string, reason string, pause time.Duration) error {
 	now := r.now()
-	outcome := endedNotSent
 	err := r.inTx(ctx, func(q *db.Queries) error {
-		if _, err := q.LockRelay(ctx, row.ActionID); err != nil {
+		if ended, err := endClaim(ctx, q, row, &attempt, endedNotSent, reason, now); err != nil || !ended {
 			return err
 		}
-		n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Outcome: &outcome, Reason: &reason, At: &now})
-		if err != nil || n == 0 {
-			return err
-		}
-		_, err = q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, Node: only, NotBefore: new(now.Add(pause)), At: now})
+		_, err := q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, Node: only, NotBefore: new(now.Add(pause)), At: now})
 		return err
 	})
 	if err == nil {
@@ -318,12 +322,8 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 	refusal := refusalOf(reason)
 	err := r.inTx(ctx, func(q *db.Queries) error {
 		out = paidaction.Outcome{}
-		if _, err := q.LockRelay(ctx, row.ActionID); err != nil {
+		if ended, err := endClaim(ctx, q, row, &attempt, outcome, reason, now); err != nil || !ended {
 			return err
-		}
-		n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Outcome: &outcome, Reason: &reason, At: &now})
-		if err != nil || n == 0 {
-			return err // somebody else has seen to it
 		}
 		another, err := r.anotherNode(ctx, q, row, outcome, reason)
 		if err != nil {
@@ -333,7 +333,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 			_, err = q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, NotBefore: &now, At: now})
 			return err
 		}
-		n, err = q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: inWork, FailureCode: new(string(refusal.Code)),
+		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: inWork, FailureCode: new(string(refusal.Code)),
 			FailureMessage: &refusal.Message, At: now})
 		if n == 1 {
 			out.Failure = refusal
