@@ -27,12 +27,12 @@ var errUnknownCommit = errors.New("the connection was lost during the commit")
 func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx *db.Transaction) error) error {
 	for conflicts := 0; ; conflicts++ {
 		err := e.once(ctx, do)
-		var pg *pgconn.PgError
-		if !errors.As(err, &pg) || (pg.Code != "40001" && pg.Code != "40P01") {
+		code := db.Conflict(err)
+		if code == "" {
 			return err
 		}
 		if e.Hooks.Conflict != nil {
-			e.Hooks.Conflict(pg.Code)
+			e.Hooks.Conflict(code)
 		}
 		if conflicts == maxConflicts {
 			return fmt.Errorf("gave up after %d conflicts: %w", conflicts, err)

@@ -137,9 +137,8 @@ func (c Config) failed(ctx context.Context, loop string, err error) {
 // inTx runs do in one READ COMMITTED transaction. What the database breaks is counted; the caller's loop tries again.
 func (c Config) inTx(ctx context.Context, do func(*db.Queries, pgx.Tx) error) error {
 	err := db.InTransaction(ctx, c.Pool, func(tx *db.Transaction) error { return do(db.New(tx), tx) })
-	var broken *pgconn.PgError
-	if errors.As(err, &broken) && (broken.Code == "40P01" || broken.Code == "40001") {
-		c.Metrics.Conflict(broken.Code)
+	if code := db.Conflict(err); code != "" {
+		c.Metrics.Conflict(code)
 	}
 	return err
 }

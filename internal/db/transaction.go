@@ -54,6 +54,16 @@ func InTransaction(ctx context.Context, pool *pgxpool.Pool, do func(*Transaction
 	return t.Commit(ctx)
 }
 
+// Conflict is the code with which PostgreSQL broke a transaction that may be run again: it resolved a deadlock (40P01), or refused to serialise (40001). "" for
+// any other error.
+func Conflict(err error) string {
+	var broken *pgconn.PgError
+	if errors.As(err, &broken) && (broken.Code == "40P01" || broken.Code == "40001") {
+		return broken.Code
+	}
+	return ""
+}
+
 // Alone runs one statement that answers something, outside of a transaction, with the settings of PlanAlone: they travel with it, and end with it.
 func Alone(ctx context.Context, pool *pgxpool.Pool, statement func(q *Queries) error) error {
 	conn, err := pool.Acquire(ctx)
