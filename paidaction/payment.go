@@ -117,3 +117,14 @@ type SendingNode interface {
 	// that expired before it is refused by the node.
 	Time(ctx context.Context) (time.Time, error)
 }
+
+var errSeen = errors.New("seen")
+
+// PresentPayment is what a node says of a payment at this moment: the first word of TrackPayment, and its error where there is none.
+func PresentPayment(ctx context.Context, node SendingNode, h Hash) (now PaymentUpdate, err error) {
+	err = node.TrackPayment(ctx, h, func(u PaymentUpdate) error { now = u; return errSeen })
+	if errors.Is(err, errSeen) {
+		err = nil
+	}
+	return now, err
+}

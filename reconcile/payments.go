@@ -11,8 +11,6 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-var errSeen = errors.New("seen")
-
 // comparePayment asks the node for one claim's payment. What moved within the grace is under way.
 func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.PaymentsToCompareRow) error {
 	a := at{actions: []int64{row.ActionID}, node: row.Node, hash: hex.EncodeToString(row.PaymentHash)}
@@ -21,10 +19,9 @@ func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.P
 		r.found(nodeGone.broken(a, "action %d: node %s, which was to pay for it, does not send", row.ActionID, row.Node))
 		return nil
 	}
-	var there paidaction.PaymentUpdate
-	err := sender.TrackPayment(ctx, paidaction.Hash(row.PaymentHash), func(u paidaction.PaymentUpdate) error { there = u; return errSeen })
+	there, err := paidaction.PresentPayment(ctx, sender, paidaction.Hash(row.PaymentHash))
 	absent := errors.Is(err, paidaction.ErrPaymentNotFound)
-	if err != nil && !absent && !errors.Is(err, errSeen) {
+	if err != nil && !absent {
 		return errSilent{err}
 	}
 	if r.Now().Before(row.ChangedAt.Add(r.Grace)) && row.Stage != "completed" {

@@ -145,18 +145,12 @@ func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from string, re
 	return paidaction.Outcome{Failure: refusal}, nil
 }
 
-var errSeen = errors.New("seen")
-
 // present is what a node says of a payment at this moment. A stream has no deadline of its own: a node that hangs must hold up
 // nothing but itself.
-func (r *Relay) present(ctx context.Context, node paidaction.SendingNode, h paidaction.Hash) (now paidaction.PaymentUpdate, err error) {
+func (r *Relay) present(ctx context.Context, node paidaction.SendingNode, h paidaction.Hash) (paidaction.PaymentUpdate, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Settings.AskTimeout)
 	defer cancel()
-	err = node.TrackPayment(ctx, h, func(u paidaction.PaymentUpdate) error { now = u; return errSeen })
-	if errors.Is(err, errSeen) {
-		err = nil
-	}
-	return now, err
+	return paidaction.PresentPayment(ctx, node, h)
 }
 
 // look asks the node of a claim what has become of it.
