@@ -111,8 +111,3 @@ func view(row db.GetActionRow) *PaidAction {
 	}
 	return pa
 }
-
-// History is every step an action took, oldest first: for operators.
-func (e *Engine) History(ctx context.Context, id int64) ([]db.ActionHistory, error) {
-	return db.New(e.Pool).History(ctx, id)
-}

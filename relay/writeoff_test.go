@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -39,7 +40,7 @@ func (b *bundle) wantLoss(id, msat int64) {
 // wantHistoryEnd fails the test unless the action's last step was this one.
 func (b *bundle) wantHistoryEnd(id int64, fact paidaction.Fact) {
 	b.Helper()
-	steps, err := b.Engine.History(b.Ctx, id)
+	steps, err := db.New(b.Pool).History(b.Ctx, id)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -261,8 +261,5 @@ SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.prei
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY(@ids::bigint[]) AND paid_action.payer_id = @payer_id;
 
--- name: ActionsOfPayer :many
-SELECT id FROM paid_action WHERE payer_id = @payer_id AND id < @before ORDER BY id DESC LIMIT @page;
-
 -- name: OriginOf :one
 SELECT payer_id, coalesce(genesis_id, id)::bigint AS genesis FROM paid_action WHERE id = $1;

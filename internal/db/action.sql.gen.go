@@ -239,36 +239,6 @@ func (q *Queries) ActionsInFull(ctx context.Context, ids []int64) ([]ActionsInFu
 	return items, nil
 }
 
-const actionsOfPayer = `-- name: ActionsOfPayer :many
-SELECT id FROM paid_action WHERE payer_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
-`
-
-type ActionsOfPayerParams struct {
-	PayerID *int64
-	Before  int64
-	Page    int32
-}
-
-func (q *Queries) ActionsOfPayer(ctx context.Context, arg ActionsOfPayerParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, actionsOfPayer, arg.PayerID, arg.Before, arg.Page)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const boundClient = `-- name: BoundClient :exec
 SELECT must_be_below(count(*), $1, 'HF006') FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = $2

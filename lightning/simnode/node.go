@@ -32,7 +32,6 @@ var (
 	ErrStillOpen       = errors.New("invoice still open")
 	ErrAlreadySettled  = errors.New("invoice already settled")
 	ErrAlreadyCanceled = errors.New("invoice already canceled")
-	ErrNotHold         = errors.New("not a hold invoice")
 )
 
 // Node is one simulated node. It is safe for concurrent use.
