@@ -19,6 +19,8 @@ import (
 
 var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	fenced   = regexp.MustCompile("(?s)```.*?```")
 	code     = regexp.MustCompile("(?s)```.*?```|`[^`]+`")
 	filePath = regexp.MustCompile(`(?:[\w.-]+/)*[\w.-]*\w\.(?:go|sql|md|yml|yaml|graphql|conf|mod)\b`)
 	command  = regexp.MustCompile(`\b(holdfast-dev|holdfast|make)((?: [a-z][a-z0-9-]*)+)`)
@@ -32,9 +34,26 @@ func documents(t *testing.T) []string {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no page in docs, error %v", err)
 	}
-	names := []string{"README.md", "CHANGELOG.md"}
+	names := []string{"README.md", "CHANGELOG.md", "BENCHMARKS.md"}
 	for _, page := range pages {
 		names = append(names, "docs/"+filepath.Base(page))
+	}
+	return names
+}
+
+// anchors are the names under which a page's headings are linked to.
+func anchors(page string) []string {
+	var names []string
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		names = append(names, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1]))
 	}
 	return names
 }
@@ -55,7 +74,15 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	for _, name := range documents(t) {
 		text := read(t, name)
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			if target, _, _ := strings.Cut(m[1], "#"); !strings.Contains(target, "://") && !exists(path.Join(path.Dir(name), target)) {
+			target, anchor, anchored := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			page := name
+			if target != "" {
+				page = path.Join(path.Dir(name), target)
+			}
+			if !exists(page) || anchored && !slices.Contains(anchors(read(t, page)), anchor) {
 				t.Errorf("%s links to %s, which does not exist", name, m[1])
 			}
 		}
