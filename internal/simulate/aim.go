@@ -20,7 +20,7 @@ type aim struct {
 var aims = func() (all []aim) {
 	for _, s := range paidaction.Machine {
 		for _, f := range Faults {
-			if !byOperator(s) && possiblePair(s, f) {
+			if !byOperator(s) && sought(s, f) {
 				all = append(all, aim{s, f})
 			}
 		}

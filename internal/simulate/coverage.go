@@ -38,29 +38,35 @@ func (c coverage) add(other coverage) {
 	}
 }
 
-// missing are the steps of the machine that were never taken, and the pairs of a step and a fault that never came together.
-func (c coverage) missing() (steps []string, pairs []pair) {
+// compare holds what was covered against the machine: the steps that were never taken, and of the pairs that are sought how many came together, and
+// which never did.
+func (c coverage) compare() (never []string, met int, missing []pair) {
 	for _, s := range paidaction.Machine {
 		if byOperator(s) {
 			continue
 		}
 		name := stepName(s.Flow, s.From, s.When, s.To)
 		if c[pair{name, ""}] == 0 {
-			steps = append(steps, name)
+			never = append(never, name)
 			continue
 		}
 		for _, f := range Faults {
-			if c[pair{name, f}] == 0 && possiblePair(s, f) {
-				pairs = append(pairs, pair{name, f})
+			switch {
+			case !sought(s, f):
+			case c[pair{name, f}] > 0:
+				met++
+			default:
+				missing = append(missing, pair{name, f})
 			}
 		}
 	}
-	slices.Sort(steps)
-	return steps, pairs
+	slices.Sort(never)
+	return never, met, missing
 }
 
-// possiblePair says whether a fault can meet a step at all: whether it can come between the step before and this one.
-func possiblePair(s paidaction.Step, f Fault) bool {
+// sought says whether seeds are after a pair: whether the fault can be brought about between the step before and this one. Others come together by chance: who
+// pays too much may find the action cancelled all the same, and who has tried again twice at once begins another attempt.
+func sought(s paidaction.Step, f Fault) bool {
 	beginning, retried := s.From == paidaction.Beginning, s.When == paidaction.RetryRequested
 	unpaid := s.From == paidaction.Pending || s.From == paidaction.PendingHeld
 	outgoing := s.Flow == paidaction.FlowOutgoing

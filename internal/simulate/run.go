@@ -36,7 +36,7 @@ type Summary struct {
 	FailingSeeds []uint64 `json:"failing_seeds"`
 	First        []string `json:"first_violations,omitempty"` // of each failing seed
 	Steps        int      `json:"steps"`                      // that were taken, of the machine's
-	Pairs        int      `json:"pairs"`                      // of a step and a fault that came together
+	Pairs        int      `json:"pairs"`                      // of a step and a fault that came together, of those that seeds are after
 	MissingPairs int      `json:"missing_pairs"`              // that never did
 }
 
@@ -140,21 +140,19 @@ func (s *Summary) add(r Result) {
 }
 
 func (s *Summary) cover(c coverage, out io.Writer) {
-	steps, pairs := c.missing()
-	s.MissingPairs = len(pairs)
+	never, met, missing := c.compare()
+	s.Pairs, s.MissingPairs = met, len(missing)
 	for p := range c {
 		if p.Fault == "" {
 			s.Steps++
-		} else {
-			s.Pairs++
 		}
 	}
 	fmt.Fprintf(out, "Covered: %d steps, %d pairs of a step and a fault.\n", s.Steps, s.Pairs)
-	for _, step := range steps {
+	for _, step := range never {
 		fmt.Fprintf(out, "never taken: %s\n", step)
 	}
 	byStep := map[string][]string{}
-	for _, p := range pairs {
+	for _, p := range missing {
 		byStep[p.Step] = append(byStep[p.Step], string(p.Fault))
 	}
 	for _, step := range sortedNames(byStep) {
