@@ -76,7 +76,7 @@ func TestLinesGoWithTheirPlaces(t *testing.T) {
 	locktest.Eventually(t, "no line is left", func() bool { return l.Lines() == 0 })
 }
 
-// slowly answers touches late.
+// slowly answers touches late. The time that an answer takes is what a lease lacks afterwards, so no signal can stand for it.
 type slowly struct{ *lock.Memory }
 
 func (s slowly) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {

@@ -74,7 +74,7 @@ func start(w *enginetest.World, e *paidaction.Engine, r paidaction.Request) <-ch
 }
 
 // heldUp keeps the next invoice at the node until goOn is closed; arrived is closed when it has come there. Invoices after it
-// take the node a different time each.
+// take the node a different time each: that brings those out of order which do not wait for each other, and no signal says that all do.
 func heldUp(w *enginetest.World) (arrived, goOn chan struct{}) {
 	arrived, goOn = make(chan struct{}), make(chan struct{})
 	var slow func(paidaction.Hash)

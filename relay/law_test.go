@@ -38,7 +38,7 @@ type story struct {
 	processes []func()
 }
 
-// breathe lets the processes work for a moment: nobody else waits for anything here.
+// breathe lets the processes work for a moment. How far they come meanwhile is a matter of chance, as the events are: there is no signal to wait for.
 func (s *story) breathe() {
 	s.Helper()
 	timer := time.NewTimer(15 * time.Millisecond)

@@ -107,7 +107,7 @@ func TestNoSlotIsLeasedTwice(t *testing.T) {
 	})
 }
 
-// pause is a payment of some length.
+// pause is a payment of some length: another one at the same slot would be met only while it lasts, and no signal says that there is none.
 func pause(d time.Duration) {
 	timer := time.NewTimer(d + rand.N(d))
 	defer timer.Stop()
