@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql/introspection"
 	"github.com/coder/websocket"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
@@ -44,6 +45,42 @@ func TestAliasesAreNoWayAround(t *testing.T) {
 	r := a.Do(payer, `mutation {`+times(10, `donate(sats: 1) { id }`)+` }`, nil)
 	if n := a.Count(`SELECT count(*) FROM paid_action`); n != 5 || r.code() != rateLimited {
 		t.Errorf("of ten payments in one request %d were made, want the five that may come at once: %s", n, r.Raw)
+	}
+}
+
+// What is wrong with a document is told in few words, however much is wrong with it; and how long that takes to find out does not grow
+// without a bound that nothing else gives it: the time limit begins afterwards.
+func TestFaultsAreToldInFewWords(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Development = false })
+	in := func(set string) string { return `{ me { user { ` + set + ` } } }` }
+	fragments := func(n int, last string) string { // each has two fields that spread the next: 2^n of them
+		q := `{ item(id: 1) { ` + strings.Repeat(`parent { `, n) + `id` + strings.Repeat(` }`, n) + ` ...F0 } }`
+		for i := range n {
+			q += fmt.Sprintf(` fragment F%d on Item { parent { ...F%d } parent { ...F%d } }`, i, i+1, i+1)
+		}
+		return q + fmt.Sprintf(` fragment F%d on Item { %s }`, n, last)
+	}
+	for name, c := range map[string]struct{ query, code string }{
+		"many fields of one name":          {in(strings.Repeat("id:name ", 325) + strings.Repeat("id ", 970)), "SELECTION_LIMIT_EXCEEDED"}, // else 315,250 pairs
+		"one field often":                  {in(strings.Repeat("name ", 1900)), "SELECTION_LIMIT_EXCEEDED"},
+		"fragments that double":            {fragments(40, "id"), "SELECTION_LIMIT_EXCEEDED"}, // else it never ends
+		"fragments in a circle":            {fragments(40, "...F0"), "GRAPHQL_VALIDATION_FAILED"},
+		"a fragment in itself, never used": {`{ me { user { id } } } fragment F on Item { parent { ...F } parent { ...F } }`, "GRAPHQL_VALIDATION_FAILED"},
+		"fragments within fragments":       {in(strings.Repeat("... { ", 40) + strings.Repeat("name ", 40) + strings.Repeat("} ", 40)), "SELECTION_LIMIT_EXCEEDED"},
+		"many faults within the limit":     {in(strings.Repeat("id:name ", 240) + strings.Repeat("id ", 240)), "GRAPHQL_VALIDATION_FAILED"},
+		"one fault of many parts":          {`{ item(id: 1) { parent { ` + strings.Repeat("id ", 240) + `} parent { ` + strings.Repeat("id:title ", 240) + `} } }`, "GRAPHQL_VALIDATION_FAILED"},
+		"many unknown fields":              {in(strings.Repeat("nothing ", 480)), "GRAPHQL_VALIDATION_FAILED"},
+		"a fault that quotes the query":    {`{ item(id: ` + strings.Repeat("[", 900) + `"` + strings.Repeat("ä", 20_000) + `"` + strings.Repeat("]", 900) + `) { id } }`, "GRAPHQL_VALIDATION_FAILED"},
+	} {
+		r := a.Do(nobody, c.query, nil)
+		if r.code() != c.code || len(r.Errors) != 1 || len(r.Raw) > 1000 {
+			t.Errorf("%s: %q, %d errors in %d bytes: %s", name, r.code(), len(r.Errors), len(r.Raw), r.Raw[:min(len(r.Raw), 300)])
+		}
+	}
+	whole := serve(t) // development: what asks for the whole schema is let in
+	if r := whole.Do(nobody, introspection.Query, nil); len(r.Errors) > 0 {
+		t.Errorf("%s", r.Raw)
 	}
 }
 

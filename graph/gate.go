@@ -39,8 +39,7 @@ func (g gate) MutateOperationParameters(ctx context.Context, _ *graphql.RawParam
 	return nil
 }
 
-// MutateOperationContext refuses what is beyond the limits. gqlgen's own count of the complexity follows: it visits a
-// fragment as often as it is spread, which can be exponentially often, and so the number of fields is bounded here first.
+// MutateOperationContext refuses what is beyond the limits. gqlgen's own count of the complexity follows.
 func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	if err := checkNumbers(op.Doc); err != nil {
 		return err
@@ -52,8 +51,6 @@ func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationC
 		return refusal(errcode.ValidationFailed, "The schema is not shown here; it is in schema.graphql.")
 	case root.depth > g.Limits.Depth && !sizes.introspects:
 		return refusal(string(codeDepthLimit), "The query is %d fields deep; at most %d are allowed.", root.depth, g.Limits.Depth)
-	case root.fields > g.Limits.Complexity:
-		return refusal("COMPLEXITY_LIMIT_EXCEEDED", "The query asks for more than %d fields.", g.Limits.Complexity)
 	case op.Operation.Operation == ast.Mutation && root.own > g.Limits.Mutations:
 		return refusal(string(codeMutationLimit), "A request may hold at most %d mutations.", g.Limits.Mutations)
 	}
@@ -69,19 +66,16 @@ func refusal(code, format string, args ...any) *gqlerror.Error {
 
 // size is how large a selection is with its fragments spread out.
 type size struct {
-	own    int // fields of the selection itself
-	fields int // with all below
-	depth  int
+	own   int // fields of the selection itself
+	depth int
 }
 
-// measure computes sizes, each fragment's once. Cycles were refused by the validation.
+// measure computes sizes, each fragment's once. Circles and what is too much were refused when the document was read.
 type measure struct {
 	spread      map[string]size
 	needs       map[string]bool // scopes that a key must have
 	introspects bool
 }
-
-const enough = 1 << 40 // where counting stops: sums of two such numbers do not overflow
 
 func (m *measure) of(set ast.SelectionSet) size {
 	var total size
@@ -90,7 +84,7 @@ func (m *measure) of(set ast.SelectionSet) size {
 		switch x := selection.(type) {
 		case *ast.Field:
 			below := m.of(x.SelectionSet)
-			s = size{own: 1, fields: 1 + below.fields, depth: 1 + below.depth}
+			s = size{own: 1, depth: 1 + below.depth}
 			if x.Name == "__schema" || x.Name == "__type" {
 				m.introspects = true
 			}
@@ -104,8 +98,7 @@ func (m *measure) of(set ast.SelectionSet) size {
 				m.spread[x.Name] = s
 			}
 		}
-		total.own = min(total.own+s.own, enough)
-		total.fields = min(total.fields+s.fields, enough)
+		total.own += s.own
 		total.depth = max(total.depth, s.depth)
 	}
 	return total

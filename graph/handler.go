@@ -149,7 +149,8 @@ type door struct {
 }
 
 func (d *door) newExecutor() *handler.Server {
-	s := handler.New(schema.NewExecutableSchema(schema.Config{Resolvers: d.resolver, Complexity: d.complexity()}))
+	executable := schema.NewExecutableSchema(schema.Config{Resolvers: d.resolver, Complexity: d.complexity()})
+	s := handler.New(executable)
 	s.AddTransport(transport.Websocket{
 		// The origin is checked at the door, in the open.
 		Implementation:   transport.CoderWebsocketImplementation{AcceptOptions: coderws.AcceptOptions{InsecureSkipVerify: true}},
@@ -166,10 +167,11 @@ func (d *door) newExecutor() *handler.Server {
 
 	s.SetErrorPresenter(d.present)
 	s.SetRecoverFunc(d.recovered)
-	s.SetQueryCache(lru.New[*ast.QueryDocument](100))
+	known := lru.New[*ast.QueryDocument](100)
+	s.SetQueryCache(known)
 	s.SetParserTokenLimit(d.Limits.Tokens)
-	s.SetDisableSuggestion(!d.Development)
 	s.Use(gate{d.resolver})
+	s.Use(documents{d.Limits, executable.Schema(), rulesOf(d.Development), known})
 	s.Use(extension.FixedComplexityLimit(d.Limits.Complexity))
 	if d.Development {
 		s.Use(extension.Introspection{})

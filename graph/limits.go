@@ -18,6 +18,7 @@ import (
 type Limits struct {
 	Body       int64 // bytes of a request or of a websocket message; default 256 KiB: the longest text, whatever its script
 	Tokens     int   // of a query; default 2,000
+	Selections int   // of a document: fields and fragments, those of a fragment wherever it is spread and once by themselves; default 500
 	Depth      int   // of nested fields; default 15
 	Complexity int   // fields, those in lists as often as the list is long; default 10,000
 	List       int   // length of a page; default 100
@@ -40,6 +41,7 @@ func (l *Limits) defaults() error {
 		l.Body = 256 << 10
 	}
 	set(&l.Tokens, 2000)
+	set(&l.Selections, 500)
 	set(&l.Depth, 15)
 	set(&l.Complexity, 10_000)
 	set(&l.List, 100)
@@ -51,7 +53,7 @@ func (l *Limits) defaults() error {
 	if l.Time == 0 {
 		l.Time = 30 * time.Second
 	}
-	if min(l.Tokens, l.Depth, l.Complexity, l.List, l.Thread, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || l.Time < 0 {
+	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || l.Time < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}
 	return nil

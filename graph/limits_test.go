@@ -27,7 +27,7 @@ func TestTheLongestTextFits(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	a := serve(t, func(c *graph.Config) {
-		c.Limits = graph.Limits{Body: 5000, Tokens: 400, Depth: 8, Complexity: 400, List: 50, Mutations: 3}
+		c.Limits = graph.Limits{Body: 5000, Tokens: 400, Selections: 120, Depth: 8, Complexity: 400, List: 50, Mutations: 3}
 	})
 	p := a.Person("somebody", 100, 0)
 	nested := func(depth int) string { // fields deep
@@ -41,27 +41,29 @@ func TestLimits(t *testing.T) {
 		return q + fmt.Sprintf(" fragment F%d on Item { id }", fragments)
 	}
 	for name, c := range map[string]struct{ query, code string }{
-		"deep enough":        {nested(8), ""},
-		"too deep":           {nested(9), "DEPTH_LIMIT_EXCEEDED"},
-		"deep by fragments":  {`{ item(id: "1") { ...A } } fragment A on Item { parent { ...B } } fragment B on Item { ... on Item { parent { parent { parent { parent { parent { parent { id } } } } } } } }`, "DEPTH_LIMIT_EXCEEDED"},
-		"wide enough":        {`{ items(first: 50) { nodes { a: id b: id c: id d: id e: id } } }`, ""},
-		"too wide":           {`{ items(first: 50) { nodes { a: id b: id c: id d: id e: id f: id g: id h: id } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
-		"lists in lists":     {`{ items(first: 20) { nodes { comments(first: 20) { nodes { id } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
-		"doubling fragments": {spread(20), "COMPLEXITY_LIMIT_EXCEEDED"},
-		"a circle":           {`{ item(id: "1") { ...A } } fragment A on Item { parent { ...A } }`, "GRAPHQL_VALIDATION_FAILED"},
-		"long list":          {`{ items(first: 50) { next } }`, ""},
-		"too long a list":    {`{ items(first: 51) { next } }`, "INVALID_INPUT"},
-		"list of nothing":    {`{ items(first: 0) { next } }`, "INVALID_INPUT"},
-		"a negative list":    {`{ items(first: -1) { next } }`, "INVALID_INPUT"},
-		"an endless list":    {`{ items(first: 9223372036854775807) { next } }`, "INVALID_INPUT"},
-		"beyond endless":     {`{ items(first: 99999999999999999999) { next } }`, "GRAPHQL_VALIDATION_FAILED"},
-		"too long comments":  {`{ item(id: "1") { comments(first: 51) { next } } }`, ""}, // there is no such item to have comments
-		"too long actions":   {`{ paidActions(first: 51) { next } }`, "INVALID_INPUT"},
-		"too long news":      {`{ notifications(first: 51) { next } }`, "INVALID_INPUT"},
-		"tokens":             {`{ ` + strings.Repeat("me { creditsMsat } ", 50) + `}`, ""},
-		"too many tokens":    {`{ ` + strings.Repeat("me { creditsMsat } ", 100) + `}`, "GRAPHQL_PARSE_FAILED"},
-		"mutations":          {`mutation { a: donate(sats: 1) { id } b: donate(sats: 1) { id } c: donate(sats: 1) { id } }`, ""},
-		"too many mutations": {`mutation { a: donate(sats: 1) { id } ...X ...X } fragment X on Mutation { b: donate(sats: 1) { id } ... on Mutation { c: donate(sats: 1) { id } } }`, "MUTATION_LIMIT_EXCEEDED"},
+		"deep enough":         {nested(8), ""},
+		"too deep":            {nested(9), "DEPTH_LIMIT_EXCEEDED"},
+		"deep by fragments":   {`{ item(id: "1") { ...A } } fragment A on Item { parent { ...B } } fragment B on Item { ... on Item { parent { parent { parent { parent { parent { parent { id } } } } } } } }`, "DEPTH_LIMIT_EXCEEDED"},
+		"wide enough":         {`{ items(first: 50) { nodes { a: id b: id c: id d: id e: id } } }`, ""},
+		"too wide":            {`{ items(first: 50) { nodes { a: id b: id c: id d: id e: id f: id g: id h: id } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"lists in lists":      {`{ items(first: 20) { nodes { comments(first: 20) { nodes { id } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"selections":          {`{ ` + strings.Repeat("me { creditsMsat } ", 60) + `}`, ""},
+		"too many selections": {`{ ` + strings.Repeat("me { creditsMsat } ", 60) + `__typename }`, "SELECTION_LIMIT_EXCEEDED"},
+		"doubling fragments":  {spread(20), "SELECTION_LIMIT_EXCEEDED"},
+		"a circle":            {`{ item(id: "1") { ...A } } fragment A on Item { parent { ...A } }`, "GRAPHQL_VALIDATION_FAILED"},
+		"long list":           {`{ items(first: 50) { next } }`, ""},
+		"too long a list":     {`{ items(first: 51) { next } }`, "INVALID_INPUT"},
+		"list of nothing":     {`{ items(first: 0) { next } }`, "INVALID_INPUT"},
+		"a negative list":     {`{ items(first: -1) { next } }`, "INVALID_INPUT"},
+		"an endless list":     {`{ items(first: 9223372036854775807) { next } }`, "INVALID_INPUT"},
+		"beyond endless":      {`{ items(first: 99999999999999999999) { next } }`, "GRAPHQL_VALIDATION_FAILED"},
+		"too long comments":   {`{ item(id: "1") { comments(first: 51) { next } } }`, ""}, // there is no such item to have comments
+		"too long actions":    {`{ paidActions(first: 51) { next } }`, "INVALID_INPUT"},
+		"too long news":       {`{ notifications(first: 51) { next } }`, "INVALID_INPUT"},
+		"tokens":              {`{ ` + strings.Repeat("me { creditsMsat } ", 50) + `}`, ""},
+		"too many tokens":     {`{ ` + strings.Repeat("me { creditsMsat } ", 100) + `}`, "GRAPHQL_PARSE_FAILED"},
+		"mutations":           {`mutation { a: donate(sats: 1) { id } b: donate(sats: 1) { id } c: donate(sats: 1) { id } }`, ""},
+		"too many mutations":  {`mutation { a: donate(sats: 1) { id } ...X ...X } fragment X on Mutation { b: donate(sats: 1) { id } ... on Mutation { c: donate(sats: 1) { id } } }`, "MUTATION_LIMIT_EXCEEDED"},
 	} {
 		before := a.Count(`SELECT count(*) FROM paid_action`)
 		begun := time.Now()

@@ -18,6 +18,7 @@ import (
 // COMPLEXITY_LIMIT_EXCEEDED. They too keep their meaning for ever.
 const (
 	codeBodyLimit      paidaction.Code = "BODY_LIMIT_EXCEEDED"
+	codeSelectionLimit paidaction.Code = "SELECTION_LIMIT_EXCEEDED"
 	codeDepthLimit     paidaction.Code = "DEPTH_LIMIT_EXCEEDED"
 	codeMutationLimit  paidaction.Code = "MUTATION_LIMIT_EXCEEDED"
 	codeOperationLimit paidaction.Code = "OPERATION_LIMIT_EXCEEDED" // too many at once on one connection
