@@ -36,7 +36,8 @@ func TestAliasesAreNoWayAround(t *testing.T) {
 		"1,000 payments":            {`mutation {` + times(1000, `donate(sats: 1) { id }`) + ` }`, "GRAPHQL_PARSE_FAILED"}, // too many tokens
 		"100 payments":              {`mutation {` + times(100, `donate(sats: 1) { id }`) + ` }`, "MUTATION_LIMIT_EXCEEDED"},
 		"100 payments in fragments": {`mutation {` + times(0, "") + strings.Repeat(` ...F`, 100) + ` } fragment F on Mutation { donate(sats: 1) { id } }`, "MUTATION_LIMIT_EXCEEDED"},
-		"60 lists":                  {`{` + times(60, `items(first: 100) { nodes { id } }`) + ` }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"400 prices":                {`{` + times(400, `itemPriceMsat`) + ` }`, "QUERY_LIMIT_EXCEEDED"},
+		"20 lists":                  {`{` + times(20, `items(first: 100) { nodes { id title body url } }`) + ` }`, "COMPLEXITY_LIMIT_EXCEEDED"},
 	} {
 		if r := a.Do(payer, c.query, nil); r.code() != c.code || a.Count(`SELECT count(*) FROM paid_action`) != 0 {
 			t.Errorf("%s: %s", name, r.Raw[:min(len(r.Raw), 300)])
@@ -195,7 +196,7 @@ func (a *api) until(what string, so func() bool) {
 // Who asks for much and takes none of it loses the connection, though they say that they are there.
 func TestReadersWhoTakeNothing(t *testing.T) {
 	t.Parallel()
-	a := serve(t, func(c *graph.Config) { c.Limits.Sockets, c.Keepalive = 1, 3*time.Second })
+	a := serve(t, func(c *graph.Config) { c.Limits.Sockets, c.Limits.Queries, c.Keepalive = 1, 150, 3*time.Second })
 	author := a.Person("author", 1000, 0)
 	item := a.Want(author, `mutation($b: String!) { createPost(title: "long", body: $b) { result { item { id } } } }`, vars{"b": strings.Repeat("x", 40_000)}).
 		text("createPost", "result", "item", "id")

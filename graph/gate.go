@@ -51,6 +51,8 @@ func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationC
 		return refusal(errcode.ValidationFailed, "The schema is not shown here; it is in schema.graphql.")
 	case root.depth > g.Limits.Depth && !sizes.introspects:
 		return refusal(string(codeDepthLimit), "The query is %d fields deep; at most %d are allowed.", root.depth, g.Limits.Depth)
+	case op.Operation.Operation == ast.Query && root.own > g.Limits.Queries:
+		return refusal(string(codeQueryLimit), "A request may ask for at most %d things, the fields of the query itself.", g.Limits.Queries)
 	case op.Operation.Operation == ast.Mutation && root.own > g.Limits.Mutations:
 		return refusal(string(codeMutationLimit), "A request may hold at most %d mutations.", g.Limits.Mutations)
 	}

@@ -23,6 +23,7 @@ type Limits struct {
 	Complexity int   // fields, those in lists as often as the list is long; default 10,000
 	List       int   // length of a page; default 100
 	Thread     int   // length of a page of a thread; default 500
+	Queries    int   // in one request, which are the fields of the query itself; default 20
 	Mutations  int   // in one request; default 10
 	Operations int   // at once on one websocket; default 50
 	// Of one user with all their keys, or of one address without one, in this process.
@@ -46,6 +47,7 @@ func (l *Limits) defaults() error {
 	set(&l.Complexity, 10_000)
 	set(&l.List, 100)
 	set(&l.Thread, 500)
+	set(&l.Queries, 20)
 	set(&l.Mutations, 10)
 	set(&l.Operations, 50)
 	set(&l.Sockets, 100)
@@ -53,7 +55,7 @@ func (l *Limits) defaults() error {
 	if l.Time == 0 {
 		l.Time = 30 * time.Second
 	}
-	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || l.Time < 0 {
+	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || l.Time < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}
 	return nil

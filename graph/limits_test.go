@@ -27,7 +27,7 @@ func TestTheLongestTextFits(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	a := serve(t, func(c *graph.Config) {
-		c.Limits = graph.Limits{Body: 5000, Tokens: 400, Selections: 120, Depth: 8, Complexity: 400, List: 50, Mutations: 3}
+		c.Limits = graph.Limits{Body: 5000, Tokens: 400, Selections: 120, Depth: 8, Complexity: 400, List: 50, Queries: 4, Mutations: 3}
 	})
 	p := a.Person("somebody", 100, 0)
 	nested := func(depth int) string { // fields deep
@@ -47,8 +47,8 @@ func TestLimits(t *testing.T) {
 		"wide enough":         {`{ items(first: 50) { nodes { a: id b: id c: id d: id e: id } } }`, ""},
 		"too wide":            {`{ items(first: 50) { nodes { a: id b: id c: id d: id e: id f: id g: id h: id } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
 		"lists in lists":      {`{ items(first: 20) { nodes { comments(first: 20) { nodes { id } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
-		"selections":          {`{ ` + strings.Repeat("me { creditsMsat } ", 60) + `}`, ""},
-		"too many selections": {`{ ` + strings.Repeat("me { creditsMsat } ", 60) + `__typename }`, "SELECTION_LIMIT_EXCEEDED"},
+		"selections":          {`{ me { ` + strings.Repeat("creditsMsat ", 119) + `} }`, ""},
+		"too many selections": {`{ me { ` + strings.Repeat("creditsMsat ", 120) + `} }`, "SELECTION_LIMIT_EXCEEDED"},
 		"doubling fragments":  {spread(20), "SELECTION_LIMIT_EXCEEDED"},
 		"a circle":            {`{ item(id: "1") { ...A } } fragment A on Item { parent { ...A } }`, "GRAPHQL_VALIDATION_FAILED"},
 		"long list":           {`{ items(first: 50) { next } }`, ""},
@@ -60,8 +60,10 @@ func TestLimits(t *testing.T) {
 		"too long comments":   {`{ item(id: "1") { comments(first: 51) { next } } }`, ""}, // there is no such item to have comments
 		"too long actions":    {`{ paidActions(first: 51) { next } }`, "INVALID_INPUT"},
 		"too long news":       {`{ notifications(first: 51) { next } }`, "INVALID_INPUT"},
-		"tokens":              {`{ ` + strings.Repeat("me { creditsMsat } ", 50) + `}`, ""},
-		"too many tokens":     {`{ ` + strings.Repeat("me { creditsMsat } ", 100) + `}`, "GRAPHQL_PARSE_FAILED"},
+		"tokens":              {`{ me { ` + strings.Repeat("a: creditsMsat ", 118) + `} }`, ""},
+		"too many tokens":     {`{ me { ` + strings.Repeat("a: creditsMsat ", 132) + `} }`, "GRAPHQL_PARSE_FAILED"},
+		"queries":             {`{ a: itemPriceMsat b: itemPriceMsat c: itemPriceMsat me { user { id name } } }`, ""},
+		"too many queries":    {`{ a: itemPriceMsat ...X ...X } fragment X on Query { b: itemPriceMsat ... on Query { c: itemPriceMsat } }`, "QUERY_LIMIT_EXCEEDED"},
 		"mutations":           {`mutation { a: donate(sats: 1) { id } b: donate(sats: 1) { id } c: donate(sats: 1) { id } }`, ""},
 		"too many mutations":  {`mutation { a: donate(sats: 1) { id } ...X ...X } fragment X on Mutation { b: donate(sats: 1) { id } ... on Mutation { c: donate(sats: 1) { id } } }`, "MUTATION_LIMIT_EXCEEDED"},
 	} {
