@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -12,6 +13,8 @@ import (
 	"github.com/vektah/gqlparser/v2/validator"
 	"github.com/vektah/gqlparser/v2/validator/core"
 	"github.com/vektah/gqlparser/v2/validator/rules"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 )
 
 // documents reads the document of a query before gqlgen does, which then finds it where both look first. gqlgen would hold any document
@@ -49,6 +52,14 @@ func (d documents) MutateOperationParameters(ctx context.Context, params *graphq
 	}
 	d.known.Add(ctx, params.Query, doc)
 	return nil
+}
+
+// offered is the schema without @defer: what is deferred comes in later parts, which no transport of ours sends.
+func offered() *ast.Schema {
+	s := *schema.NewExecutableSchema(schema.Config{}).Schema()
+	s.Directives = maps.Clone(s.Directives)
+	delete(s.Directives, "defer")
+	return &s
 }
 
 // longestFault is how much is told of a fault, in bytes: some quote the query, or name all that does not agree below two fields.

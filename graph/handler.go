@@ -149,7 +149,7 @@ type door struct {
 }
 
 func (d *door) newExecutor() *handler.Server {
-	executable := schema.NewExecutableSchema(schema.Config{Resolvers: d.resolver, Complexity: d.complexity()})
+	executable := schema.NewExecutableSchema(schema.Config{Schema: offered(), Resolvers: d.resolver, Complexity: d.complexity()})
 	s := handler.New(executable)
 	s.AddTransport(transport.Websocket{
 		// The origin is checked at the door, in the open.

@@ -157,3 +157,17 @@ func TestDoor(t *testing.T) {
 		t.Errorf("no introspection in development: %s", r.Raw)
 	}
 }
+
+// What would be left for later is never sent, and so nothing can be left for later.
+func TestNothingIsDeferred(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	post := a.PostBy(a.Person("author", 100, 0), "read at once")
+	r := a.Do(nobody, `query($id: ID!) { item(id: $id) { title ... @defer { author { name } } } }`, vars{"id": post})
+	if r.code() != "GRAPHQL_VALIDATION_FAILED" || r.Data != nil || !strings.Contains(r.Errors[0].Message, "@defer") {
+		t.Errorf("%s", r.Raw)
+	}
+	if r := a.Want(nobody, `{ __schema { directives { name } } }`, nil); strings.Contains(r.Raw, "defer") || !strings.Contains(r.Raw, "include") {
+		t.Errorf("what is offered: %s", r.Raw)
+	}
+}
