@@ -127,6 +127,9 @@ func errNoTerritory() error {
 
 // openTerritory reads a territory to write in. It takes no lock: what is written in the moment in which it is stopped stays.
 func openTerritory(ctx context.Context, tx *paidaction.Tx, name string) (db.Territory, error) {
+	if !territoryName.MatchString(name) { // a price is asked for before anything is checked
+		return db.Territory{}, errNoTerritory()
+	}
 	t, err := tx.DB.GetTerritory(ctx, name)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && t.State == territoryPending:

@@ -55,6 +55,8 @@ func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationC
 		return refusal(string(codeQueryLimit), "A request may ask for at most %d things, the fields of the query itself.", g.Limits.Queries)
 	case op.Operation.Operation == ast.Mutation && root.own > g.Limits.Mutations:
 		return refusal(string(codeMutationLimit), "A request may hold at most %d mutations.", g.Limits.Mutations)
+	case op.Operation.Operation == ast.Subscription && len(graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})) != 1:
+		return refusal(errcode.ValidationFailed, "A subscription follows one thing: ask for exactly one of its fields, and do not skip it.")
 	}
 	if err := checkScopes(ctx, sizes.needs); err != nil {
 		return g.present(ctx, err)

@@ -38,6 +38,7 @@ func TestThePriceIsToldBeforehand(t *testing.T) {
 		code string
 	}{
 		{vars{"territory": "nowhere"}, "NOT_FOUND"},
+		{vars{"territory": "a\x00b"}, "NOT_FOUND"},
 		{vars{"parent": "1000000"}, "NOT_FOUND"},
 		{vars{"parent": "1", "boost": 1}, "INVALID_INPUT"},
 		{vars{"boost": -100}, "INVALID_AMOUNT"},

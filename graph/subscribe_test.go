@@ -55,6 +55,24 @@ func TestSubscription(t *testing.T) {
 	}
 }
 
+// Who asks to follow nothing, or one thing under two names, is told so.
+func TestASubscriptionFollowsOneThing(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for _, query := range []string{
+		`subscription { paidActionUpdated(id: "1") @skip(if: true) { id } }`,
+		`subscription($on: Boolean!) { ... @include(if: $on) { paidActionUpdated(id: "1") { id } } }`,
+		`subscription { a: paidActionUpdated(id: "1") { id } b: paidActionUpdated(id: "2") { id } }`,
+	} {
+		if _, r := a.Events(nobody, query, vars{"on": false}).Next(); r.code() != "GRAPHQL_VALIDATION_FAILED" {
+			t.Errorf("%s: %s", query, r.Raw)
+		}
+	}
+	if log := a.Log.String(); strings.Contains(log, "ERROR") {
+		t.Errorf("what the asker did wrong is logged as a fault of ours: %s", log)
+	}
+}
+
 // Others cannot listen, nor learn that there is something to listen to.
 func TestSubscriptionOfOthers(t *testing.T) {
 	t.Parallel()

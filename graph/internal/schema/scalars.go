@@ -89,6 +89,19 @@ func UnmarshalDate(v any) (time.Time, error) {
 	return day, nil
 }
 
+// MarshalTime writes a moment.
+func MarshalTime(at time.Time) graphql.Marshaler { return quoted(at.Format(time.RFC3339Nano)) }
+
+// UnmarshalTime reads a moment.
+func UnmarshalTime(v any) (time.Time, error) {
+	text, _ := v.(string)
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, paidaction.Errorf(paidaction.CodeInvalidInput, "A moment is written as 2026-01-31T12:00:00Z.")
+	}
+	return at, nil
+}
+
 // MarshalActionState writes a state.
 func MarshalActionState(s paidaction.State) graphql.Marshaler { return quoted(string(s)) }
 
