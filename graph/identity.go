@@ -58,21 +58,33 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 	if header == "" {
 		return &session{client: client}, nil
 	}
-	if err := r.meters.wrong.spent(client, r.Now()); err != nil {
-		return nil, err
-	}
 	scheme, key, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return nil, errKey()
 	}
 	key = strings.TrimSpace(key)
-	if r.isToken(key) {
-		return r.authenticateToken(ctx, key, client)
+	hash := HashKey(key)
+	if err := r.meters.guesses.mayTry(hash, client, r.Now()); err != nil {
+		return nil, err
 	}
+	find := r.authenticateKey
+	if r.isToken(key) {
+		find = r.authenticateToken
+	}
+	s, err := find(ctx, key, client)
+	switch {
+	case err == nil:
+		r.meters.guesses.right(hash)
+	case errors.Is(err, paidaction.Refused(paidaction.CodeUnauthenticated)):
+		r.meters.guesses.wrong(hash, client, r.Now())
+	}
+	return s, err
+}
+
+func (r *resolver) authenticateKey(ctx context.Context, key, client string) (*session, error) {
 	s := &session{client: client, hash: HashKey(key), checked: r.Now()}
 	found, err := r.userByKey(ctx, s.hash)
 	if errors.Is(err, pgx.ErrNoRows) {
-		_ = r.meters.wrong.take(client, r.Now()) // counted; whether the next one is looked up is asked above
 		return nil, errKey()
 	}
 	if err != nil {

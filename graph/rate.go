@@ -76,14 +76,6 @@ func (m *meter) take(who string, now time.Time) error {
 	return m.refusal()
 }
 
-// spent refuses like take, and counts nothing.
-func (m *meter) spent(who string, now time.Time) error {
-	if m == nil || m.of(who).TokensAt(now) >= 1 {
-		return nil
-	}
-	return m.refusal()
-}
-
 func (m *meter) refusal() error {
 	wait := int(math.Ceil(1 / m.perSecond))
 	return &rateError{httpError{http.StatusTooManyRequests, paidaction.Errorf(codeRateLimit,
@@ -106,11 +98,44 @@ func retryAfter(h http.Header, err error) {
 	}
 }
 
+// guesses counts the keys of each address that are not known. Whoever has a key that was good here before does not guess: they are let
+// through whatever others at their address send.
+type guesses struct {
+	*meter
+	good *lru.Cache[string, struct{}] // hashes of keys, to be looked up all the same
+}
+
+func newGuesses(perSecond float64) guesses {
+	good, err := lru.New[string, struct{}](keysKept)
+	if err != nil {
+		panic(err) // the size is above zero
+	}
+	return guesses{newMeter(perSecond), good}
+}
+
+// mayTry refuses with RATE_LIMITED who has sent too many wrong keys, before this one is looked up.
+func (g guesses) mayTry(hash []byte, client string, now time.Time) error {
+	if g.meter == nil || g.good.Contains(string(hash)) || g.of(client).TokensAt(now) >= 1 {
+		return nil
+	}
+	return g.refusal()
+}
+
+func (g guesses) right(hash []byte) { g.good.Add(string(hash), struct{}{}) }
+
+func (g guesses) wrong(hash []byte, client string, now time.Time) {
+	g.good.Remove(string(hash)) // it was revoked, or has expired
+	_ = g.take(client, now)     // counted; whether the next one is looked up is asked then
+}
+
 // meters are those of one process.
-type meters struct{ key, keyPaying, address, addressPaying, wrong *meter }
+type meters struct {
+	key, keyPaying, address, addressPaying *meter
+	guesses                                guesses
+}
 
 func newMeters(r Rates) meters {
-	return meters{newMeter(r.Key), newMeter(r.KeyPaying), newMeter(r.Address), newMeter(r.AddressPaying), newMeter(r.WrongKeys)}
+	return meters{newMeter(r.Key), newMeter(r.KeyPaying), newMeter(r.Address), newMeter(r.AddressPaying), newGuesses(r.WrongKeys)}
 }
 
 // asking counts a request of this session.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
 const rateLimited = "RATE_LIMITED"
@@ -64,6 +65,43 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	if r := ask(wrong); r.Status != http.StatusTooManyRequests {
 		t.Errorf("guessing goes on: %d: %s", r.Status, r.Raw)
+	}
+}
+
+// Whoever guesses keys is bounded, and so is everybody who comes from there with a key that nobody here has seen; those who are known are not.
+func TestGuessingKeysBarsNoNeighbour(t *testing.T) {
+	t.Parallel()
+	a := limited(t, graph.Rates{WrongKeys: 0.1}) // one may come at once
+	neighbour, revoked, unseen := a.Person("neighbour", 0, 0), a.Person("revoked", 0, 0), a.Person("unseen", 0, 0)
+	status := func(key string) int {
+		t.Helper()
+		return a.Post(key, `{"query":"{ me { user { name } } }"}`, "X-Forwarded-For", "203.0.113.7").Status
+	}
+	for _, c := range []struct {
+		what, key string
+		status    int
+	}{
+		{"a neighbour", neighbour.Key, http.StatusOK},
+		{"another one", revoked.Key, http.StatusOK},
+		{"a guess", "hf_guess", http.StatusUnauthorized},
+		{"the next guess", "hf_another", http.StatusTooManyRequests},
+		{"the neighbour, who is known", neighbour.Key, http.StatusOK},
+		{"somebody who may guess", unseen.Key, http.StatusTooManyRequests},
+	} {
+		if got := status(c.key); got != c.status {
+			t.Errorf("%s: %d, want %d", c.what, got, c.status)
+		}
+	}
+	if _, err := db.New(a.Pool).RevokeKey(a.Ctx, db.RevokeKeyParams{At: new(a.Clock.Now()), KeyHash: graph.HashKey(revoked.Key)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} { // it was known; then it is a guess like others
+		if got := status(revoked.Key); got != want {
+			t.Errorf("a revoked key: %d, want %d", got, want)
+		}
+	}
+	if got := status(neighbour.Key); got != http.StatusOK {
+		t.Errorf("the neighbour, after somebody's key was revoked: %d", got)
 	}
 }
 

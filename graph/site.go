@@ -31,7 +31,6 @@ func (r *resolver) authenticateToken(ctx context.Context, token, client string) 
 		return nil, refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "The keys of your site cannot be read at the moment. Try again in a while.")
 	}
 	if err != nil {
-		_ = r.meters.wrong.take(client, r.Now())
 		return nil, errToken()
 	}
 	user, err := r.siteUser(ctx, claims)
