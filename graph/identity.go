@@ -18,7 +18,7 @@ import (
 // session is who a request or a connection belongs to.
 type session struct {
 	user   *int64   // nil is the anonymous
-	hash   []byte   // of the key; what requests are counted by
+	hash   []byte   // of the key; nil with a token of the site
 	scopes []string // of the key; they never change
 	client string
 	until  time.Time     // a token of the site is good for so long, and nothing takes it back; zero for keys

@@ -13,10 +13,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Rates bound how often the same key, or the same address without a key, may ask, per second on average; ten seconds' worth may come
-// at once. Paying, and what calls somebody else's server, is bounded besides. They hold for one process; 0 is no bound.
+// Rates bound how often the same user, whatever their keys, or the same address without a key may ask, per second on average; ten seconds'
+// worth may come at once. Paying, and what calls somebody else's server, is bounded besides. They hold for one process; 0 is no bound.
 type Rates struct {
-	Key           float64 // requests with one key
+	Key           float64 // requests with the keys of one user
 	KeyPaying     float64
 	Address       float64 // requests without a key from one address
 	AddressPaying float64
@@ -35,7 +35,7 @@ func (r Rates) check() error {
 const (
 	rateBurst = 10 // seconds' worth that may come at once
 	// rateKept is how many askers are remembered. Who was forgotten begins with a full bucket: whoever wants that needs as many
-	// keys or networks.
+	// accounts or networks.
 	rateKept = 100_000
 )
 
@@ -141,15 +141,15 @@ func newMeters(r Rates) meters {
 // asking counts a request of this session.
 func (m meters) asking(s *session, now time.Time) error {
 	if s.user != nil {
-		return m.key.take(string(s.hash), now)
+		return m.key.take(s.who(), now)
 	}
-	return m.address.take(s.client, now)
+	return m.address.take(s.who(), now)
 }
 
 // paying counts something that costs money, or a call of somebody else's server.
 func (m meters) paying(s *session, now time.Time) error {
 	if s.user != nil {
-		return m.keyPaying.take(string(s.hash), now)
+		return m.keyPaying.take(s.who(), now)
 	}
-	return m.addressPaying.take(s.client, now)
+	return m.addressPaying.take(s.who(), now)
 }

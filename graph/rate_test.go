@@ -3,6 +3,7 @@ package graph_test
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func limited(t testing.TB, rates graph.Rates) *api {
 	})
 }
 
-// One key, or one address without a key, gets so much; others are not held up by it; and time gives it back.
+// One user, or one address without a key, gets so much; others are not held up by it; and time gives it back.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := limited(t, graph.Rates{Key: 0.5, Address: 0.2, WrongKeys: 0.1})
@@ -65,6 +66,30 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	if r := ask(wrong); r.Status != http.StatusTooManyRequests {
 		t.Errorf("guessing goes on: %d: %s", r.Status, r.Raw)
+	}
+}
+
+// Keys cost nothing: who has two may ask no more often, nor pay.
+func TestAUsersKeysAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	a := limited(t, graph.Rates{Key: 0.5, KeyPaying: 0.1}) // five may come at once, of which one pays
+	one := a.Person("busy", 100, 0)
+	_, key, err := graph.AddKey(a.Ctx, a.Pool, "busy", graph.Scopes, a.Clock.Now(), strings.NewReader(strings.Repeat("another", 5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := person{one.ID, key}
+	for i, as := range []person{one, two} {
+		want := []string{"", rateLimited}[i]
+		if r := a.Do(as, `mutation { donate(sats: 1) { id } }`, nil); r.code() != want {
+			t.Errorf("the payment by key %d: %q, want %q: %s", i+1, r.code(), want, r.Raw)
+		}
+	}
+	for i, as := range []person{one, two, one, two, one} {
+		want := []string{"", "", "", rateLimited, rateLimited}[i]
+		if r := a.Do(as, `{ me { user { name } } }`, nil); r.code() != want {
+			t.Errorf("request %d: %q, want %q: %s", i+1, r.code(), want, r.Raw)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *slots) free(who string) {
 	}
 }
 
-// who is the asker as slots count: a user with all their keys, or an address without one.
+// who is the asker as slots and meters count: a user with all their keys, or an address without one.
 func (s *session) who() string {
 	if s.user != nil {
 		return "user " + strconv.FormatInt(*s.user, 10)

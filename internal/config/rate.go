@@ -4,7 +4,7 @@ import "github.com/a-seed-a7aed72f/holdfast/graph"
 
 // Rate bounds how often the same one may ask; see graph.Rates.
 type Rate struct {
-	Key           float64 `help:"Requests a second with one key, on average; ten seconds' worth may come at once. 0: no bound; so with all of these." default:"100"`
+	Key           float64 `help:"Requests a second of one user, whatever their keys, on average; ten seconds' worth may come at once. 0: no bound; so with all of these." default:"100"`
 	KeyPaying     float64 `help:"Of those, what costs money or calls somebody else's server." default:"20"`
 	Address       float64 `help:"Requests a second without a key from one address (IPv6: one /64 network)." default:"50"`
 	AddressPaying float64 `help:"Of those, what costs money." default:"5"`
