@@ -114,9 +114,26 @@ func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, li
 	if err != nil {
 		return 0, nil, fmt.Errorf("find whose wallet signs in: %w", err)
 	}
-	_, key, err := newKey(ctx, q, user, scopes, in.ExpiresAt, now, m.Random)
+	key, err := m.signInKey(ctx, q, user, scopes, *in.ExpiresAt, now)
 	in.Key = &key
 	return user, in, err
+}
+
+// signedInAtOnce is how many keys that were got by signing in, and are good, one user may have: more than anybody has browsers. For a new
+// one the oldest ends.
+const signedInAtOnce = 20
+
+func (m mutations) signInKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until, now time.Time) (key string, err error) {
+	if _, err = q.LockUser(ctx, user); err != nil {
+		return "", fmt.Errorf("lock who signs in: %w", err)
+	}
+	if _, key, err = newKey(ctx, q, user, scopes, &until, now, m.Random); err != nil {
+		return "", err
+	}
+	if err = q.RevokeOldestKeys(ctx, db.RevokeOldestKeysParams{At: &now, UserID: user, Most: signedInAtOnce}); err != nil {
+		return "", fmt.Errorf("revoke the oldest keys: %w", err)
+	}
+	return key, nil
 }
 
 // firstSignIn makes the user of a wallet that is not known.

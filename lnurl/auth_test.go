@@ -149,6 +149,34 @@ func TestSignInByWallet(t *testing.T) {
 	}
 }
 
+// Who signs in more often than anybody has browsers is signed out of the first of them, and of nothing that was got otherwise.
+func TestTheOldestKeyEndsForANewOne(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	first, user, _ := h.Enter("alice's")
+	_, lasting, err := graph.AddKey(h.Ctx, h.Pool, user, graph.Scopes, h.Clock.Now(), strings.NewReader(strings.Repeat("lasting ", 4)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _, _ := h.Enter("alice's")
+	others, _, _ := h.Enter("bob's")
+	for range 18 {
+		h.Enter("alice's")
+	}
+	if code := h.Ask(first, `{ me { creditsMsat } }`).code(); code != "" {
+		t.Errorf("with 20 keys: %s", code)
+	}
+	last, _, _ := h.Enter("alice's")
+	if code := h.Ask(first, `{ me { creditsMsat } }`).code(); code != "UNAUTHENTICATED" {
+		t.Errorf("the oldest of 21 keys is good: %q", code)
+	}
+	for what, key := range map[string]string{"the second": second, "the last": last, "one that has no end": lasting, "somebody else's": others} {
+		if code := h.Ask(key, `{ me { creditsMsat } }`).code(); code != "" {
+			t.Errorf("%s: %s", what, code)
+		}
+	}
+}
+
 // A name that is taken can be asked for otherwise, and nobody gets in twice by that.
 func TestFirstSignInChoosesAName(t *testing.T) {
 	t.Parallel()

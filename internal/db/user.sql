@@ -19,6 +19,11 @@ SELECT id, scopes, created_at, revoked_at, expires_at FROM api_key WHERE user_id
 -- name: RevokeKey :execrows
 UPDATE api_key SET revoked_at = @at WHERE key_hash = @key_hash AND revoked_at IS NULL;
 
+-- name: RevokeOldestKeys :exec
+-- Of a user who is locked, all but the newest of those keys that end by themselves.
+UPDATE api_key SET revoked_at = @at WHERE id IN (SELECT old.id FROM api_key AS old
+    WHERE old.user_id = @user_id AND old.expires_at > @at AND old.revoked_at IS NULL ORDER BY old.id DESC OFFSET @most);
+
 -- name: RevokeKeyByID :execrows
 UPDATE api_key SET revoked_at = @at WHERE id = @id AND revoked_at IS NULL;
 

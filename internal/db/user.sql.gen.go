@@ -182,6 +182,23 @@ func (q *Queries) RevokeKeyByID(ctx context.Context, arg RevokeKeyByIDParams) (i
 	return result.RowsAffected(), nil
 }
 
+const revokeOldestKeys = `-- name: RevokeOldestKeys :exec
+UPDATE api_key SET revoked_at = $1 WHERE id IN (SELECT old.id FROM api_key AS old
+    WHERE old.user_id = $2 AND old.expires_at > $1 AND old.revoked_at IS NULL ORDER BY old.id DESC OFFSET $3)
+`
+
+type RevokeOldestKeysParams struct {
+	At     *time.Time
+	UserID int64
+	Most   int32
+}
+
+// Of a user who is locked, all but the newest of those keys that end by themselves.
+func (q *Queries) RevokeOldestKeys(ctx context.Context, arg RevokeOldestKeysParams) error {
+	_, err := q.db.Exec(ctx, revokeOldestKeys, arg.At, arg.UserID, arg.Most)
+	return err
+}
+
 const trust = `-- name: Trust :one
 SELECT trust_micros FROM usr WHERE id = $1
 `
