@@ -3,17 +3,20 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 func (s *service) routes() http.Handler {
 	mux := http.NewServeMux()
 	if s.api != nil {
 		mux.Handle("/", s.client)
+		mux.Handle("/qr", s.counted(s.client)) // a code takes two milliseconds to draw
 		for _, path := range []string{"/graphql", "/uploads", "/uploads/", "/playground", "/playground/"} {
 			mux.Handle(path, s.api)
 		}
@@ -30,4 +33,17 @@ func (s *service) routes() http.Handler {
 	mux.HandleFunc("GET /readyz", s.readiness.serve)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	return s.traced(mux)
+}
+
+// counted has a request count as one to the API does, before next answers it.
+func (s *service) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, wait, err := s.api.Ask(r, false)
+		if refusal, ok := paidaction.AsRefusal(err); ok {
+			w.Header().Set("Retry-After", strconv.Itoa(wait))
+			http.Error(w, refusal.Message, http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -84,7 +84,7 @@ type service struct {
 	engine    *paidaction.Engine
 	wallets   *wallet.Wallets
 	webhooks  *webhook.Webhooks
-	api       http.Handler   // nil unless the process has the role
+	api       *graph.API     // nil unless the process has the role
 	client    http.Handler   // the pages that people use; nil as the API is
 	addresses http.Handler   // nil unless it has, and is told where people reach it
 	worker    *worker.Worker // nil unless the process has the role

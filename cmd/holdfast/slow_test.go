@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -64,5 +65,20 @@ func TestHeadersAreBounded(t *testing.T) {
 	answer, _ := io.ReadAll(conn)
 	if err == nil && !strings.HasPrefix(string(answer), "HTTP/1.1 431") {
 		t.Errorf("a megabyte of headers was taken: %.100s", answer)
+	}
+}
+
+// A code that is drawn counts as a request of its address.
+func TestCodesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := serve(t, settings(pgtest.New(t), "HOLDFAST_RATE_ADDRESS=0.1")) // one may come at once
+	if status, body := s.get("/qr?text=lnbc1"); status != http.StatusOK || !strings.Contains(body, "<svg") {
+		t.Fatalf("the first code: %d %s", status, body)
+	}
+	if status, body := s.get("/qr?text=lnbc2"); status != http.StatusTooManyRequests || !strings.Contains(body, "Wait 10 s") {
+		t.Errorf("the next code: %d %s", status, body)
+	}
+	if status, _ := s.get("/"); status != http.StatusOK {
+		t.Errorf("the page is counted too: %d", status)
 	}
 }
