@@ -148,7 +148,8 @@ func tooMany(err error) error {
 
 var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
 
-// get gives a file out. Until it is paid, its owner alone gets it; of an anonymous one the URL is the only proof.
+// get gives a file out. Until it is paid, and once its item is deleted, its owner alone gets it. Of an anonymous one the URL is the only
+// proof, until its item is deleted: then everybody may know it.
 func (f *files) get(w http.ResponseWriter, r *http.Request) {
 	noStore(w)
 	row, err := f.find(r)
@@ -192,7 +193,9 @@ func (f *files) find(r *http.Request) (row db.UploadByTokenRow, err error) {
 	if err != nil {
 		return row, fmt.Errorf("look up an upload: %w", err)
 	}
-	if owner, viewer := row.Upload.OwnerID, s.viewer(); !row.Public && owner != nil && (viewer == nil || *viewer != *owner) {
+	owner, viewer := row.Upload.OwnerID, s.viewer()
+	theirs := owner == nil && !row.Deleted || owner != nil && viewer != nil && *viewer == *owner
+	if !row.Public && !theirs {
 		return row, missing
 	}
 	return row, nil

@@ -129,6 +129,12 @@ func TestFilesBeforeAndAfterPayment(t *testing.T) {
 			}
 		}
 	}
+	deleteItem := func(u sent) {
+		t.Helper()
+		if _, err := a.Pool.Exec(a.Ctx, `UPDATE item SET deleted_at = $1 WHERE id = (SELECT item_id FROM upload WHERE id = $2)`, a.Clock.Now(), number(t, u.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	const create = `mutation($u: [ID!]) { createPost(title: "with a picture", uploads: $u) { id state invoice { bolt11 } result { item { id uploads { id url contentType bytes } } } } }`
 	want("unclaimed, its owner", owner, true, "no-store")
 	want("unclaimed, another", other, false, "")
@@ -152,12 +158,27 @@ func TestFilesBeforeAndAfterPayment(t *testing.T) {
 		t.Errorf("everybody sees %s", r.Raw)
 	}
 
+	deleteItem(u)
+	want("deleted, its owner", owner, true, "no-store")
+	want("deleted, another", other, false, "")
+	want("deleted, nobody", nobody, false, "")
+
 	// Of what the anonymous send, the URL is the proof.
 	u = a.Upload(nobody, content)
 	if u.FeeSats != 100 {
 		t.Errorf("anonymous: %+v", u)
 	}
 	want("anonymous, unclaimed", nobody, true, "no-store")
+	r = a.Want(nobody, create, vars{"u": []string{u.ID}})
+	want("anonymous, pending", nobody, true, "no-store")
+	a.PayInvoice(r.text("createPost", "invoice", "bolt11"))
+	for range 2 { // held, then settled
+		a.Advance(number(t, r.text("createPost", "id")))
+	}
+	want("anonymous, paid", other, true, "public, max-age=31536000, immutable")
+	deleteItem(u)
+	want("anonymous, deleted", nobody, false, "")
+	want("anonymous, deleted, somebody", other, false, "")
 }
 
 // Parts of a file, and whether it has changed, are asked for as of any other.

@@ -34,8 +34,8 @@ UPDATE upload SET item_id = NULL, action_id = NULL, unclaimed_at = @at WHERE act
 SELECT count(*) FROM upload WHERE item_id = $1;
 
 -- name: UploadByToken :one
--- public says that everybody may have it.
-SELECT sqlc.embed(upload), (upload.paid_at IS NOT NULL AND item.deleted_at IS NULL)::boolean AS public
+-- public says that everybody may have it, deleted that its item was taken away.
+SELECT sqlc.embed(upload), (upload.paid_at IS NOT NULL AND item.deleted_at IS NULL)::boolean AS public, (item.deleted_at IS NOT NULL)::boolean AS deleted
 FROM upload LEFT JOIN item ON item.id = upload.item_id WHERE upload.token = $1;
 
 -- name: UploadPiece :one

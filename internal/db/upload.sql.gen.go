@@ -215,16 +215,17 @@ func (q *Queries) UnpaidOfUser(ctx context.Context, ownerID *int64) (UnpaidOfUse
 }
 
 const uploadByToken = `-- name: UploadByToken :one
-SELECT upload.id, upload.token, upload.owner_id, upload.client_hash, upload.bytes, upload.content_type, upload.fee_msat, upload.item_id, upload.action_id, upload.paid_at, upload.created_at, upload.unclaimed_at, (upload.paid_at IS NOT NULL AND item.deleted_at IS NULL)::boolean AS public
+SELECT upload.id, upload.token, upload.owner_id, upload.client_hash, upload.bytes, upload.content_type, upload.fee_msat, upload.item_id, upload.action_id, upload.paid_at, upload.created_at, upload.unclaimed_at, (upload.paid_at IS NOT NULL AND item.deleted_at IS NULL)::boolean AS public, (item.deleted_at IS NOT NULL)::boolean AS deleted
 FROM upload LEFT JOIN item ON item.id = upload.item_id WHERE upload.token = $1
 `
 
 type UploadByTokenRow struct {
-	Upload Upload
-	Public bool
+	Upload  Upload
+	Public  bool
+	Deleted bool
 }
 
-// public says that everybody may have it.
+// public says that everybody may have it, deleted that its item was taken away.
 func (q *Queries) UploadByToken(ctx context.Context, token string) (UploadByTokenRow, error) {
 	row := q.db.QueryRow(ctx, uploadByToken, token)
 	var i UploadByTokenRow
@@ -242,6 +243,7 @@ func (q *Queries) UploadByToken(ctx context.Context, token string) (UploadByToke
 		&i.Upload.CreatedAt,
 		&i.Upload.UnclaimedAt,
 		&i.Public,
+		&i.Deleted,
 	)
 	return i, err
 }
