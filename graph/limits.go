@@ -18,7 +18,7 @@ import (
 type Limits struct {
 	Body       int64 // bytes of a request or of a websocket message; default 256 KiB: the longest text, whatever its script
 	Tokens     int   // of a query; default 2,000
-	Selections int   // of a document: fields and fragments, those of a fragment wherever it is spread and once by themselves; default 500
+	Selections int   // of a document: fields and fragments, those of a fragment wherever it is spread and once by themselves; default 1,000
 	Depth      int   // of nested fields; default 15
 	Complexity int   // fields, those in lists as often as the list is long; default 10,000
 	List       int   // length of a page; default 100
@@ -42,7 +42,7 @@ func (l *Limits) defaults() error {
 		l.Body = 256 << 10
 	}
 	set(&l.Tokens, 2000)
-	set(&l.Selections, 500)
+	set(&l.Selections, 1000)
 	set(&l.Depth, 15)
 	set(&l.Complexity, 10_000)
 	set(&l.List, 100)
