@@ -6,8 +6,10 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,6 +37,21 @@ func Bugs() []string {
 
 // Build builds a program of the module in the directory top with a seeded bug in it.
 func Build(ctx context.Context, top, name, program, to string) error {
+	return build(ctx, top, name, func([]string) []string { return []string{"-o", to, program} })
+}
+
+// Compile compiles the packages of the module in the directory top that a seeded bug is in.
+func Compile(ctx context.Context, top, name string) error {
+	return build(ctx, top, name, func(files []string) (packages []string) {
+		for _, file := range files {
+			packages = append(packages, "./"+path.Dir(file))
+		}
+		return packages
+	})
+}
+
+// build runs go build with a seeded bug, and what there is to be built of the files that it is in.
+func build(ctx context.Context, top, name string, of func(files []string) []string) error {
 	patch, err := patches.ReadFile("bugs/" + name + ".patch")
 	if err != nil {
 		return fmt.Errorf("there is no seeded bug %q; there are %s", name, strings.Join(Bugs(), ", "))
@@ -63,9 +80,10 @@ func Build(ctx context.Context, top, name, program, to string) error {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), said, 0o600); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", to, program)
-	build.Dir = top
-	if out, err := build.CombinedOutput(); err != nil {
+	args := append([]string{"build", "-overlay", filepath.Join(dir, "overlay.json")}, of(slices.Sorted(maps.Keys(replaced)))...)
+	run := exec.CommandContext(ctx, "go", args...)
+	run.Dir = top
+	if out, err := run.CombinedOutput(); err != nil {
 		return fmt.Errorf("build with bug %s: %w\n%s", name, err, out)
 	}
 	return nil
