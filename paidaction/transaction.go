@@ -18,7 +18,7 @@ import (
 // maxConflicts is how often a transaction is run again after the database broke it to resolve a conflict.
 const maxConflicts = 8
 
-// errUnknownCommit says that the connection was lost while the commit was under way: it may have happened or not.
+// errUnknownCommit says that the connection was lost, or went silent, while the commit was under way: it may have happened or not.
 var errUnknownCommit = errors.New("the connection was lost during the commit")
 
 // inTx runs do in one READ COMMITTED transaction. A deadlock or a serialisation failure runs the whole of do again, after
@@ -48,7 +48,8 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transac
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	// The caller's context may be over, and the rollback must go out all the same; after a commit it does nothing.
+	// The caller's context may be over, and the rollback must go out all the same; after a commit it does nothing. The pool bounds how long an answer
+	// is waited for, to this and to the commit (internal/dbconn): a connection can go silent.
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	q := db.New(tx)
 	if err := q.PlanOnce(ctx); err != nil {

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -181,6 +183,32 @@ func TestItWaitsForNobody(t *testing.T) {
 	report, err := reconcile.Run(ctx, compared(w))
 	if err != nil || !report.OK {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// What a look may take is its own: the pool that it uses waits less long for others.
+func TestALongLookIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	settings := w.Pool.Config()
+	dbconn.BoundPool(settings, time.Nanosecond)
+	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(w.Ctx, "SELECT 1"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the pool waits: %v", err)
+	}
+	c := reconcile.Config{Pool: pool, Nodes: w.Nodes, Issuers: w.Nodes.Names(), Now: w.Clock.Now}
+	if _, err := reconcile.Run(w.Ctx, c); err != nil {
+		t.Error(err)
+	}
+	if _, err := reconcile.Books(w.Ctx, c); err != nil {
+		t.Error(err)
+	}
+	if _, err := reconcile.Range(w.Ctx, c, 1, 10); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // broken, the first of much. Nodes are not asked.
 func Books(ctx context.Context, c Config) ([]Break, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}}
+	ctx = r.patient(ctx)
 	err := r.snapshot(ctx, 10*r.Timeout, func(q *db.Queries, tx pgx.Tx) error {
 		if err := r.money(ctx, q); err != nil {
 			return err
@@ -32,6 +33,7 @@ func Books(ctx context.Context, c Config) ([]Break, error) {
 // periodic run has found of them and nobody has mended, and what it finds itself, up to the first page with anything.
 func Range(ctx context.Context, c Config, first, last int64) ([]Break, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}}
+	ctx = r.patient(ctx)
 	if err := r.standing(ctx, first, last); err != nil {
 		return nil, err
 	}

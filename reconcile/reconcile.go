@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -54,6 +55,9 @@ func (c Config) defaults() Config {
 	}
 	return c
 }
+
+// patient has each statement of a look waited for, however long it takes: PostgreSQL ends it after Timeout, or ten times that.
+func (c Config) patient(ctx context.Context) context.Context { return dbconn.Within(ctx, 11*c.Timeout) }
 
 // Report is what was found.
 type Report struct {
@@ -128,6 +132,7 @@ type run struct {
 // snapshot too. The nodes are asked outside of any transaction.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}, silent: map[string]error{}}
+	ctx = r.patient(ctx)
 	report, began := &Report{}, r.Now()
 	if err := r.whole(ctx, report); err != nil {
 		return nil, err

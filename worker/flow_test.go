@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -93,6 +94,41 @@ func TestStoppedWhileStarting(t *testing.T) {
 	}
 	pool.Close()
 	goleak.VerifyNone(t, before)
+}
+
+// The service's pool keeps no notifications, and what is made after it hears of new jobs all the same.
+func TestJobsAreHeardOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	settings := w.pool.Config()
+	dbconn.BoundPool(settings, time.Minute)
+	var err error
+	if w.config.Pool, err = pgxpool.NewWithConfig(w.ctx, settings); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.config.Pool.Close)
+	jobs, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := jobs.riverPool(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	conn, err := pool.Acquire(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(w.ctx, "LISTEN test; NOTIFY test, 'a job'"); err != nil {
+		t.Fatal(err)
+	}
+	over, end := context.WithCancel(w.ctx)
+	end() // it is here already
+	if heard, err := conn.Conn().WaitForNotification(over); err != nil || heard.Payload != "a job" {
+		t.Errorf("%+v, %v", heard, err)
+	}
 }
 
 func TestPaidByEvents(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -194,6 +195,7 @@ var riverSettings = map[string]string{"synchronous_commit": "off", "plan_cache_m
 func (w *Worker) riverPool(ctx context.Context) (*pgxpool.Pool, error) {
 	settings := w.Pool.Config()
 	settings.MaxConns = riverConnections
+	dbconn.Listens(settings.ConnConfig) // one of them hears of new jobs
 	maps.Copy(settings.ConnConfig.RuntimeParams, riverSettings)
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
@@ -46,6 +47,7 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 			given[name] = strconv.FormatInt(ms, 10)
 		}
 	}
+	dbconn.BoundPool(settings, patience(e.config.Bounds.Statement, given["statement_timeout"]))
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return nil, err
@@ -57,6 +59,22 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 		return nil, err
 	}
 	return pool, nil
+}
+
+// grace is for how long the error of a statement that PostgreSQL has ended is waited for.
+const grace = 5 * time.Second
+
+// patience is how long an answer is waited for: a little longer than a statement may take, by the connection's own parameter if it has one. 0, without an
+// end, where statements have none, or one in other words than milliseconds.
+func patience(bound time.Duration, parameter string) time.Duration {
+	if parameter != "" {
+		ms, _ := strconv.ParseInt(parameter, 10, 32)
+		bound = time.Duration(ms) * time.Millisecond
+	}
+	if bound <= 0 {
+		return 0
+	}
+	return bound + grace
 }
 
 // warnUnbounded says so if a transaction of a process that stands still would keep its locks.

@@ -89,6 +89,38 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// An answer is waited for a little longer than a statement may take. A commit that never arrives is waited for no longer either.
+func TestAnswersAreNotWaitedForWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	for parameter, want := range map[string]time.Duration{"": time.Minute + 5*time.Second, "2000": 7 * time.Second, "0": 0, "2min": 0} {
+		if got := patience(time.Minute, parameter); got != want {
+			t.Errorf("%q: %s", parameter, got)
+		}
+	}
+	if got := patience(0, ""); got != 0 {
+		t.Errorf("without a bound: %s", got)
+	}
+
+	proxy := pgtest.NewProxy(t, pgtest.New(t))
+	pool, _ := opened(t, proxy.URL, config.Bounds{Statement: time.Second})
+	defer proxy.Reset()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Freeze(func([]byte) bool { return true })
+	end := make(chan error, 1)
+	go func() { end <- tx.Commit(context.WithoutCancel(t.Context())) }()
+	select {
+	case err := <-end:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("a commit is waited for without an end")
+	}
+}
+
 // A pooler in transaction mode takes no parameters. The service goes on without, says so, and the role's or the database's own hold.
 func TestConnectionsBehindAPoolerAreBoundedByTheServer(t *testing.T) {
 	t.Parallel()

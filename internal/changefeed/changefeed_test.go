@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
@@ -85,7 +86,13 @@ func TestLocalChangesNeedNoDatabase(t *testing.T) {
 
 func TestChangesReachAnotherProcess(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t)
+	settings := pgtest.New(t).Config()
+	dbconn.BoundPool(settings, time.Minute) // as the service's is: its connections keep no notifications
+	pool, err := pgxpool.NewWithConfig(t.Context(), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
 	here, _ := running(t, pool)
 	there, _ := running(t, pool)
 	from := fresh(t, there, id)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 )
 
 // channel is the name under which processes tell each other, in PostgreSQL.
@@ -114,7 +116,9 @@ func (f *Feed) hear(ctx context.Context) {
 func (f *Feed) listen(ctx context.Context) error {
 	connecting, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(connecting, f.pool.Config().ConnConfig)
+	settings := f.pool.Config().ConnConfig
+	dbconn.Listens(settings)
+	conn, err := pgx.ConnectConfig(connecting, settings)
 	if err != nil {
 		return err
 	}

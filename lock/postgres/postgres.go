@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/internal/lockdb"
 )
@@ -48,6 +49,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	settings.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // what is not prepared is sent as text
 	settings.AfterConnect = prepare
 	settings.ConnConfig.RuntimeParams["application_name"] = "holdfast-lock"
+	dbconn.BoundPool(settings, 0) // each call has its own limit
 	s := &Store{}
 	if !o.NoListen {
 		direct := o.Direct
@@ -59,6 +61,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		s.direct.DefaultQueryExecMode = pgx.QueryExecModeExec
 		s.direct.RuntimeParams["application_name"] = "holdfast-lock-listen"
+		dbconn.Bound(s.direct)
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, settings); err != nil {
 		return nil, fmt.Errorf("the lock's database: %w", err)

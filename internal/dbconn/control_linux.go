@@ -1,0 +1,28 @@
+package dbconn
+
+import (
+	"strings"
+	"syscall"
+	"time"
+)
+
+// unacknowledged is how long what was sent may be without an acknowledgement. TCP by itself sends it again for a quarter of an hour.
+const unacknowledged = 15 * time.Second
+
+// userTimeout is TCP_USER_TIMEOUT of linux/tcp.h, which package syscall has no name for. Its unit is the millisecond.
+const userTimeout = 0x12
+
+// control sets up a connection that is about to be made, unless it is by a socket of this machine.
+func control(network, _ string, conn syscall.RawConn) error {
+	if !strings.HasPrefix(network, "tcp") {
+		return nil
+	}
+	var refused error
+	err := conn.Control(func(fd uintptr) {
+		refused = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, userTimeout, int(unacknowledged.Milliseconds()))
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
