@@ -210,6 +210,33 @@ func TestTheCallersContextShows(t *testing.T) {
 	}
 }
 
+// A spontaneous AMP payment has no hash. The stream goes on, and its indices are told.
+func TestAPaymentWithoutAHashEndsNoStream(t *testing.T) {
+	t.Parallel()
+	c, server, node := fixture(t)
+	before, amp, ours := request(1, false), request(2, false), request(3, false)
+	server.ShowAsAMP(amp.Hash)
+	for _, r := range []paidaction.InvoiceRequest{before, amp, ours} {
+		if _, err := node.Add(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if err := node.PayHash(r.Hash, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var heard []paidaction.InvoiceEvent
+	enough := errors.New("enough")
+	err := c.WatchInvoices(t.Context(), 1, 1, func(e paidaction.InvoiceEvent) error {
+		if heard = append(heard, e); e.Hash == ours.Hash {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || len(heard) < 2 || heard[0].Hash != (paidaction.Hash{}) || heard[0].AddIndex != 2 {
+		t.Errorf("%+v, %v", heard, err)
+	}
+}
+
 func TestStreamsEndWithTheirNode(t *testing.T) {
 	t.Parallel()
 	c, server, node := fixture(t)

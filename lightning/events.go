@@ -15,12 +15,15 @@ import (
 
 // WatchInvoices implements paidaction.NodeEvents. LND replays added invoices in their present state and leaves out those now
 // ACCEPTED or CANCELED: add indices have gaps there. It compares both indices with every event, so an index from before the
-// node was restored silences the stream.
+// node was restored silences the stream. A spontaneous AMP payment has no hash: its events come with the zero one, for their indices.
 func (c *Client) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64, on func(paidaction.InvoiceEvent) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream at the node when on gives up
 	stream, err := c.main.SubscribeInvoices(ctx, &lnrpc.InvoiceSubscription{AddIndex: addIndex, SettleIndex: settleIndex})
 	return receive(ctx, c, "SubscribeInvoices", stream, err, func(m *lnrpc.Invoice) (bool, error) {
+		if len(m.RHash) == 0 {
+			m.RHash = make([]byte, len(paidaction.Hash{}))
+		}
 		event, err := invoiceEvent(m)
 		if err != nil {
 			return false, err

@@ -103,14 +103,16 @@ func (l *Listener) Resume(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps the node's streams open.
+// follow keeps the node's streams open. Those that end as soon as they are up are opened again more and more seldom: each time everything is looked at that
+// may have happened meanwhile.
 func (l *Listener) follow(ctx context.Context) error {
 	for failures := 0; ; failures++ {
+		begun := l.Clock.Now()
 		wasUp, err := l.session(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if wasUp {
+		if wasUp && l.Clock.Now().Sub(begun) > maxPause {
 			failures = 0
 		}
 		l.Metrics.reconnects.WithLabelValues(l.node, "node").Inc()

@@ -174,6 +174,12 @@ func (s *Server) sender(send func(*lnrpc.Invoice) error) func(paidaction.Invoice
 		state := inv
 		state.State = e.State
 		m.State, m.SettleIndex = rpcState(state), e.SettleIndex
+		s.mu.Lock()
+		amp := s.amp[e.Hash]
+		s.mu.Unlock()
+		if amp {
+			m.RHash, m.RPreimage, m.PaymentRequest, m.IsAmp = nil, nil, "", true
+		}
 		return send(m)
 	}
 }

@@ -55,6 +55,7 @@ type Server struct {
 	routes    map[paidaction.Hash]*routerrpc.RouteFeeResponse
 	peer      *simnode.Node   // whom unscripted payments reach
 	local     paidaction.Msat // in channels
+	amp       map[paidaction.Hash]bool
 	clock     func() time.Time
 }
 
@@ -94,6 +95,7 @@ func newServer(node *simnode.Node) (*Server, error) {
 	s := &Server{
 		Node: node, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
 		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*routerrpc.RouteFeeResponse), clock: time.Now,
+		amp: make(map[paidaction.Hash]bool),
 	}
 	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
 	if err != nil {
@@ -198,6 +200,9 @@ func (s *Server) SetLocalBalance(m paidaction.Msat) { s.set(func() { s.local = m
 
 // Deny makes the macaroon lack the permission for these methods ("/lnrpc.Lightning/AddInvoice").
 func (s *Server) Deny(methods ...string) { s.set(func() { s.denied = methods }) }
+
+// ShowAsAMP has the node tell of an invoice as LND does of a spontaneous AMP payment: it has no hash.
+func (s *Server) ShowAsAMP(h paidaction.Hash) { s.set(func() { s.amp[h] = true }) }
 
 // SetGraph says whether the node has synced to the graph of channels; it has at the beginning.
 func (s *Server) SetGraph(synced bool) { s.set(func() { s.graphless = !synced }) }

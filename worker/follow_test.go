@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// A spontaneous AMP payment is nobody's action. The cursor passes it, on the stream on which it came.
+func TestTheCursorPassesAPaymentWithoutAHash(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := lndtest.New(t, w.node)
+	s := w.start(server.Client())
+	w.await("the node's streams", s.listener.Up)
+	amp := paidaction.InvoiceRequest{Preimage: paidaction.Preimage{9}, Hash: paidaction.Preimage{9}.Hash(), Amount: 1000, Expiry: time.Hour, CLTVDelta: 80}
+	server.ShowAsAMP(amp.Hash)
+	if _, err := w.node.Add(w.ctx, amp); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.node.PayHash(amp.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	pa := w.begin(paidaction.Optimistic)
+	w.pay(pa)
+	w.awaitState(pa.ID, paidaction.Paid)
+	w.await("the cursor behind both", func() bool { return s.listener.cursor.position() == position{add: 2, settle: 2} })
+	if n := w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}); n != 1 {
+		t.Errorf("the stream was opened %d times", n)
+	}
+}
+
+// brief are a node's streams, which end as soon as they are up.
+type brief struct {
+	*simnode.Node
+	up    chan struct{}
+	lasts func()
+}
+
+var errBrief = errors.New("the stream is over")
+
+func (b brief) WatchBlocks(ctx context.Context, on func(height uint32) error) error {
+	_ = on(1)
+	b.up <- struct{}{}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (b brief) WatchInvoices(context.Context, uint64, uint64, func(paidaction.InvoiceEvent) error) error {
+	<-b.up
+	b.lasts()
+	return errBrief
+}
+
+// stepping is a clock on which time passes only when it is waited for, and which ends everything after a number of waits.
+type stepping struct {
+	now   time.Time
+	waits []time.Duration
+	left  int
+}
+
+func (s *stepping) Now() time.Time                       { return s.now }
+func (s *stepping) Jitter(d time.Duration) time.Duration { return d }
+func (s *stepping) Wait(_ context.Context, d time.Duration) error {
+	s.now, s.waits = s.now.Add(d), append(s.waits, d)
+	if len(s.waits) == s.left {
+		return errBrief
+	}
+	return nil
+}
+
+// Each time the streams are up everything is looked at. So those that end at once are opened again less and less often, until they last.
+func TestStreamsThatEndAtOnceAreOpenedMoreAndMoreSeldom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	clock := &stepping{left: 10}
+	w.config.Clock = clock
+	lasts := func() {
+		if len(clock.waits) == 8 {
+			clock.now = clock.now.Add(time.Minute)
+		}
+	}
+	l, err := NewListener(w.config, "brief", brief{w.node, make(chan struct{}), lasts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.follow(w.ctx); !errors.Is(err, errBrief) {
+		t.Error(err)
+	}
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	want := []time.Duration{ms(50), ms(100), ms(200), ms(400), ms(800), ms(1600), ms(3200), ms(5000), ms(50), ms(100)}
+	if !slices.Equal(clock.waits, want) {
+		t.Errorf("waited %s, want %s", clock.waits, want)
+	}
+}
