@@ -290,7 +290,7 @@ func TestCheck(t *testing.T) {
 	}
 	server.Deny("/invoicesrpc.Invoices/SettleInvoice")
 	err = c.Check(t.Context())
-	if !errors.Is(err, lightning.ErrNotPermitted) || !strings.Contains(err.Error(), "uri:/invoicesrpc.Invoices/SettleInvoice") {
+	if !errors.Is(err, lightning.ErrUnfit) || !errors.Is(err, lightning.ErrNotPermitted) || !strings.Contains(err.Error(), "uri:/invoicesrpc.Invoices/SettleInvoice") {
 		t.Fatal(err)
 	}
 	if err := c.SettleInvoice(t.Context(), paidaction.Preimage{1}); !errors.Is(err, lightning.ErrNotPermitted) {
@@ -298,13 +298,18 @@ func TestCheck(t *testing.T) {
 	}
 	server.Deny()
 	server.SetVersion("0.17.5-beta commit=v0.17.5-beta")
-	if err := c.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "0.18") {
+	if err := c.Check(t.Context()); !errors.Is(err, lightning.ErrUnfit) || !strings.Contains(err.Error(), "0.18") {
 		t.Fatal(err)
 	}
+	server.SetChainless(true)
+	if err := c.Check(t.Context()); err == nil || errors.Is(err, lightning.ErrUnfit) || errors.Is(err, lightning.ErrUnreachable) {
+		t.Errorf("a node that does not say what it is: %v", err)
+	}
+	server.SetChainless(false)
 	cfg := server.Config()
 	cfg.Network = "mainnet"
 	server.SetVersion("1.0.0")
-	if err := server.Dial(cfg).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "mainnet") {
+	if err := server.Dial(cfg).Check(t.Context()); !errors.Is(err, lightning.ErrUnfit) || !strings.Contains(err.Error(), "mainnet") {
 		t.Fatal(err)
 	}
 }

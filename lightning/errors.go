@@ -30,6 +30,8 @@ var (
 	ErrMacaroonExpired = errors.New("the macaroon has expired, or the call came too late")
 	// ErrNotPermitted: the macaroon does not allow the call.
 	ErrNotPermitted = errors.New("the macaroon does not allow this")
+	// ErrUnfit: the node, or what we are told of it, has to be changed before it can serve. Of Check alone.
+	ErrUnfit = errors.New("the node cannot serve as it is")
 )
 
 // meaningOf is the one place where LND's errors are told apart. Most handlers of LND return plain Go errors, which gRPC turns

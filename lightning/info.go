@@ -78,20 +78,20 @@ func Permissions(sends bool) []string {
 }
 
 // Check asks the node whether it can serve: LND 0.18 or later, on the network in the configuration, with a macaroon that allows
-// every call. Its error says what to change; ErrUnreachable where the node could not be asked.
+// every call. ErrUnfit where it cannot, and what to change. Any other error says that it could not be asked, or not answer, and may yet be fit.
 func (c *Client) Check(ctx context.Context) error {
 	info, err := c.Info(ctx)
 	if errors.Is(err, ErrNotPermitted) { // a macaroon of another node, or of another purpose
-		return fmt.Errorf("%w: bake one with %s", err, uris(Permissions(c.cfg.Sends)))
+		return fmt.Errorf("%w: %w: bake one with %s", ErrUnfit, err, uris(Permissions(c.cfg.Sends)))
 	}
 	if err != nil {
 		return err
 	}
 	if !versionAtLeast(info.Version, 0, 18) {
-		return fmt.Errorf("lightning node %s runs LND %s; upgrade it to 0.18 or later", c.cfg.Name, info.Version)
+		return fmt.Errorf("%w: lightning node %s runs LND %s; upgrade it to 0.18 or later", ErrUnfit, c.cfg.Name, info.Version)
 	}
 	if c.cfg.Network != "" && info.Network != c.cfg.Network {
-		return fmt.Errorf("lightning node %s is on %s, not on %s; correct its address or the network",
+		return fmt.Errorf("%w: lightning node %s is on %s, not on %s; correct its address or the network", ErrUnfit,
 			c.cfg.Name, info.Network, c.cfg.Network)
 	}
 	var missing []string
@@ -105,7 +105,7 @@ func (c *Client) Check(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("lightning node %s: %w: bake one with %s", c.cfg.Name, ErrNotPermitted, uris(missing))
+		return fmt.Errorf("%w: lightning node %s: %w: bake one with %s", ErrUnfit, c.cfg.Name, ErrNotPermitted, uris(missing))
 	}
 	return nil
 }

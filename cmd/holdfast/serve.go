@@ -298,10 +298,10 @@ func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// checkNode asks a node whether it can serve us, as soon as it can be reached. What it lacks then no waiting will mend, so the
-// service stops with a sentence that says what to do.
+// checkNode asks a node whether it can serve us, until it says so. Where the node or our settings have to be changed no waiting will help, so the service
+// stops with a sentence that says what to do. For whatever else is the matter with one node, its chain's backend say, nothing that goes without it stops.
 func (s *service) checkNode(ctx context.Context, client *lightning.Client) error {
-	for said := false; ; {
+	for unreached, sick := false, false; ; {
 		err := client.Check(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -309,11 +309,14 @@ func (s *service) checkNode(ctx context.Context, client *lightning.Client) error
 		case err == nil:
 			s.log.InfoContext(ctx, "the Lightning node can serve", "node", client.Name())
 			return nil
-		case !errors.Is(err, lightning.ErrUnreachable):
+		case errors.Is(err, lightning.ErrUnfit):
 			return err
-		case !said:
-			said = true
+		case errors.Is(err, lightning.ErrUnreachable) && !unreached:
+			unreached = true
 			s.log.WarnContext(ctx, "the Lightning node cannot be reached; its invoices have to wait", "node", client.Name(), "error", err)
+		case !errors.Is(err, lightning.ErrUnreachable) && !sick:
+			sick = true
+			s.log.WarnContext(ctx, "the Lightning node does not say whether it can serve; its invoices may have to wait", "node", client.Name(), "error", err)
 		}
 		if (worker.RealClock{}).Wait(ctx, 2*time.Second) != nil {
 			return nil

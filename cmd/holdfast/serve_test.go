@@ -114,6 +114,26 @@ func TestTheWrongNetworkStopsTheService(t *testing.T) {
 	}
 }
 
+// A node whose chain's backend is away at the start keeps the service from nothing else, and serves once that is back.
+func TestASickNodeStopsNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	node, setting := newNode(t)
+	node.SetChainless(true)
+	s := serve(t, settings(pool, setting))
+	said := func(what string) func() bool { return func() bool { return strings.Contains(s.said(), what) } }
+	s.await("what is the matter", said("Loading block index"))
+	if status, body := s.get("/healthz"); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	node.SetChainless(false)
+	s.await("the node to be found fit", said("the Lightning node can serve"))
+	s.awaitReady(http.StatusOK)
+	if code := s.stop(); code != exitOK {
+		t.Errorf("exit code %d:\n%s", code, s.said())
+	}
+}
+
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -3,6 +3,7 @@ package lndtest
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -26,6 +27,8 @@ type versionServer struct {
 	*Server
 }
 
+var errChainless = errors.New("unable to get best block info: -28: Loading block index...")
+
 func (s *mainServer) GetInfo(ctx context.Context, _ *lnrpc.GetInfoRequest) (*lnrpc.GetInfoResponse, error) {
 	chain, err := s.Node.Chain(ctx)
 	if err != nil {
@@ -33,6 +36,9 @@ func (s *mainServer) GetInfo(ctx context.Context, _ *lnrpc.GetInfoRequest) (*lnr
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.chainless {
+		return nil, errChainless
+	}
 	return &lnrpc.GetInfoResponse{
 		IdentityPubkey: hex.EncodeToString(nodeKey(s.Node.Name()).PubKey().SerializeCompressed()),
 		Alias:          s.Node.Name(), Version: s.version,

@@ -51,6 +51,7 @@ type Server struct {
 	denied    []string
 	starting  bool
 	graphless bool // not synced to the graph
+	chainless bool // its chain's backend is away
 	payments  map[paidaction.Hash]*payment
 	routes    map[paidaction.Hash]*routerrpc.RouteFeeResponse
 	peer      *simnode.Node   // whom unscripted payments reach
@@ -200,6 +201,9 @@ func (s *Server) SetLocalBalance(m paidaction.Msat) { s.set(func() { s.local = m
 
 // Deny makes the macaroon lack the permission for these methods ("/lnrpc.Lightning/AddInvoice").
 func (s *Server) Deny(methods ...string) { s.set(func() { s.denied = methods }) }
+
+// SetChainless has the node answer as LND does while its chain's backend is away.
+func (s *Server) SetChainless(chainless bool) { s.set(func() { s.chainless = chainless }) }
 
 // ShowAsAMP has the node tell of an invoice as LND does of a spontaneous AMP payment: it has no hash.
 func (s *Server) ShowAsAMP(h paidaction.Hash) { s.set(func() { s.amp[h] = true }) }
