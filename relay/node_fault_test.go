@@ -3,8 +3,12 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -292,6 +296,80 @@ func TestASendingNodeIsNotBlamedForAnother(t *testing.T) {
 	b.AwaitStage(pa.ID, "completed")
 	b.wantSound()
 }
+
+// Nothing is sent, and that is our own doing: the node is not to blame, and does not rest in all processes.
+func TestASendingNodeIsNotBlamedForUs(t *testing.T) {
+	for name, fault := range map[string]func(b *bundle, c *relay.Config, stop func()){
+		"the process stops": func(b *bundle, _ *relay.Config, stop func()) {
+			b.Node.Before(simnode.MethodDecode, func(paidaction.Hash) { stop() })
+		},
+		"it stood still before it asked": func(b *bundle, c *relay.Config, _ func()) {
+			c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) {
+				b.Clock.Advance(over)
+				return ctx, func() {}
+			}
+		},
+		"it stood still before it sent": func(b *bundle, _ *relay.Config, _ func()) {
+			b.Node.Before(simnode.MethodDecode, func(paidaction.Hash) { b.Clock.Advance(over) })
+		},
+		"the database does not tell the action": func(b *bundle, c *relay.Config, _ func()) {
+			c.Pool = b.without("-- name: GetAction ")
+		},
+		"the database does not tell the claims": func(b *bundle, c *relay.Config, _ func()) {
+			if b.Count(`WITH pinned AS (UPDATE relay_payment SET node = 'one' RETURNING 1) SELECT count(*) FROM pinned`) != 1 {
+				t.Error("nothing is claimed for a node that may have it already")
+			}
+			c.Pool = b.without("-- name: Attempts ")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			pa := b.zap()
+			b.pay(pa)
+			ctx, stop := context.WithCancel(b.Ctx)
+			defer stop()
+			blames := make(chan relay.Blame, 10)
+			r := b.NewRelay(func(c *relay.Config) {
+				c.Leases = blamed(blames)
+				fault(b, c, stop)
+			})
+			if claimed, err := r.Step(ctx, "one", b.Engine.Advance); err != nil || !claimed {
+				t.Fatal(claimed, err)
+			}
+			if blame := <-blames; blame != relay.Nobody {
+				t.Errorf("blamed: %d", blame)
+			}
+			b.wantSent(pa.Invoice.Hash, 0)
+		})
+	}
+}
+
+// without is a pool on the world's database that has no answer to a question.
+func (b *bundle) without(question string) *pgxpool.Pool {
+	b.Helper()
+	settings := b.Pool.Config()
+	settings.ConnConfig.Tracer = unanswered(question)
+	pool, err := pgxpool.NewWithConfig(b.Ctx, settings)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	return pool
+}
+
+// unanswered is how a query begins that comes to nothing.
+type unanswered string
+
+func (u unanswered) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if !strings.HasPrefix(q.SQL, string(u)) {
+		return ctx
+	}
+	over, end := context.WithCancel(ctx)
+	end()
+	return over
+}
+
+func (unanswered) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // What cannot be sent comes back ever more rarely: the node that holds the payers' payments is away, and hundreds of those must not take
 // every claim from the others.

@@ -269,7 +269,7 @@ func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row d
 	}
 	attempts, err := db.New(r.Pool).Attempts(ctx, row.ID)
 	if err != nil {
-		return fmt.Errorf("read the claims: %w", err)
+		return fmt.Errorf("%w: read the claims: %w", errElsewhere, err)
 	}
 	for _, a := range attempts {
 		if a.Node == *row.Node && a.NodeKey != key {

@@ -357,7 +357,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		}
 		action, err := db.New(r.Pool).GetAction(ctx, c.row.ActionID)
 		if err != nil {
-			return fmt.Errorf("read the action: %w", err)
+			return fmt.Errorf("%w: read the action: %w", errElsewhere, err)
 		}
 		cost, outerCLTV = paidaction.Msat(action.PaidAction.CostMsat), uint32(*action.CltvDelta)
 		if held, err = r.outer(ctx, c.row, *action.Node); err != nil {

@@ -244,7 +244,11 @@ func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) bool
 // send makes the one call that the claim allows, and tells whose fault it was if nothing came of it. tracked says that the node has the
 // payment, or may have it, and has not told its end.
 func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blame, tracked bool) {
-	asking, done := context.WithTimeout(ctx, c.attempt.SendUntil.Sub(r.now())) // a node that hangs must not keep the place for ever
+	left := c.attempt.SendUntil.Sub(r.now())
+	if left <= 0 {
+		return r.notSent(ctx, c, errTooLate), false // and no node was asked for anything
+	}
+	asking, done := context.WithTimeout(ctx, left) // a node that hangs must not keep the place for ever
 	var request paidaction.PaymentRequest
 	var before paidaction.PaymentUpdate
 	var unfit, err error
@@ -397,12 +401,11 @@ var errTooLate = errors.New("the claim ended before the payment was sent")
 
 // notSent ends a claim under which nothing was sent, by the one who knows it. A refusal of the payment itself ends it for good; for
 // anything else it is tried again after a pause, during which others go first. The pause doubles with every claim: a few hundred that
-// come back every other second, since the node that holds their payers' payments is away, would leave no claim to anybody else.
+// come back every other second, since the node that holds their payers' payments is away, would leave no claim to anybody else. The node
+// is to blame for nothing that is ours: that the process stops, or stood still.
 func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
-	if ctx.Err() != nil {
-		// The process is stopping. The claim runs out by itself.
-		ctx = context.WithoutCancel(ctx)
-	}
+	stopping := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx)
 	only := (*string)(nil)
 	if c.pinned {
 		only = &c.attempt.Node
@@ -418,7 +421,7 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	switch {
 	case refused:
 		return ThePayment
-	case errors.Is(cause, errElsewhere):
+	case stopping, errors.Is(cause, errElsewhere), errors.Is(cause, errTooLate):
 		return Nobody
 	}
 	return TheNode
