@@ -60,7 +60,7 @@ func call[Request, Response any](
 	ctx context.Context, c *Client, name string, method rpc[Request, Response], request *Request,
 ) (*Response, error) {
 	if !c.silence.enter() {
-		return nil, fmt.Errorf("lightning node %s: %s: %w: it does not answer, and somebody else is asking", c.cfg.Name, name, ErrUnreachable)
+		return nil, c.silent(name)
 	}
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
@@ -74,6 +74,11 @@ func call[Request, Response any](
 		return nil, c.explain(ctx, name, err)
 	}
 	return response, nil
+}
+
+// silent refuses a call of a node that does not answer.
+func (c *Client) silent(method string) error {
+	return fmt.Errorf("lightning node %s: %s: %w: it does not answer, and somebody else is asking", c.cfg.Name, method, ErrUnreachable)
 }
 
 // explain wraps an error with the node, the method, and what it means.

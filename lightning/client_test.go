@@ -210,6 +210,55 @@ func TestTheCallersContextShows(t *testing.T) {
 	}
 }
 
+// The same of a node that says nothing of its payments. Who follows one for as long as it takes keeps the others from asking no longer than a call does.
+func TestANodeSilentOfPaymentsHoldsUpOneCaller(t *testing.T) {
+	t.Parallel()
+	_, server, _ := fixture(t)
+	cfg := server.Config()
+	cfg.CallTimeout = time.Second
+	c := server.Dial(cfg)
+	track := func(ctx context.Context) error {
+		return c.TrackPayment(ctx, paidaction.Hash{1}, func(paidaction.PaymentUpdate) error { return nil })
+	}
+	asked, speak := server.Mute()
+	go func() { <-asked }()
+	impatient, cancel := context.WithTimeout(t.Context(), cfg.CallTimeout*3/4)
+	defer cancel()
+	if err := track(impatient); err == nil { // from here on the node is known to be silent
+		t.Fatal("it spoke")
+	}
+	patient := make(chan error, 2)
+	go func() { patient <- track(t.Context()) }()
+	<-asked
+	soon, cancel := context.WithTimeout(t.Context(), cfg.CallTimeout/2)
+	defer cancel()
+	for range 20 {
+		if err := track(soon); !errors.Is(err, lightning.ErrUnreachable) {
+			t.Fatal(err)
+		}
+	}
+	if soon.Err() != nil {
+		t.Error("20 callers were held up")
+	}
+	go func() { patient <- eventually(t, func() error { return track(t.Context()) }) }()
+	<-asked // though the first one still waits
+	speak()
+	for range cap(patient) {
+		if err := <-patient; !errors.Is(err, paidaction.ErrPaymentNotFound) {
+			t.Error(err)
+		}
+	}
+	errs := make(chan error, 10)
+	for range cap(errs) {
+		go func() { errs <- track(t.Context()) }()
+	}
+	for range cap(errs) {
+		if err := <-errs; !errors.Is(err, paidaction.ErrPaymentNotFound) {
+			t.Errorf("after the node spoke: %v", err)
+		}
+	}
+}
+
 // A spontaneous AMP payment has no hash. The stream goes on, and its indices are told.
 func TestAPaymentWithoutAHashEndsNoStream(t *testing.T) {
 	t.Parallel()

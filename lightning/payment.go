@@ -36,12 +36,32 @@ func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(p
 	return receive(ctx, c, "SendPaymentV2", stream, err, paymentUpdates(on))
 }
 
-// TrackPayment implements paidaction.SendingNode.
-func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
-	ctx, cancel := context.WithCancel(ctx)
+// TrackPayment implements paidaction.SendingNode. The node says at once how the payment stands: until then it is a call like others to a node that may be
+// silent. Whoever gives up after half of what such a call may take has met one too; who waits for longer does so at nobody's cost.
+func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) (err error) {
+	if !c.silence.enter() {
+		return c.silent("TrackPaymentV2")
+	}
+	began, told := time.Now(), false
+	late := time.AfterFunc(c.cfg.CallTimeout, func() { c.silence.leave(false, true) })
+	defer func() {
+		if late.Stop() && !told {
+			answered := ctx.Err() == nil && !errors.Is(err, ErrUnreachable)
+			c.silence.leave(answered, time.Since(began) >= c.cfg.CallTimeout/2)
+		}
+	}()
+	streaming, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.router.TrackPaymentV2(ctx, &routerrpc.TrackPaymentRequest{PaymentHash: h[:]})
-	return receive(ctx, c, "TrackPaymentV2", stream, err, paymentUpdates(on))
+	stream, err := c.router.TrackPaymentV2(streaming, &routerrpc.TrackPaymentRequest{PaymentHash: h[:]})
+	update := paymentUpdates(on)
+	return receive(streaming, c, "TrackPaymentV2", stream, err, func(m *lnrpc.Payment) (bool, error) {
+		if !told {
+			told = true
+			late.Stop()
+			c.silence.leave(true, false)
+		}
+		return update(m)
+	})
 }
 
 // paymentPage is how many payments one answer holds: LND's answers have a largest size.

@@ -3,7 +3,8 @@ package lightning
 import "sync"
 
 // silence keeps a node that takes calls and does not answer from holding up everybody who asks: the workers of all other nodes are the
-// same. After a call that ran into its deadline one caller at a time asks; all others are refused at once, until the node answers.
+// same. After a call that ran into its deadline one caller at a time asks; all others are refused at once, until the node answers. The first word of a
+// tracked payment is the answer to a call, too.
 type silence struct {
 	mu     sync.Mutex
 	silent bool

@@ -115,11 +115,35 @@ func (s *routerServer) TrackPaymentV2(in *routerrpc.TrackPaymentRequest, out rou
 	}
 	s.mu.Lock()
 	p, ok := s.payments[hash]
+	mute := s.mute
 	s.mu.Unlock()
+	if mute != nil {
+		select {
+		case mute.asked <- struct{}{}:
+		case <-out.Context().Done():
+		}
+		select {
+		case <-mute.over:
+		case <-out.Context().Done():
+		}
+	}
 	if !ok || p.sent == nil {
 		return status.Error(codes.NotFound, paymentsdb.ErrPaymentNotInitiated.Error())
 	}
 	return stream(p.updates, out.Send)
+}
+
+// mute is a time during which the node says nothing of payments.
+type mute struct{ asked, over chan struct{} }
+
+// Mute has the node take questions about payments, each of which is told of, and say nothing until it may speak again.
+func (s *Server) Mute() (asked <-chan struct{}, speak func()) {
+	m := &mute{make(chan struct{}), make(chan struct{})}
+	s.set(func() { s.mute = m })
+	return m.asked, func() {
+		s.set(func() { s.mute = nil })
+		close(m.over)
+	}
 }
 
 // ListPayments shows the last update of every payment that was sent, in no order but whole pages of one.

@@ -57,6 +57,7 @@ type Server struct {
 	peer      *simnode.Node   // whom unscripted payments reach
 	local     paidaction.Msat // in channels
 	amp       map[paidaction.Hash]bool
+	mute      *mute // nil unless it says nothing of payments
 	clock     func() time.Time
 }
 
