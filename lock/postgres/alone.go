@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
@@ -32,13 +34,14 @@ type Memory struct {
 // apart is a lock of the session, which a pooler would share. The error is [ErrNotAlone] beside another instance.
 //
 // If the connection breaks it is made again. Should another instance have taken its chance meanwhile, this one gives no locks
-// and prolongs none from then on.
+// and prolongs none from then on. That the server has not noticed, and the session of before still has the lock, is no other instance: it is ended.
 func OpenMemory(ctx context.Context, direct string, maxKeys int) (*Memory, error) {
 	config, err := pgx.ParseConfig(direct)
 	if err != nil {
 		return nil, fmt.Errorf("the lock's direct address of the database: %w", err)
 	}
-	config.RuntimeParams["application_name"] = "holdfast-lock-alone"
+	dbconn.Bound(config)
+	config.RuntimeParams["application_name"] = "holdfast-lock-alone-" + rand.Text() // of this instance alone
 	conn, err := beAlone(ctx, config)
 	if err != nil {
 		return nil, err
@@ -67,6 +70,25 @@ func beAlone(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	return conn, nil
 }
 
+// endGhosts ends the sessions of this name that hold the lock, and answers whether one of another name does. pg_locks has the number in two halves.
+const endGhosts = `SELECT coalesce(bool_or(CASE WHEN a.application_name = $2 THEN pg_terminate_backend(a.pid) IS NULL ELSE true END), false)
+	FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+	WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND l.classid::bigint = $1::bigint >> 32 AND l.objid::bigint = $1::bigint & 4294967295 AND l.objsubid = 1`
+
+// another says whether another instance has the lock. A session of this one that has it still is a ghost, for which it is over, and is ended.
+func another(ctx context.Context, config *pgx.ConnConfig) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return false, err
+	}
+	var there bool
+	err = conn.QueryRow(ctx, endGhosts, aloneKey, config.RuntimeParams["application_name"]).Scan(&there)
+	return there, errors.Join(err, conn.Close(ctx))
+}
+
 // guard keeps the session until ctx ends.
 func (m *Memory) guard(ctx context.Context, config *pgx.ConnConfig, conn *pgx.Conn) {
 	defer close(m.done)
@@ -86,7 +108,10 @@ func (m *Memory) guard(ctx context.Context, config *pgx.ConnConfig, conn *pgx.Co
 		}
 		var err error
 		conn, err = beAlone(ctx, config)
-		if errors.Is(err, ErrNotAlone) {
+		if !errors.Is(err, ErrNotAlone) {
+			continue
+		}
+		if there, err := another(ctx, config); err == nil && there {
 			m.doomed.Store(true)
 			return
 		}

@@ -67,7 +67,7 @@ func TestMemoryIsForOne(t *testing.T) {
 		return err == nil && n == 1
 	})
 	if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-		WHERE application_name = 'holdfast-lock-alone' AND datname = current_database()`); err != nil {
+		WHERE application_name LIKE 'holdfast-lock-alone-%' AND datname = current_database()`); err != nil {
 		t.Fatal(err)
 	}
 	if err := locktest.Wait(t, "the intruder's lock", taken); err != nil {
@@ -82,6 +82,34 @@ func TestMemoryIsForOne(t *testing.T) {
 		return false
 	})
 	locktest.Wait(t, "the loss of what is held", held.Context().Done())
+}
+
+// TestMemoryIsNotKeptOutByItself: where the network breaks the guard's session and the server is not told, that session still has the lock. It is nobody
+// else's, and the instance goes on, guarded as before.
+func TestMemoryIsNotKeptOutByItself(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	proxy := pgtest.NewProxy(t, pool)
+	open := func() (lock.Store, error) { return postgres.OpenMemory(context.Background(), proxy.URL, 0) }
+	l := locktest.Open(t, locktest.Strategy{Open: open}, lock.Settings{})
+	guard := func() (pid int32) {
+		err := pool.QueryRow(t.Context(), `SELECT coalesce(max(l.pid), 0) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+			WHERE d.datname = current_database() AND locktype = 'advisory' AND granted`).Scan(&pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	before := guard()
+	proxy.Reset()
+	locktest.Eventually(t, "another session guards", func() bool {
+		locktest.Release(t, locktest.Acquire(t, l, "k", lock.Options{}))
+		pid := guard()
+		return pid != 0 && pid != before
+	})
+	if _, err := open(); !errors.Is(err, postgres.ErrNotAlone) {
+		t.Errorf("a second instance: %v", err)
+	}
 }
 
 // TestList is what people see of it.
