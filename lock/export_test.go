@@ -19,6 +19,13 @@ func (m *Memory) Keys() map[string]*memoryKey {
 	return maps.Clone(m.keys)
 }
 
+// Drained says whether nothing more is begun in the background, for the Locker is being closed.
+func (l *Locker) Drained() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.drained
+}
+
 // Lines is for how many keys somebody has a place.
 func (l *Locker) Lines() int {
 	l.mu.Lock()

@@ -94,3 +94,40 @@ func TestLongestHoldOfASlowStore(t *testing.T) {
 		t.Errorf("the cause: %v", cause)
 	}
 }
+
+// slow is a store that takes its time over an entry.
+type slow struct {
+	*lock.Memory
+	asked, answer chan struct{}
+}
+
+func (s slow) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
+	close(s.asked)
+	<-s.answer
+	return s.Memory.Enter(ctx, e)
+}
+
+// TestCloseLeavesNoLease: an entry that the store has while the Locker is closed becomes no lease that nobody holds.
+func TestCloseLeavesNoLease(t *testing.T) {
+	t.Parallel()
+	store := slow{lock.NewMemory(0), make(chan struct{}), make(chan struct{})}
+	l, err := lock.New(store, lock.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := locktest.Go(t.Context(), l, "k", lock.Options{})
+	<-store.asked
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	locktest.Eventually(t, "nothing more is begun", l.Drained)
+	close(store.answer)
+	if err := locktest.Wait(t, "the end of the Locker", closed); err != nil {
+		t.Error(err)
+	}
+	if r := locktest.Wait(t, "the end of the wait", waiting); !errors.Is(r.Err, lock.ErrClosed) {
+		t.Error(r.Err)
+	}
+	if left := store.Keys(); len(left) != 0 {
+		t.Errorf("%d leases are left", len(left))
+	}
+}

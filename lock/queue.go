@@ -65,14 +65,14 @@ func (l *Locker) attempt(ctx context.Context, p *Place, e Entry) news {
 	return news{err: context.Cause(ctx)}
 }
 
-// enter asks the store for the lock or a place.
+// enter asks the store for the lock or a place. Close waits for it, and for what it gives back.
 func (l *Locker) enter(w *waiter, e Entry) {
 	ctx, cancel := l.call()
 	defer cancel()
 	asked := time.Now()
 	got, err := l.store.Enter(ctx, e)
 	if err != nil {
-		l.leave(w.Ticket) // the store may have it all the same
+		l.leaveOrWait(w.Ticket) // the store may have it all the same
 		l.tell(w.ID, news{err: l.failed("enter", err)})
 		return
 	}
@@ -83,7 +83,7 @@ func (l *Locker) enter(w *waiter, e Entry) {
 	given := w.served // it was handed the lock before this answer came
 	l.mu.Unlock()
 	if !waits && !given {
-		l.leave(w.Ticket) // its owner went away meanwhile
+		l.leaveOrWait(w.Ticket) // its owner went away meanwhile
 		return
 	}
 	switch got.State {
@@ -141,26 +141,33 @@ func (l *Locker) handed(h Handoff, asked time.Time) {
 	}
 }
 
-// leave gives a ticket back, without anybody waiting for it. What cannot be given back in a few tries is left to the store: a
-// lease nobody takes up is short.
-func (l *Locker) leave(t Ticket) {
-	l.spawn(func() {
-		for try := range 3 {
-			ctx, cancel := l.call()
-			asked := time.Now()
-			h, err := l.store.Leave(ctx, t)
-			if err == nil {
-				l.handed(h, asked)
-				cancel()
-				return
-			}
-			l.metrics.errors.WithLabelValues("leave").Inc()
-			if try < 2 {
-				pause(ctx, l.settings.Heartbeat)
-			}
+// leave gives a ticket back, without anybody waiting for it. It returns false, and does nothing, after Close has given back what it knew of.
+func (l *Locker) leave(t Ticket) bool { return l.spawn(func() { l.giveBack(t) }) }
+
+// leaveOrWait is leave for what Close waits for: where that gives back no more itself, it is done at once.
+func (l *Locker) leaveOrWait(t Ticket) {
+	if !l.leave(t) {
+		l.giveBack(t)
+	}
+}
+
+// giveBack gives a ticket back. What cannot be given back in a few tries is left to the store: a lease nobody takes up is short.
+func (l *Locker) giveBack(t Ticket) {
+	for try := range 3 {
+		ctx, cancel := l.call()
+		asked := time.Now()
+		h, err := l.store.Leave(ctx, t)
+		if err == nil {
+			l.handed(h, asked)
 			cancel()
+			return
 		}
-	})
+		l.metrics.errors.WithLabelValues("leave").Inc()
+		if try < 2 {
+			pause(ctx, l.settings.Heartbeat)
+		}
+		cancel()
+	}
 }
 
 // pause waits for d, or less if ctx ends.
