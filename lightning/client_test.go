@@ -321,6 +321,11 @@ func TestCheck(t *testing.T) {
 	if err := c.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	server.SetKeysend(true)
+	if err := c.Check(t.Context()); !errors.Is(err, lightning.ErrUnfit) || !strings.Contains(err.Error(), "accept-keysend") {
+		t.Errorf("a node that takes keysend: %v", err)
+	}
+	server.SetKeysend(false)
 	sending := []string{
 		"/lnrpc.Lightning/DecodePayReq", "/lnrpc.Lightning/ChannelBalance", "/routerrpc.Router/EstimateRouteFee",
 		"/routerrpc.Router/SendPaymentV2", "/routerrpc.Router/TrackPaymentV2",

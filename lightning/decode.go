@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -44,7 +45,8 @@ func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 		Destination: m.Destination, Amount: paidaction.Msat(m.NumMsat),
 		Description: m.Description, DescriptionHash: m.DescriptionHash,
 		Created: time.Unix(m.Timestamp, 0), Expires: time.Unix(m.Timestamp+m.Expiry, 0),
-		CLTVDelta: uint32(m.CltvExpiry), HintsCLTV: longest(m.RouteHints), Blinded: len(m.BlindedPaths) > 0,
+		CLTVDelta: uint32(m.CltvExpiry), HintsCLTV: longest(m.RouteHints), HintsFee: dearest(m.RouteHints, m.NumMsat),
+		Blinded: len(m.BlindedPaths) > 0, Secretless: len(m.PaymentAddr) == 0,
 	}
 	if copy(invoice.Hash[:], hash) != len(invoice.Hash) {
 		return paidaction.Bolt11{}, fmt.Errorf("payment hash of %d bytes", len(hash))
@@ -67,4 +69,23 @@ func longest(hints []*lnrpc.RouteHint) uint32 {
 		blocks = max(blocks, sum)
 	}
 	return uint32(min(blocks, math.MaxUint32))
+}
+
+// dearest is what the hops of the dearest hint take for an amount, each of what it passes on (BOLT 7), in msat.
+func dearest(hints []*lnrpc.RouteHint, amount int64) paidaction.Msat {
+	fee := int64(0)
+	for _, hint := range hints {
+		sum := amount
+		for _, hop := range slices.Backward(hint.GetHopHints()) {
+			carried, parts := bits.Mul64(uint64(sum), uint64(hop.GetFeeProportionalMillionths()))
+			if carried >= 1_000_000 { // beyond 64 bits after the division
+				sum = int64(paidaction.MaxMsat)
+				break
+			}
+			share, _ := bits.Div64(carried, parts, 1_000_000)
+			sum = int64(min(uint64(sum)+uint64(hop.GetFeeBaseMsat())+min(share, uint64(paidaction.MaxMsat)), uint64(paidaction.MaxMsat)))
+		}
+		fee = max(fee, sum-amount)
+	}
+	return paidaction.Msat(fee)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnwire"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -20,6 +21,7 @@ type NodeInfo struct {
 	Network string // mainnet, testnet, signet, regtest, simnet
 	Height  uint32 // of the best block it knows
 	Synced  bool   // to the chain
+	Keysend bool   // takes payments that nobody has asked for
 	Graph   bool   // synced to the graph of channels, once since it started: before that it finds no ways, or old ones
 }
 
@@ -32,6 +34,11 @@ func (c *Client) Info(ctx context.Context) (NodeInfo, error) {
 	node := NodeInfo{
 		PubKey: info.IdentityPubkey, Alias: info.Alias, Version: info.Version,
 		Height: info.BlockHeight, Synced: info.SyncedToChain, Graph: info.SyncedToGraph,
+	}
+	for _, bit := range []lnwire.FeatureBit{lnwire.KeysendRequired, lnwire.KeysendOptional} {
+		if _, announced := info.Features[uint32(bit)]; announced {
+			node.Keysend = true
+		}
 	}
 	if len(info.Chains) > 0 {
 		node.Network = info.Chains[0].Network
@@ -93,6 +100,10 @@ func (c *Client) Check(ctx context.Context) error {
 	if c.cfg.Network != "" && info.Network != c.cfg.Network {
 		return fmt.Errorf("%w: lightning node %s is on %s, not on %s; correct its address or the network", ErrUnfit,
 			c.cfg.Name, info.Network, c.cfg.Network)
+	}
+	if info.Keysend {
+		// Whoever knows the preimage of an invoice that we are about to open could have the node make one of that hash first.
+		return fmt.Errorf("%w: lightning node %s takes payments by keysend; switch accept-keysend off", ErrUnfit, c.cfg.Name)
 	}
 	var missing []string
 	for _, method := range Permissions(c.cfg.Sends) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
+	"github.com/lightningnetwork/lnd/record"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/internal/request"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -80,6 +81,11 @@ func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeI
 			}
 		case lnrpc.InvoiceHTLCState_SETTLED:
 			view.Received += paidaction.Msat(htlc.AmtMsat)
+		default:
+			continue
+		}
+		if _, keysend := htlc.CustomRecords[uint64(record.KeySendType)]; keysend {
+			view.Keysend += paidaction.Msat(htlc.AmtMsat)
 		}
 	}
 	return view, nil

@@ -17,7 +17,7 @@ import (
 )
 
 // EstimateRoute implements paidaction.SendingNode. LND sends a probe for the whole amount, in one part and with a hash that
-// nobody knows the preimage of. It does not probe blinded paths: for an invoice with these the error is ErrNoRoute.
+// nobody knows the preimage of. It is not to be asked of blinded paths: it may go to whoever has signed the invoice.
 func (c *Client) EstimateRoute(ctx context.Context, bolt11 string) (paidaction.Route, error) {
 	// LND answers within the call's own deadline, so that what it says of a probe that took too long arrives.
 	patience := c.cfg.CallTimeout
@@ -28,6 +28,9 @@ func (c *Client) EstimateRoute(ctx context.Context, bolt11 string) (paidaction.R
 	m, err := call(ctx, c, "EstimateRouteFee", c.router.EstimateRouteFee, &routerrpc.RouteFeeRequest{
 		PaymentRequest: bolt11, Timeout: uint32(patience / time.Second),
 	})
+	if code := status.Code(err); code == codes.DeadlineExceeded || code == codes.Canceled || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return paidaction.Route{}, fmt.Errorf("%w: %w", paidaction.ErrProbeOpen, err) // gRPC may give up a moment before the context has ended
+	}
 	if err != nil {
 		return paidaction.Route{}, err
 	}

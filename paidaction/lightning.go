@@ -67,6 +67,7 @@ type NodeInvoice struct {
 	Hash         Hash
 	State        InvoiceState
 	Bolt11       string
+	Keysend      Msat   // of Received, what came by keysend: also once the invoice is settled, from whoever knows the preimage
 	Amount       Msat   // that it asks for
 	Holds        bool   // a payment is held until Settle. Once it is SETTLED nobody can tell any more
 	Received     Msat   // what the accepted or settled HTLCs carry together; the node sets no upper limit
@@ -78,7 +79,7 @@ type NodeInvoice struct {
 // place of one that holds it would break the promise of spec 01 §1.5.
 func (v NodeInvoice) IsFor(r InvoiceRequest) error {
 	switch {
-	case v.Hash != r.Hash || v.Amount != r.Amount, v.Holds != r.Hold && v.State != InvoiceSettled:
+	case v.Hash != r.Hash || v.Amount != r.Amount || v.Bolt11 == "", v.Holds != r.Hold && v.State != InvoiceSettled:
 		return ErrInvoiceDiffers
 	case v.State == InvoiceCanceled:
 		return ErrInvoiceCanceled

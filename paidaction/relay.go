@@ -29,9 +29,9 @@ type WrapRequest struct {
 	Receiver int64
 	Genesis  int64 // the first attempt; 0 in itself. A wallet that failed twice for it is left out
 	Node     string
-	Outer    Msat // what the payer owes
-	Share    Msat // what the receiver is to get
-	Promised Msat // what others are to get of the rest: no routing fee is paid from it
+	Outer    Msat   // what the payer owes
+	Share    Msat   // what the receiver is to get
+	Promised Msat   // what others are to get of the rest: no routing fee is paid from it
 	Memo     string // at most MaxMemo bytes
 	Calling  func() // is called right before a wallet is: whoever waits for the payer's turn must not wait for that
 }

@@ -166,6 +166,26 @@ func TestWhatIsGoneAtTheSecondLookWasUnderWay(t *testing.T) {
 	}
 }
 
+// Whoever knows the preimage of a settled invoice can pay it again by keysend, without having been asked to. The node has that, and nothing is broken by it.
+func TestWhatComesByKeysendAfterwardsIsNoBreak(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	var preimage []byte
+	var amount int64
+	if err := w.Pool.QueryRow(w.Ctx, `SELECT preimage, amount_msat FROM invoice JOIN paid_action ON id = action_id WHERE state = 'PAID' AND flow = 'OPTIMISTIC'`).Scan(&preimage, &amount); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Node.Keysend(paidaction.Preimage(preimage), paidaction.Msat(amount), w.Node.Height()+200); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := w.Node.LookupInvoice(w.Ctx, paidaction.Preimage(preimage).Hash()); err != nil || there.Keysend != paidaction.Msat(amount) || there.Received != paidaction.Msat(amount)+12*sat {
+		t.Errorf("the node says %+v, %v", there, err)
+	}
+	if report := run(t, w); !report.OK {
+		t.Errorf("%+v", report)
+	}
+}
+
 // Nobody waits for reconcile, and it waits for nobody: neither for rows that are locked nor for what is not committed.
 func TestItWaitsForNobody(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -121,4 +122,21 @@ func TestWhileOurNodeIsAwayWhoeverAsksIsToldSo(t *testing.T) {
 	b.Node.SetAway(true)
 	_, err := b.Relay.Wrap(b.Ctx, paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}})
 	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
+}
+
+// What would have our node lock money beyond what was agreed to, or crash, is refused before the node is asked to do anything with it.
+func TestInvoicesThatOurNodeIsNotAskedAbout(t *testing.T) {
+	for name, spoil := range map[string]func(*simnode.Ask){
+		"blinded": func(a *simnode.Ask) { a.Blinded = true }, "without a secret": func(a *simnode.Ask) { a.Secretless = true },
+		"dear hints": func(a *simnode.Ask) { a.HintsFee = 4_294_967_295 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			spoil(&b.wallet.Ask)
+			_, err := b.Relay.Wrap(b.Ctx, paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}})
+			if !errors.Is(err, paidaction.ErrNoReceiver) || b.probes() != 0 {
+				t.Errorf("%v after %d probes", err, b.probes())
+			}
+		})
+	}
 }

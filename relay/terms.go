@@ -273,6 +273,10 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	case !r.now().Before(inv.Expires):
 		return out, paidaction.Errorf(paidaction.CodeInvalidInput, "The invoice has expired. Use a new one.")
 	}
+	var unfit *wrap.Violation
+	if err := r.Rules.CheckAlone(inv); errors.As(err, &unfit) {
+		return out, paidaction.Errorf(paidaction.CodeInvalidInput, "The invoice cannot be paid here: %s. Use another one.", unfit.Why).Because(r.counted(err))
+	}
 	ours, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:])
 	switch {
 	case err == nil && paidaction.Flow(ours.Flow) == paidaction.FlowOptimistic:

@@ -235,8 +235,14 @@ func TestWhatIsNotWithdrawn(t *testing.T) {
 			b.Clock.Advance(time.Minute)
 			return inv.Bolt11
 		}, paidaction.CodeInvalidInput},
-		"names no amount": {func(b *bundle) string { return b.issue(simnode.Ask{}).Bolt11 }, paidaction.CodeInvalidAmount},
-		"too large":       {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1_000_000_001}).Bolt11 }, paidaction.CodeInvalidAmount},
+		"names no amount":  {func(b *bundle) string { return b.issue(simnode.Ask{}).Bolt11 }, paidaction.CodeInvalidAmount},
+		"too large":        {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1_000_000_001}).Bolt11 }, paidaction.CodeInvalidAmount},
+		"blinded":          {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, Blinded: true}).Bolt11 }, paidaction.CodeInvalidInput},
+		"without a secret": {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, Secretless: true}).Bolt11 }, paidaction.CodeInvalidInput},
+		"AMP": {func(b *bundle) string {
+			return b.issue(simnode.Ask{Amount: 1000, Features: []paidaction.Feature{{Bit: 31, Known: true}}}).Bolt11
+		}, paidaction.CodeInvalidInput},
+		"locked for longer than LND allows": {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, CLTVDelta: 2013}).Bolt11 }, paidaction.CodeInvalidInput},
 		"of another network": {func(*bundle) string {
 			return "lnbc20m1pvjluezsp5zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zygspp5qqqsyqcyq5rqwzqf"
 		}, paidaction.CodeInvalidInput},

@@ -390,7 +390,7 @@ func blameOf(last paidaction.PaymentUpdate) Blame {
 	switch {
 	case last.State != paidaction.PaymentFailed:
 		return Nobody
-	case reasonsOfReceiver[last.Failure], last.Failure == "NO_ROUTE", last.Failure == "TIMEOUT":
+	case reasonsOfReceiver[last.Failure], last.Failure == "NO_ROUTE", last.Failure == "TIMEOUT", last.Failure == "ERROR": // a receiver's odd answer is LND's ERROR
 		return ThePayment
 	default:
 		return TheNode
@@ -421,7 +421,7 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	switch {
 	case refused:
 		return ThePayment
-	case stopping, errors.Is(cause, errElsewhere), errors.Is(cause, errTooLate):
+	case stopping, errors.Is(cause, errElsewhere), errors.Is(cause, errTooLate), errors.Is(cause, errBehind): // for a moment, at each block
 		return Nobody
 	}
 	return TheNode

@@ -12,6 +12,7 @@ import (
 	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/verrpc"
+	"github.com/lightningnetwork/lnd/lnwire"
 	"github.com/lightningnetwork/lnd/zpay32"
 )
 
@@ -39,7 +40,12 @@ func (s *mainServer) GetInfo(ctx context.Context, _ *lnrpc.GetInfoRequest) (*lnr
 	if s.chainless {
 		return nil, errChainless
 	}
+	var features map[uint32]*lnrpc.Feature
+	if s.keysend {
+		features = map[uint32]*lnrpc.Feature{uint32(lnwire.KeysendOptional): {Name: "keysend", IsKnown: true}}
+	}
 	return &lnrpc.GetInfoResponse{
+		Features:       features,
 		IdentityPubkey: hex.EncodeToString(nodeKey(s.Node.Name()).PubKey().SerializeCompressed()),
 		Alias:          s.Node.Name(), Version: s.version,
 		Chains:      []*lnrpc.Chain{{Chain: "bitcoin", Network: network.Name}},
@@ -75,6 +81,7 @@ func (s *mainServer) DecodePayReq(_ context.Context, in *lnrpc.PayReqString) (*l
 		CltvExpiry: int64(decoded.MinFinalCLTVExpiry()),
 		Features:   invoicesrpc.CreateRPCFeatures(decoded.Features),
 	}
+	decoded.PaymentAddr.WhenSome(func(addr [32]byte) { m.PaymentAddr = addr[:] })
 	if decoded.MilliSat != nil {
 		m.NumMsat, m.NumSatoshis = int64(*decoded.MilliSat), int64(decoded.MilliSat.ToSatoshis())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lightningnetwork/lnd/invoices"
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
+	"github.com/lightningnetwork/lnd/record"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -197,8 +198,12 @@ func rpcInvoice(inv simnode.Invoice) *lnrpc.Invoice {
 		m.RPreimage = inv.Request.Preimage[:]
 	}
 	for _, p := range inv.Parts {
+		var custom map[uint64][]byte
+		if p.Total == 0 {
+			custom = map[uint64][]byte{uint64(record.KeySendType): make([]byte, 32)}
+		}
 		m.Htlcs = append(m.Htlcs, &lnrpc.InvoiceHTLC{
-			ChanId: 1, HtlcIndex: uint64(p.ID), AmtMsat: uint64(p.Msat), MppTotalAmtMsat: uint64(p.Total),
+			CustomRecords: custom, ChanId: 1, HtlcIndex: uint64(p.ID), AmtMsat: uint64(p.Msat), MppTotalAmtMsat: uint64(p.Total),
 			ExpiryHeight: int32(p.ExpiryHeight), AcceptHeight: int32(p.AcceptHeight), State: partStates[p.State],
 		})
 		// LND keeps amt_paid_msat when it cancels a held invoice. Here it counts every part there ever was: who believes it

@@ -52,6 +52,7 @@ type Server struct {
 	starting  bool
 	graphless bool // not synced to the graph
 	chainless bool // its chain's backend is away
+	keysend   bool // it takes payments that nobody has asked for
 	payments  map[paidaction.Hash]*payment
 	routes    map[paidaction.Hash]*routerrpc.RouteFeeResponse
 	peer      *simnode.Node   // whom unscripted payments reach
@@ -205,6 +206,9 @@ func (s *Server) Deny(methods ...string) { s.set(func() { s.denied = methods }) 
 
 // SetChainless has the node answer as LND does while its chain's backend is away.
 func (s *Server) SetChainless(chainless bool) { s.set(func() { s.chainless = chainless }) }
+
+// SetKeysend says whether the node announces that it takes payments that nobody has asked for.
+func (s *Server) SetKeysend(takes bool) { s.set(func() { s.keysend = takes }) }
 
 // ShowAsAMP has the node tell of an invoice as LND does of a spontaneous AMP payment: it has no hash.
 func (s *Server) ShowAsAMP(h paidaction.Hash) { s.set(func() { s.amp[h] = true }) }

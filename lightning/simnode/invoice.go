@@ -32,6 +32,9 @@ func (i Invoice) NodeInvoice() paidaction.NodeInvoice {
 			continue
 		}
 		v.Received += p.Msat
+		if p.Total == 0 {
+			v.Keysend += p.Msat
+		}
 		if p.State == PartAccepted && (v.ExpiryHeight == 0 || p.ExpiryHeight < v.ExpiryHeight) {
 			v.ExpiryHeight = p.ExpiryHeight
 		}

@@ -113,7 +113,7 @@ func (n *Node) AddPart(h paidaction.Hash, msat, total paidaction.Msat, expiryHei
 }
 
 // Keysend is a payer who knows the preimage, as a receiver does whose invoice is inside of this one. LND takes their HTLC without having shown them the invoice,
-// and adds further ones to an invoice that is held (invoices.updateLegacy). None may be of less than the invoice's amount, and none joins parts of another payment.
+// and adds further ones to an invoice that is held, or settled (invoices.updateLegacy). None may be of less than the invoice's amount, and none joins parts of another payment.
 func (n *Node) Keysend(p paidaction.Preimage, msat paidaction.Msat, expiryHeight uint32) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,11 +127,11 @@ func (n *Node) Keysend(p paidaction.Preimage, msat paidaction.Msat, expiryHeight
 	n.expire(inv)
 	another := func(q Part) bool { return q.State == PartAccepted && q.Total != 0 }
 	switch {
-	case inv.final():
+	case inv.State == paidaction.InvoiceCanceled:
 		return fmt.Errorf("%w: invoice is %s", ErrRefused, inv.State)
 	case msat < inv.Request.Amount:
 		return fmt.Errorf("%w: %d of %d msat", ErrRefused, msat, inv.Request.Amount)
-	case slices.ContainsFunc(inv.Parts, another):
+	case inv.State != paidaction.InvoiceSettled && slices.ContainsFunc(inv.Parts, another):
 		return fmt.Errorf("%w: parts of a payment are there", ErrRefused)
 	case expiryHeight < n.height+max(rejectDelta, inv.Request.CLTVDelta):
 		return fmt.Errorf("%w: expiry %d too soon at height %d", ErrRefused, expiryHeight, n.height)
@@ -139,6 +139,8 @@ func (n *Node) Keysend(p paidaction.Preimage, msat paidaction.Msat, expiryHeight
 	n.parts++
 	inv.Parts = append(inv.Parts, Part{ID: PartID(n.parts), Msat: msat, ExpiryHeight: expiryHeight, AcceptHeight: n.height, State: PartAccepted})
 	switch {
+	case inv.State == paidaction.InvoiceSettled:
+		inv.Parts[len(inv.Parts)-1].State = PartSettled
 	case !inv.Request.Hold:
 		n.settle(inv)
 	case inv.State == paidaction.InvoiceOpen:

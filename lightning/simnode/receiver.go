@@ -60,6 +60,8 @@ type Ask struct {
 	Expiry          time.Duration        // 0: an hour
 	CLTVDelta       uint32               // 0: 80 blocks
 	Blinded         bool                 // hides the receiver's key
+	Secretless      bool                 // without a payment secret: no node pays it, and none refuses to estimate its route
+	HintsFee        paidaction.Msat      // that its hints charge
 	Features        []paidaction.Feature // nil: those of LND
 	Hash            paidaction.Hash      // zero: of a new preimage. The receiver can take a payment only if it knows the preimage
 	Act             Act
@@ -103,6 +105,7 @@ func (r *Receiver) Issue(a Ask) Issued {
 	inv := signed{To: r.key, ID: r.net.issued, Bolt11: paidaction.Bolt11{
 		Hash: a.Hash, Destination: r.key, Amount: a.Amount, Description: a.Memo, DescriptionHash: a.DescriptionHash, Created: now,
 		Expires: now.Add(a.Expiry), CLTVDelta: a.CLTVDelta, Blinded: a.Blinded, Features: a.Features,
+		Secretless: a.Secretless, HintsFee: a.HintsFee,
 	}}
 	if a.Blinded {
 		inv.Destination = publicKey(fmt.Sprintf("%s hides as %d", r.key, inv.ID))

@@ -118,6 +118,8 @@ func (n *Node) mayPay(inv signed, r paidaction.PaymentRequest) error {
 		return fmt.Errorf("%w. Valid until %v", ErrExpired, inv.Expires)
 	case limit > maxTotalTimelock || limit <= inv.CLTVDelta+senderPadding:
 		return fmt.Errorf("%w: a limit of %d blocks for a final CLTV of %d", ErrBadPayment, limit, inv.CLTVDelta)
+	case inv.Secretless:
+		return fmt.Errorf("%w: no payment secret", ErrBadPayment)
 	case inv.Destination == n.key:
 		return ErrSelfPayment
 	}
@@ -175,8 +177,6 @@ func (n *Node) EstimateRoute(ctx context.Context, bolt11 string) (r paidaction.R
 			return unreadable
 		case inv.Amount == 0:
 			return fmt.Errorf("%w: the invoice names no amount", ErrBadPayment)
-		case inv.Blinded:
-			return paidaction.ErrNoRoute
 		}
 		w, failure := n.find(inv, bolt11, inv.Amount)
 		if failure != "" || w.looking {

@@ -35,6 +35,9 @@ const (
 	Held                     // the outer is held, and the inner is about to be paid
 
 	always = Asked | Routed | Held
+
+	// Alone is no stage of these: an invoice that is paid without an outer around it, as by a withdrawal.
+	Alone Stage = 1 << 3
 )
 
 // Code names a rule by the way in which it is broken. Codes keep their meaning for ever.
@@ -53,8 +56,16 @@ type Rule struct {
 var Rules = []Rule{
 	{"NO_AMOUNT", always, func(_ Settings, f Facts) bool { return f.Inner.Amount > 0 },
 		"the receiver's invoice names no amount"},
-	{"AMP", always, func(_ Settings, f Facts) bool { return !asks(f.Inner, ampRequired) && !asks(f.Inner, ampOptional) },
+	{"AMP", always | Alone, func(_ Settings, f Facts) bool { return !asks(f.Inner, ampRequired) && !asks(f.Inner, ampOptional) },
 		"an AMP invoice can be paid many times, each time with another hash"},
+	// LND holds what a blinded path locks money for against no limit: the receiver chooses it, and could take the inner long after the outer was given back. Paths that
+	// share keys crash LND (0.21.3, routing.newRoute), and one with a payment secret besides leaves the payment under way until it is started anew.
+	{"BLINDED", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.Blinded },
+		"it hides the receiver behind blinded paths, for which our node keeps to no limit of blocks"},
+	{"NO_SECRET", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.Secretless },
+		"it has no payment secret: our node refuses to pay it, and says so of no payment that could be looked up"},
+	{"LOCKS_BEYOND_LND", Alone, func(_ Settings, f Facts) bool { return f.Inner.Locks()+3 < maxTotalTimelock },
+		"it locks money for more blocks than our node allows"},
 	{"UNKNOWN_FEATURE", always, func(_ Settings, f Facts) bool { return !slices.ContainsFunc(f.Inner.Features, unknown) },
 		"the invoice asks for a feature that our node does not know"},
 	{"TOO_SMALL", always, func(s Settings, f Facts) bool { return f.Inner.Amount == 0 || f.Inner.Amount >= s.MinAmount },
@@ -74,6 +85,8 @@ var Rules = []Rule{
 
 	{"LOCKS_TOO_LONG", Asked, func(s Settings, f Facts) bool { return f.Inner.Locks()+uint64(s.CLTVMargin) <= uint64(s.MaxOuterCLTV) },
 		"every route to it locks money for too many blocks; a probe would already"},
+	{"HINTS_TOO_DEAR", Asked, func(s Settings, f Facts) bool { return f.Inner.HintsFee <= s.Budget(f.Outer, f.Inner.Amount) },
+		"what its hints charge is more than the budget; a probe would already lock it"},
 	{"EXPIRES_SOON", Asked, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) >= s.MinExpiryLeft },
 		"the invoice expires too soon to find a route, be paid and be forwarded"},
 	{"OUTER_TOO_SHORT", Routed, func(s Settings, f Facts) bool { return s.OuterExpiry(f.Inner.Expires, f.Now) >= s.MinOuterLife },
@@ -103,6 +116,9 @@ var Rules = []Rule{
 	{"EXPIRED", Held, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > s.AttemptTimeout },
 		"the invoice expires before the last attempt to pay it"},
 }
+
+// maxTotalTimelock is LND's max-cltv-expiry: it refuses to send what could be locked for longer, of which it then knows nothing.
+const maxTotalTimelock = 2016
 
 // Feature bits (BOLT 9).
 const (

@@ -23,6 +23,11 @@ type Terms struct {
 // needed yet.
 func (s Settings) CheckInner(f Facts) error { return s.withDefaults().check(Asked, f) }
 
+// CheckAlone says whether an invoice is fit to be paid without an outer around it.
+func (s Settings) CheckAlone(inner paidaction.Bolt11) error {
+	return s.withDefaults().check(Alone, Facts{Inner: inner})
+}
+
 // Wrap gives the terms of the outer. Held and Budget are not needed yet. It is for a route that the node estimated a moment ago.
 func (s Settings) Wrap(f Facts) (Terms, error) {
 	s = s.withDefaults()

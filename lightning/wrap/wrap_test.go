@@ -53,9 +53,13 @@ var broken = map[Code][]func(*Facts){
 		func(f *Facts) { f.Inner.CLTVDelta, f.Inner.HintsCLTV = 500, 421 },
 		func(f *Facts) { f.Inner.HintsCLTV = math.MaxUint32 },
 	},
-	"EXPIRES_SOON":    {func(f *Facts) { f.Inner.Expires = now.Add(240*time.Second - 1) }},
-	"OUTER_TOO_SHORT": {func(f *Facts) { f.Inner.Expires = now.Add(180*time.Second - 1) }},
-	"NODE_BEHIND":     {func(f *Facts) { f.Chain.Synced = false }},
+	"BLINDED":          {func(f *Facts) { f.Inner.Blinded = true }},
+	"NO_SECRET":        {func(f *Facts) { f.Inner.Secretless = true }},
+	"LOCKS_BEYOND_LND": {func(f *Facts) { f.Inner.CLTVDelta, f.Inner.HintsCLTV = 1013, 1000 }},
+	"HINTS_TOO_DEAR":   {func(f *Facts) { f.Inner.HintsFee = 30*sat + 1 }},
+	"EXPIRES_SOON":     {func(f *Facts) { f.Inner.Expires = now.Add(240*time.Second - 1) }},
+	"OUTER_TOO_SHORT":  {func(f *Facts) { f.Inner.Expires = now.Add(180*time.Second - 1) }},
+	"NODE_BEHIND":      {func(f *Facts) { f.Chain.Synced = false }},
 	"ROUTE_IMPOSSIBLE": {
 		func(f *Facts) { f.Route = paidaction.Route{} },
 		func(f *Facts) { f.Route.Height = f.Chain.Height + 79 },
@@ -87,6 +91,7 @@ var ask = map[Stage]func(Settings, Facts) error{
 	Asked:  Settings.CheckInner,
 	Routed: func(s Settings, f Facts) error { _, err := s.Wrap(f); return err },
 	Held:   func(s Settings, f Facts) error { _, err := s.Forward("lnbc1", f); return err },
+	Alone:  func(s Settings, f Facts) error { return s.CheckAlone(f.Inner) },
 }
 
 func code(err error) Code {
@@ -147,7 +152,7 @@ func TestEveryRuleViolatedAlone(t *testing.T) {
 // the limits of the payment bind the node.
 func TestRulesAreCheckedAgainBeforePaying(t *testing.T) {
 	t.Parallel()
-	shapes := []Code{"LOCKS_TOO_LONG", "EXPIRES_SOON", "OUTER_TOO_SHORT", "ROUTE_IMPOSSIBLE", "ROUTE_TOO_DEAR", "LOCKED_TOO_LONG"}
+	shapes := []Code{"HINTS_TOO_DEAR", "LOCKS_BEYOND_LND", "LOCKS_TOO_LONG", "EXPIRES_SOON", "OUTER_TOO_SHORT", "ROUTE_IMPOSSIBLE", "ROUTE_TOO_DEAR", "LOCKED_TOO_LONG"}
 	for _, rule := range Rules {
 		if slices.Contains(shapes, rule.Code) {
 			continue
@@ -198,6 +203,8 @@ func TestBoundsAreExact(t *testing.T) {
 		"the largest amount":      {Asked, func(f *Facts) { f.Inner.Amount, f.Requested, f.Outer = 700_000*sat, 700_000*sat, 800_000*sat }},
 		"short by a truncation":   {Asked, func(f *Facts) { f.Requested += sat - 1 }},
 		"no fee for us":           {Asked, func(f *Facts) { f.Outer = f.Inner.Amount }},
+		"the dearest hint":        {Asked, func(f *Facts) { f.Inner.HintsFee = 30 * sat }},
+		"the longest lock of LND": {Alone, func(f *Facts) { f.Inner.CLTVDelta, f.Inner.HintsCLTV = 1012, 1000 }},
 		"the longest hint":        {Asked, func(f *Facts) { f.Inner.HintsCLTV = 840 }},
 		"240 s to its expiry":     {Asked, func(f *Facts) { f.Inner.Expires = now.Add(240 * time.Second) }},
 		"an outer of 60 s":        {Routed, func(f *Facts) { f.Inner.Expires = now.Add(180 * time.Second) }},

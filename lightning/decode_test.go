@@ -1,0 +1,35 @@
+package lightning
+
+import (
+	"math"
+	"testing"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Each hop of a hint takes its fee of what it passes on, the fees after it included (BOLT 7); of several hints the dearest counts.
+func TestWhatHintsCharge(t *testing.T) {
+	t.Parallel()
+	hop := func(base, share uint32) *lnrpc.HopHint {
+		return &lnrpc.HopHint{FeeBaseMsat: base, FeeProportionalMillionths: share}
+	}
+	hint := func(hops ...*lnrpc.HopHint) *lnrpc.RouteHint { return &lnrpc.RouteHint{HopHints: hops} }
+	for name, c := range map[string]struct {
+		hints []*lnrpc.RouteHint
+		want  paidaction.Msat
+	}{
+		"none":           {nil, 0},
+		"free":           {[]*lnrpc.RouteHint{hint(hop(0, 0))}, 0},
+		"one":            {[]*lnrpc.RouteHint{hint(hop(1_000, 100))}, 1_100},
+		"a fee of a fee": {[]*lnrpc.RouteHint{hint(hop(0, 1_000_000), hop(1_000_000, 0))}, 3_000_000},
+		"the dearest":    {[]*lnrpc.RouteHint{hint(hop(1, 0)), hint(hop(math.MaxUint32, 0)), hint()}, math.MaxUint32},
+		"beyond all":     {[]*lnrpc.RouteHint{hint(hop(0, math.MaxUint32), hop(0, math.MaxUint32), hop(0, math.MaxUint32), hop(0, math.MaxUint32))}, paidaction.MaxMsat - 1_000_000},
+	} {
+		inv, err := decoded(&lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1_000_000, CltvExpiry: 40, RouteHints: c.hints})
+		if err != nil || inv.HintsFee != c.want {
+			t.Errorf("%s: %d, want %d, %v", name, inv.HintsFee, c.want, err)
+		}
+	}
+}
