@@ -34,10 +34,11 @@ type readiness struct {
 	answer readyAnswer
 }
 
-// readyPart is something that has to work.
+// readyPart is something that has to work. Of those of one kind it is enough that one does: several nodes are there so that one may be away, and a process
+// that says of itself that it is not ready is sent nothing, for any of them.
 type readyPart struct {
-	name  string
-	check func(context.Context) error
+	kind, name string
+	check      func(context.Context) error
 }
 
 // notReady is a problem in words that anybody may read.
@@ -60,16 +61,16 @@ func (s *service) newReadiness() *readiness {
 		now: time.Now, found: func(ctx context.Context, part string, err error) {
 			s.log.WarnContext(ctx, "not ready", "part", part, "error", err)
 		}}
-	add := func(name string, check func(context.Context) error) {
-		r.parts = append(r.parts, readyPart{name, check})
+	add := func(kind, name string, check func(context.Context) error) {
+		r.parts = append(r.parts, readyPart{kind, name, check})
 	}
-	add("database", s.pool.Ping)
-	add("migrations", func(ctx context.Context) error { return migrated(ctx, s.pool) })
+	add("database", "database", s.pool.Ping)
+	add("migrations", "migrations", func(ctx context.Context) error { return migrated(ctx, s.pool) })
 	for i, client := range s.clients {
-		add("node "+client.Name(), func(ctx context.Context) error { return nodeReady(ctx, client, s.config.Nodes[i].Sends) })
+		add("node", "node "+client.Name(), func(ctx context.Context) error { return nodeReady(ctx, client, s.config.Nodes[i].Sends) })
 	}
 	for _, l := range s.listeners {
-		add("streams of "+l.Node(), func(context.Context) error {
+		add("streams", "streams of "+l.Node(), func(context.Context) error {
 			if !l.Up() {
 				return notReady("The node's streams are not open: what is paid is found by sweeps alone, later.")
 			}
@@ -126,14 +127,18 @@ func (r *readiness) look(ctx context.Context) readyAnswer {
 	}
 	group.Wait()
 	r.answer = readyAnswer{Ready: true, Parts: make(map[string]readyState, len(r.parts))}
+	works := map[string]bool{} // by kind
 	for i, part := range r.parts {
 		state := readyState{Ready: errs[i] == nil}
 		if errs[i] != nil {
 			state.Problem = problem(errs[i])
-			r.answer.Ready = false
 			r.found(ctx, part.name, errs[i])
 		}
+		works[part.kind] = works[part.kind] || state.Ready
 		r.answer.Parts[part.name] = state
+	}
+	for _, ready := range works {
+		r.answer.Ready = r.answer.Ready && ready
 	}
 	r.at = r.now()
 	return r.answer
@@ -162,7 +167,7 @@ func (r *readiness) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// serve answers 200 if every part is ready, else 503.
+// serve answers 200 if of every kind of part one is ready, else 503.
 func (r *readiness) serve(w http.ResponseWriter, request *http.Request) {
 	answer := r.look(request.Context())
 	w.Header().Set("Content-Type", "application/json")

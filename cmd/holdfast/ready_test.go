@@ -116,12 +116,50 @@ func TestReadinessIsOfTheProcess(t *testing.T) {
 	serve(t, settings(pgtest.New(t), setting, "HOLDFAST_ROLES=api")).wantReady(map[string]string{"database": "", "migrations": "", "node sim": ""})
 }
 
+// One node of several that is away is told, and keeps nothing from the process: sent nothing, it would serve nobody by the others either.
+func TestOneNodeOfSeveralIsEnough(t *testing.T) {
+	t.Parallel()
+	away := map[string]bool{}
+	part := func(kind, name string) readyPart {
+		return readyPart{kind, name, func(context.Context) error {
+			if away[name] {
+				return notReady("It is away.")
+			}
+			return nil
+		}}
+	}
+	now := time.Unix(1_800_000_000, 0)
+	r := &readiness{now: func() time.Time { now = now.Add(time.Minute); return now }, found: func(context.Context, string, error) {},
+		parts: []readyPart{part("database", "database"), part("node", "node one"), part("node", "node two"), part("streams", "streams of one"), part("streams", "streams of two")}}
+	for _, c := range []struct {
+		away  []string
+		ready bool
+	}{
+		{nil, true}, {[]string{"node one", "streams of one"}, true}, {[]string{"node one", "streams of two"}, true},
+		{[]string{"node one", "node two"}, false}, {[]string{"streams of one", "streams of two"}, false}, {[]string{"database"}, false},
+	} {
+		clear(away)
+		for _, name := range c.away {
+			away[name] = true
+		}
+		got := r.look(t.Context())
+		if got.Ready != c.ready {
+			t.Errorf("without %v: %+v", c.away, got)
+		}
+		for name, state := range got.Parts {
+			if state.Ready == away[name] {
+				t.Errorf("without %v: %s is told as %+v", c.away, name, state)
+			}
+		}
+	}
+}
+
 // Whoever asks, and however often: the parts are asked once a second.
 func TestReadinessIsAskedForOnceASecond(t *testing.T) {
 	t.Parallel()
 	now, asked := time.Unix(1_800_000_000, 0), 0
 	r := &readiness{now: func() time.Time { return now }, found: func(context.Context, string, error) {},
-		parts: []readyPart{{"part", func(context.Context) error { asked++; return notReady("Not yet.") }}}}
+		parts: []readyPart{{"part", "part", func(context.Context) error { asked++; return notReady("Not yet.") }}}}
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
