@@ -103,6 +103,9 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		}
 	}()
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := s.sameSecret(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.dial(ctx); err != nil {
 		return nil, err
 	}

@@ -161,6 +161,23 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
+// Whoever comes with another secret could read no receiver's wallet, and would take payments all the same.
+func TestAnotherSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	with := func(secret string) []string { return settings(pool, "HOLDFAST_SECRET="+strings.Repeat(secret, 32)) }
+	for range 2 { // the first process, and one of the same secret
+		s := serve(t, with("ab"))
+		s.awaitReady(http.StatusOK)
+		if code := s.stop(); code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+	}
+	if code, _, said := command(t, with("cd"), "serve"); code == 0 || !strings.Contains(said, "HOLDFAST_SECRET is not the one") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}
+
 // engine is the engine of another process on the same database.
 func engine(t *testing.T, pool *pgxpool.Pool, nodes paidaction.Nodes, now func() time.Time) *paidaction.Engine {
 	t.Helper()

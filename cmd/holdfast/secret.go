@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+var errOtherSecret = errors.New("HOLDFAST_SECRET is not the one that this database was begun with: what is stored could not be read, and nobody who has paid without signing in be known again. " +
+	"Give the one of before. If it is lost for good, docs/production.md says what is lost with it, and how to go on")
+
+// sameSecret refuses a secret other than that of the processes before. The first one keeps a print of it.
+func (s *service) sameSecret(ctx context.Context) error {
+	print := hmac.New(sha256.New, s.config.Key())
+	print.Write([]byte("holdfast: which secret this is"))
+	q := db.New(s.pool)
+	if err := q.KeepSecretPrint(ctx, print.Sum(nil)); err != nil {
+		return fmt.Errorf("keep which secret it is: %w", err)
+	}
+	kept, err := q.SecretPrint(ctx)
+	if err != nil {
+		return fmt.Errorf("read which secret it is: %w", err)
+	}
+	if !hmac.Equal(kept, print.Sum(nil)) {
+		return errOtherSecret
+	}
+	return nil
+}
