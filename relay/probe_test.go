@@ -124,7 +124,7 @@ func TestWhileOurNodeIsAwayWhoeverAsksIsToldSo(t *testing.T) {
 	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
 }
 
-// What would have our node lock money beyond what was agreed to, or crash, is refused before the node is asked to do anything with it.
+// What would have our node lock money beyond what was agreed to is refused before the node is asked to do anything with it.
 func TestInvoicesThatOurNodeIsNotAskedAbout(t *testing.T) {
 	for name, spoil := range map[string]func(*simnode.Ask){
 		"blinded": func(a *simnode.Ask) { a.Blinded = true }, "without a secret": func(a *simnode.Ask) { a.Secretless = true },

@@ -58,8 +58,8 @@ var Rules = []Rule{
 		"the receiver's invoice names no amount"},
 	{"AMP", always | Alone, func(_ Settings, f Facts) bool { return !asks(f.Inner, ampRequired) && !asks(f.Inner, ampOptional) },
 		"an AMP invoice can be paid many times, each time with another hash"},
-	// LND holds what a blinded path locks money for against no limit: the receiver chooses it, and could take the inner long after the outer was given back. Paths that
-	// share keys crash LND (0.21.3, routing.newRoute), and one with a payment secret besides leaves the payment under way until it is started anew.
+	// LND holds what a blinded path locks money for against no limit: the receiver chooses it, and could take the inner long after the outer was given back. And one with
+	// a payment secret besides leaves the payment under way until LND (0.21.3) is started anew.
 	{"BLINDED", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.Blinded },
 		"it hides the receiver behind blinded paths, for which our node keeps to no limit of blocks"},
 	{"NO_SECRET", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.Secretless },
