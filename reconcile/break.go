@@ -62,8 +62,12 @@ func (k *Kind) broken(a at, format string, args ...any) Break {
 		Mend: strings.NewReplacer(mend...).Replace(k.Mend), kind: k}
 }
 
-// key tells breaks apart. What is explained may differ at the next look: a deadline is further past.
+// key tells breaks apart. What is explained may differ at the next look: a deadline is further past. It tells apart only what is about no action
+// and no hash, an account or a guard, which lasts and so is not looked for again.
 func (b Break) key() string {
+	if len(b.Actions) == 0 && b.Hash == "" {
+		return fmt.Sprintf("%d %s %s %s", b.kind.Invariant, b.Kind, b.Node, b.What)
+	}
 	return fmt.Sprintf("%d %s %v %s %s", b.kind.Invariant, b.Kind, b.Actions, b.Node, b.Hash)
 }
 

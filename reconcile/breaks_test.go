@@ -342,3 +342,26 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 		})
 	}
 }
+
+// What is about no action is told apart by what is wrong: each account, each guard counts, and is named.
+func TestBreaksOfNoActionAreEachCounted(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, `UPDATE account SET balance = balance + 1 WHERE id IN (SELECT id FROM account ORDER BY id LIMIT 4);
+		ALTER TABLE posting DISABLE TRIGGER posting_append_only; DROP TRIGGER history_action_known ON action_history; DROP TRIGGER refuse_delete ON paid_action`)
+	c := compared(w)
+	c.Again = time.Millisecond // that they are looked at again takes none of them away
+	report, err := reconcile.Run(w.Ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]int{}
+	for _, i := range report.Invariants {
+		for _, b := range i.Breaks {
+			counted[fmt.Sprint(i.ID, " ", b.Kind)]++
+		}
+	}
+	if counted["1 balance"] != 4 || counted["1 guard"] != 1 || counted["6 guard"] != 2 {
+		t.Errorf("%v", counted)
+	}
+}
