@@ -188,7 +188,7 @@ var breakings = map[string]breaking{
 	"8 no-hash": {sql: `UPDATE paid_action SET idempotency_key = 'x', args_hash = 'x' WHERE id = {opt}`},
 	"8 guard":   {sql: `DROP INDEX paid_action_anonymous_key`},
 
-	"9 node-missing": {sql: `UPDATE invoice SET node = 'elsewhere' WHERE action_id = {opt}`},
+	"9 node-missing": {do: open, sql: `UPDATE invoice SET node = 'elsewhere' WHERE action_id = (SELECT max(id) FROM paid_action)`, also: []int{7}},
 	"9 invoice-lost": {do: func(w *enginetest.World) { w.Node.Wipe() }},
 	"9 settled":      {lies: liars{invoice: saying(paidaction.InvoiceCanceled, paidaction.InvoiceSettled)}},
 	"9 canceled":     {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceCanceled)}},
@@ -363,5 +363,30 @@ func TestBreaksOfNoActionAreEachCounted(t *testing.T) {
 	}
 	if counted["1 balance"] != 4 || counted["1 guard"] != 1 || counted["6 guard"] != 2 {
 		t.Errorf("%v", counted)
+	}
+}
+
+// A node may go once nothing of it is open: what has ended there is no break, since nobody can ask.
+func TestANodeThatIsGoneBreaksNothingThatHasEnded(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, `UPDATE invoice SET node = 'elsewhere'; UPDATE relay_attempt SET node = 'elsewhere'`)
+	c := compared(w)
+	c.Senders = nil // what the others have paid is then paid elsewhere
+	report, err := reconcile.Run(w.Ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range report.Invariants[8].Breaks {
+		if b.Kind == "node-missing" {
+			t.Errorf("%+v", b)
+		}
+	}
+	exec(w, `UPDATE relay_payment SET stage = 'pending_confirmation', fee_msat = NULL WHERE stage = 'completed'`)
+	if report, err = reconcile.Run(w.Ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(report.Invariants[8].Breaks, func(b reconcile.Break) bool { return b.Kind == "node-missing" }) {
+		t.Errorf("a payment that is open cannot be asked for, and nobody is told: %+v", report.Invariants[8])
 	}
 }

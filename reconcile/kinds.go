@@ -156,7 +156,7 @@ var (
 
 // Invariant 9.
 var (
-	nodeGone = kind(9, "node-missing", "the settings", "The node of an action is not configured: nobody can ask it.",
+	nodeGone = kind(9, "node-missing", "the settings", "The node of an action that is open is not configured: nobody can ask it.",
 		"Configure {node} again under that name, in HOLDFAST_NODES, until nothing of it is open.")
 	invoiceLost = kind(9, "invoice-lost", "LookupInvoice", "A node does not know an invoice that it issued: it was wiped, or restored from an old backup.",
 		"`holdfast nodes drain {node}`, and bring the node's own data back. What is held there cannot be told without them. Of a forward that has paid its receiver: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")

@@ -32,12 +32,12 @@ func (r *run) atNodes(ctx context.Context, ids []int64) error {
 		return fmt.Errorf("read what to ask the nodes: %w", err)
 	}
 	for _, row := range invoices {
-		if err := r.ask(ctx, row.Node, row.ActionID, func(ctx context.Context, node paidaction.Node) error { return r.compareInvoice(ctx, node, row) }); err != nil {
+		if err := r.ask(ctx, row.Node, row.ActionID, row.Open, func(ctx context.Context, node paidaction.Node) error { return r.compareInvoice(ctx, node, row) }); err != nil {
 			return err
 		}
 	}
 	for _, row := range payments {
-		if err := r.ask(ctx, row.Node, row.ActionID, func(ctx context.Context, node paidaction.Node) error { return r.comparePayment(ctx, node, row) }); err != nil {
+		if err := r.ask(ctx, row.Node, row.ActionID, mayMove(row), func(ctx context.Context, node paidaction.Node) error { return r.comparePayment(ctx, node, row) }); err != nil {
 			return err
 		}
 	}
@@ -47,13 +47,17 @@ func (r *run) atNodes(ctx context.Context, ids []int64) error {
 // errSilent is what a node answers that cannot be asked.
 type errSilent struct{ error }
 
-// ask compares something with a node, within a time. One that does not answer is not asked again: what it holds is not known.
-func (r *run) ask(ctx context.Context, name string, action int64, compare func(context.Context, paidaction.Node) error) error {
+// ask compares something with a node, within a time. One that does not answer is not asked again: what it holds is not known. One that is not configured
+// may be gone for good once nothing of it is open, so only what is open is broken by that.
+func (r *run) ask(ctx context.Context, name string, action int64, open bool, compare func(context.Context, paidaction.Node) error) error {
 	if r.silent[name] != nil {
 		return nil
 	}
-	r.look(9, 1)
 	node, err := r.Nodes.Node(name)
+	if err != nil && !open {
+		return nil
+	}
+	r.look(9, 1)
 	if err != nil {
 		r.found(nodeGone.broken(at{actions: []int64{action}, node: name}, "action %d: its node %s is not configured", action, name))
 		return nil

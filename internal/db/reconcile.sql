@@ -256,7 +256,8 @@ ORDER BY id;
 
 -- name: InvoicesToCompare :many
 -- What is held against the nodes: everything open, and everything that ended since.
-SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued
+SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued,
+    (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING'))::boolean AS open
 FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY(@actions::bigint[]) AND (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR paid_action.changed_at >= @since)
 ORDER BY paid_action.id;

@@ -747,7 +747,8 @@ func (q *Queries) FactsOfHistory(ctx context.Context, actions []int64) ([]FactsO
 }
 
 const invoicesToCompare = `-- name: InvoicesToCompare :many
-SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued
+SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued,
+    (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING'))::boolean AS open
 FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY($1::bigint[]) AND (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') OR paid_action.changed_at >= $2)
 ORDER BY paid_action.id
@@ -763,6 +764,7 @@ type InvoicesToCompareRow struct {
 	Node        string
 	PaymentHash []byte
 	Issued      bool
+	Open        bool
 }
 
 // What is held against the nodes: everything open, and everything that ended since.
@@ -780,6 +782,7 @@ func (q *Queries) InvoicesToCompare(ctx context.Context, arg InvoicesToComparePa
 			&i.Node,
 			&i.PaymentHash,
 			&i.Issued,
+			&i.Open,
 		); err != nil {
 			return nil, err
 		}
