@@ -79,8 +79,10 @@ func (r *run) paymentsOf(ctx context.Context, name string, sender paidaction.Sen
 	}
 	young := r.Now().Add(-r.Grace)
 	made := make([]paidaction.PaymentUpdate, 0, page)
+	limited, cancel := r.asking(ctx)
+	defer cancel()
 	var ours error // what failed here, and not at the node
-	err := sender.EachPayment(ctx, since, func(u paidaction.PaymentUpdate, created time.Time) error {
+	err := sender.EachPayment(limited, since, func(u paidaction.PaymentUpdate, created time.Time) error {
 		// What is under way may be a probe, or younger than our own record is to this question.
 		if u.State != paidaction.PaymentSucceeded && !created.Before(young) {
 			return nil
@@ -101,6 +103,14 @@ func (r *run) paymentsOf(ctx context.Context, name string, sender paidaction.Sen
 		r.silent[name] = err
 	}
 	return r.recorded(ctx, name, made)
+}
+
+// asking bounds what asks a node for much: some of the time of a run is left for what comes after.
+func (r *run) asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.Within == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, r.Within*3/4-r.Now().Sub(r.began), errNoTime)
 }
 
 // recorded holds payments that a node has made against what we have given it.

@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -36,8 +37,13 @@ type Config struct {
 	// Changed makes it a partial run, of what moved or booked something since, and of everything open. It leaves out what has ended
 	// before, and the sum of all postings. The zero time: everything.
 	Changed time.Time
+	// Within is how long a partial run may take; 0: as long as it does. One that has looked at what has changed for half of it leaves the rest to the
+	// next one, and one that has asked nodes for three quarters of it asks them no more.
+	Within time.Duration
 	// Earlier is what an earlier run has found: a partial run looks at it again, however long ago it moved.
 	Earlier []Break
+
+	page int // how many actions that have changed are looked at before the time is; default page
 }
 
 func (c Config) defaults() Config {
@@ -52,6 +58,9 @@ func (c Config) defaults() Config {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute
+	}
+	if c.page == 0 {
+		c.page = page
 	}
 	return c
 }
@@ -68,6 +77,10 @@ type Report struct {
 	LostMsat   int64       `json:"lost_msat"`         // all that was ever booked as lost
 	Archived   int64       `json:"archived"`          // actions that were looked at without their history and postings, which are archived
 	Losses     []Loss      `json:"losses,omitempty"`
+	// Unasked is from when on what has changed is to be looked at once more, when every node answers: runs have left it behind that could not ask.
+	Unasked *time.Time `json:"unasked,omitempty"`
+
+	reached time.Time // what has changed later was left to the next run; zero: nothing was
 }
 
 // Loss is what one action was booked to have lost us: no break, but nothing to be hidden either. The newest are told.
@@ -122,7 +135,16 @@ type run struct {
 
 	archivedTo int64 // the history and the postings of actions up to this one are archived, as the present snapshot has it
 	archived   int64 // how many such actions were looked at
+
+	began, reached time.Time // as a report has it
 }
+
+// over says that a run has taken so many quarters of its time.
+func (r *run) over(quarters time.Duration) bool {
+	return r.Within > 0 && r.Now().Sub(r.began) >= r.Within*quarters/4
+}
+
+var errNoTime = errors.New("the time of this run was over before everything was asked")
 
 // Run checks every invariant. An error means that it could not be told whether they hold; that a node does not answer is none, and said
 // in the report.
@@ -132,8 +154,9 @@ type run struct {
 // snapshot too. The nodes are asked outside of any transaction.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}, silent: map[string]error{}}
+	r.began = r.Now()
 	ctx = r.patient(ctx)
-	report, began := &Report{}, r.Now()
+	report := &Report{}
 	if err := r.whole(ctx, report); err != nil {
 		return nil, err
 	}
@@ -156,8 +179,8 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 	}
 	r.tell(report)
-	report.Archived = r.archived
-	report.Seconds = r.Now().Sub(began).Seconds()
+	report.Archived, report.reached = r.archived, r.reached
+	report.Seconds = r.Now().Sub(r.began).Seconds()
 	return report, nil
 }
 
@@ -185,7 +208,7 @@ func (r *run) lookAgain(ctx context.Context) error {
 		return ctx.Err()
 	case <-timer.C:
 	}
-	second := &run{Config: r.Config, seen: map[string]bool{}, silent: r.silent}
+	second := &run{Config: r.Config, seen: map[string]bool{}, silent: r.silent, began: r.began}
 	for part := range slices.Chunk(actionsOf(r.suspect), page) {
 		if err := second.actions(ctx, part); err != nil {
 			return err
@@ -255,7 +278,7 @@ func (r *run) tell(report *Report) {
 		report.Unknown = append(report.Unknown, fmt.Sprintf("node %s does not answer, so what it holds was not compared: %v", node, err))
 	}
 	slices.Sort(report.Unknown)
-	report.OK = report.OK && len(report.Unknown) == 0
+	report.OK = report.OK && len(report.Unknown) == 0 && r.reached.IsZero()
 }
 
 // snapshot runs do on one moment of the database, in which no statement takes longer than timeout.
@@ -280,33 +303,15 @@ func (r *run) snapshot(ctx context.Context, timeout time.Duration, do func(q *db
 
 const lockTimeout = 5 * time.Second
 
-// everyAction looks at every action, or at every one that changed, in pages.
+// everyAction looks at every action, in pages.
 func (r *run) everyAction(ctx context.Context) error {
-	next := func(q *db.Queries, after int64) ([]int64, error) {
-		return q.ActionsToCheck(ctx, db.ActionsToCheckParams{After: after, Page: stock})
-	}
 	if !r.Changed.IsZero() {
-		var marks db.MarksRow
-		err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
-			marks, err = q.Marks(ctx, r.Changed)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("find out what has changed: %w", err)
-		}
-		next = func(q *db.Queries, after int64) ([]int64, error) {
-			return q.ChangedActions(ctx, db.ChangedActionsParams{History: marks.History, Posting: marks.Posting, After: after, Page: stock})
-		}
-		for part := range slices.Chunk(actionsOf(r.Earlier), page) {
-			if err := r.actions(ctx, part); err != nil {
-				return err
-			}
-		}
+		return r.everyChanged(ctx)
 	}
 	for after := int64(0); ; {
 		var ids []int64
 		err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
-			ids, err = next(q, after)
+			ids, err = q.ActionsToCheck(ctx, db.ActionsToCheckParams{After: after, Page: stock})
 			return err
 		})
 		if err != nil {
@@ -321,6 +326,55 @@ func (r *run) everyAction(ctx context.Context) error {
 			}
 		}
 		after = ids[len(ids)-1]
+	}
+}
+
+// everyChanged looks at what an earlier run has found, at what is open, and at what has changed in the order in which it last did: so a run whose time
+// is over knows from when on the next one has to go on. It does not stop before that is later than where it began itself, by what is looked at twice:
+// or the next one would get no further.
+func (r *run) everyChanged(ctx context.Context) error {
+	for part := range slices.Chunk(actionsOf(r.Earlier), page) {
+		if err := r.actions(ctx, part); err != nil {
+			return err
+		}
+	}
+	var marks db.MarksRow
+	err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+		marks, err = q.Marks(ctx, r.Changed)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("find out what has changed: %w", err)
+	}
+	last := db.ChangedActionsRow{At: r.Changed}
+	for {
+		var rows []db.ChangedActionsRow
+		err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+			rows, err = q.ChangedActions(ctx, db.ChangedActionsParams{Since: r.Changed, History: marks.History, Posting: marks.Posting,
+				AfterAt: last.At, After: last.ID, Page: stock})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("read actions: %w", err)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		for part := range slices.Chunk(rows, r.page) {
+			if r.over(2) && last.At.Add(-overlap).After(r.Changed) {
+				r.reached = last.At
+				return nil
+			}
+			ids := make([]int64, len(part))
+			for i, row := range part {
+				ids[i] = row.ID
+			}
+			slices.Sort(ids) // as what is said of a page that fails has it
+			if err := r.actions(ctx, ids); err != nil {
+				return err
+			}
+			last = part[len(part)-1]
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ type watchMetrics struct {
 	broken   *prometheus.GaugeVec
 	unknown  prometheus.Gauge
 	last     prometheus.Gauge
+	checked  prometheus.Gauge
 	duration prometheus.Gauge
 }
 
@@ -46,12 +47,16 @@ func NewWatch(c Config, every time.Duration, log *slog.Logger, registry promethe
 		broken:   in.NewGaugeVec(gauge("broken", "What the last periodic run found broken, by invariant."), []string{"invariant"}),
 		unknown:  in.NewGauge(gauge("unknown", "Nodes that the last periodic run could not ask.")),
 		last:     in.NewGauge(gauge("last_run_timestamp_seconds", "When the last periodic run came to its end, in any process.")),
+		checked:  in.NewGauge(gauge("checked_timestamp_seconds", "Up to when all that has changed was looked at, by any process.")),
 		duration: in.NewGauge(gauge("duration_seconds", "How long it took.")),
 	}}
 }
 
 // horizon is how far back a partial run looks at most: after a longer standstill the rest is left to a whole one.
 const horizon = 24 * time.Hour
+
+// Limit is how long one turn may take: what has not been looked at in time is left to the next one.
+func (w *Watch) Limit() time.Duration { return max(w.every, time.Minute) }
 
 // Turn reconciles what has changed since the last run, if it is time to; if not, or another process is at it, it shows what that
 // found. A run looks at what has moved since the one before, at everything open, and at what that one found. What ended before, and the
@@ -75,12 +80,12 @@ func (w *Watch) Turn(ctx context.Context) error {
 	}
 	if n == 0 {
 		if last.EndedAt != nil {
-			w.show(&before, *last.EndedAt)
+			w.show(&before, *last.EndedAt, last.CheckedTo)
 		}
 		return nil
 	}
 	c := w.config
-	c.Changed, c.Earlier = now.Add(-horizon), before.breaks()
+	c.Within, c.Changed, c.Earlier = w.Limit(), now.Add(-horizon), before.breaks()
 	if since := last.CheckedTo; since != nil && since.Add(-overlap).After(c.Changed) {
 		c.Changed = since.Add(-overlap)
 	}
@@ -89,9 +94,20 @@ func (w *Watch) Turn(ctx context.Context) error {
 		return err
 	}
 	w.say(ctx, report)
-	checked := &now
-	if len(report.Unknown) > 0 {
-		checked = last.CheckedTo // what a node could not be asked is looked at again
+	checked := last.CheckedTo
+	report.Unasked = before.Unasked
+	switch silent := len(report.Unknown) > 0; {
+	case !report.reached.IsZero():
+		// It went as far as its time allowed, and the next one goes on there. What a node could not be asked on the way is for when there is time again.
+		checked = &report.reached
+		if silent && report.Unasked == nil {
+			report.Unasked = new(c.Changed.Add(overlap))
+		}
+	case silent: // what a node could not be asked is looked at again
+	case report.Unasked != nil:
+		checked, report.Unasked = report.Unasked, nil
+	default:
+		checked = &now
 	}
 	text, err := json.Marshal(report)
 	if err != nil {
@@ -101,7 +117,7 @@ func (w *Watch) Turn(ctx context.Context) error {
 	if _, err := q.EndReconcile(ctx, db.EndReconcileParams{BeganAt: now, CheckedTo: checked, EndedAt: &ended, Report: text}); err != nil {
 		return fmt.Errorf("write down what was found: %w", err)
 	}
-	w.show(report, ended)
+	w.show(report, ended, checked)
 	return nil
 }
 
@@ -122,17 +138,23 @@ func (w *Watch) say(ctx context.Context, report *Report) {
 			w.log.ErrorContext(ctx, "an invariant is broken in more places", "invariant", i.ID, "more", more)
 		}
 	}
+	if !report.reached.IsZero() {
+		w.log.WarnContext(ctx, "reconciling is behind: the next run goes on where this one's time was over", "reached", report.reached)
+	}
 	for _, u := range report.Unknown {
 		w.log.WarnContext(ctx, "not everything could be reconciled", "reason", u)
 	}
 }
 
 // show sets the metrics to what was found last, in whichever process.
-func (w *Watch) show(report *Report, ended time.Time) {
+func (w *Watch) show(report *Report, ended time.Time, checked *time.Time) {
 	for _, i := range report.Invariants {
 		w.metrics.broken.WithLabelValues(strconv.Itoa(i.ID)).Set(float64(i.Broken))
 	}
 	w.metrics.unknown.Set(float64(len(report.Unknown)))
 	w.metrics.last.Set(float64(ended.UnixMilli()) / 1000)
+	if checked != nil {
+		w.metrics.checked.Set(float64(checked.UnixMilli()) / 1000)
+	}
 	w.metrics.duration.Set(report.Seconds)
 }

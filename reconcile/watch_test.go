@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -9,8 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
@@ -150,5 +153,121 @@ func TestAPartialRunIsBounded(t *testing.T) {
 	v.want("long ago", "broken", "3", 0)
 	if found := run(t, w).Invariants[2]; found.Broken != 1 {
 		t.Errorf("a whole run: %+v", found)
+	}
+}
+
+// slow are nodes that take their time for each answer.
+type slow struct {
+	paidaction.Nodes
+	asked func(paidaction.Hash)
+}
+
+func (s slow) Node(name string) (paidaction.Node, error) {
+	node, err := s.Nodes.Node(name)
+	if err != nil {
+		return nil, err
+	}
+	return slowNode{node.(paidaction.SendingNode), s.asked}, nil
+}
+
+type slowNode struct {
+	paidaction.SendingNode
+	asked func(paidaction.Hash)
+}
+
+func (s slowNode) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction.NodeInvoice, error) {
+	s.asked(h)
+	if ctx.Err() != nil {
+		return paidaction.NodeInvoice{}, ctx.Err()
+	}
+	return s.SendingNode.LookupInvoice(ctx, h)
+}
+
+// A run that cannot look at all that has changed within its time looks at what changed first, and the next one goes on there, whether or not a node is
+// silent meanwhile. What that one could not be asked is gone back to once it answers.
+func TestARunThatIsBehindGetsAhead(t *testing.T) {
+	t.Parallel()
+	const changes, answer = 6, 2 * time.Minute
+	w := lived(t)
+	first := watching(w)
+	first.turn()
+	payer := w.User("late", 0, 0)
+	hashes := map[paidaction.Hash]int{}
+	for range changes {
+		w.Clock.Advance(every)
+		pa := w.Pay(payer, community.KindDonate, community.DonateArgs{Sats: 1}, paidaction.Pessimistic)
+		if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Advance(pa.ID)
+		w.Drain()
+		w.WantState(pa.ID, paidaction.Paid)
+		hashes[paidaction.Hash(pa.Invoice.Hash)] = 0
+	}
+	w.Clock.Advance(every)
+
+	var began time.Time
+	var stop context.CancelFunc
+	c := compared(w).InPages(1)
+	v := &watcher{World: w, registry: prometheus.NewRegistry()}
+	c.Nodes = slow{w.Nodes, func(h paidaction.Hash) {
+		w.Clock.Advance(answer)
+		if w.Clock.Now().Sub(began) > v.watch.Limit() {
+			stop() // as the worker does
+		}
+		if _, late := hashes[h]; late {
+			hashes[h]++
+		}
+	}}
+	v.watch = reconcile.NewWatch(c, every, slog.New(slog.NewTextHandler(&v.log, nil)), v.registry)
+	turn := func() float64 {
+		t.Helper()
+		w.Clock.Advance(every)
+		began = w.Clock.Now()
+		var ctx context.Context
+		ctx, stop = context.WithCancel(w.Ctx)
+		defer stop()
+		if err := v.watch.Turn(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return v.metric("checked_timestamp_seconds", "")
+	}
+	seconds := func(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+	least := func(times int) bool {
+		for _, n := range hashes {
+			if n < times {
+				return false
+			}
+		}
+		return true
+	}
+
+	w.Nodes[1].SetAway(true)
+	before := first.metric("checked_timestamp_seconds", "")
+	start := before
+	for range 2 * changes {
+		if least(1) {
+			break
+		}
+		checked := turn()
+		if checked <= before && !least(1) {
+			t.Fatalf("a run got no further than %v: %v, log %s", before, checked, v.log.String())
+		}
+		before = checked
+	}
+	if !least(1) || !strings.Contains(v.log.String(), "reconciling is behind") {
+		t.Fatalf("not all was looked at: %v, log %s", hashes, v.log.String())
+	}
+	w.Nodes[1].SetAway(false)
+	back := false
+	for range 6 * changes {
+		checked := turn()
+		back = back || checked == start
+		if back && checked == seconds(began) {
+			break
+		}
+	}
+	if !back || !least(2) || v.metric("checked_timestamp_seconds", "") != seconds(began) {
+		t.Errorf("what the silent node could not be asked was not gone back to: back %v, %v, %v", back, hashes, v.log.String())
 	}
 }

@@ -53,7 +53,7 @@ func (s *service) chores() []worker.Chore {
 	if every := s.config.ReconcileEvery; every > 0 && s.config.Has("worker") {
 		watch := reconcile.NewWatch(s.reconciled(reconcileAgain), every, s.log, s.registry)
 		// Each process looks more often than one of them reconciles, to show what the others have found.
-		chores = append(chores, worker.Chore{Name: "reconcile", Every: min(every, time.Minute), Limit: max(every, time.Minute), Do: watch.Turn})
+		chores = append(chores, worker.Chore{Name: "reconcile", Every: min(every, time.Minute), Limit: watch.Limit(), Do: watch.Turn})
 	}
 	return chores
 }

@@ -16,13 +16,15 @@ SELECT coalesce((SELECT action_history.id FROM action_history WHERE action_histo
     coalesce((SELECT posting.id FROM posting WHERE posting.at < @since ORDER BY posting.id DESC LIMIT 1), 0)::bigint AS posting;
 
 -- name: ChangedActions :many
--- The actions that are open, or moved, or booked something since two marks, in pages.
-SELECT c.id::bigint AS id FROM (
-    SELECT paid_action.id FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
-    UNION SELECT h.action_id FROM action_history h WHERE h.id > @history
-    UNION SELECT p.action_id FROM posting p WHERE p.id > @posting AND p.action_id IS NOT NULL
-    UNION SELECT r.action_id FROM relay_payment r WHERE r.stage IN ('incoming', 'in_work', 'pending_confirmation')
-) AS c WHERE c.id > @after::bigint ORDER BY c.id LIMIT @page;
+-- The actions that are open, and then those that moved or booked something since two marks, by when they last did, in pages.
+SELECT c.id::bigint AS id, c.at::timestamptz AS at FROM (
+    SELECT u.id, CASE WHEN bool_or(u.at IS NULL) THEN @since::timestamptz ELSE greatest(max(u.at), @since::timestamptz) END AS at FROM (
+        SELECT paid_action.id, NULL::timestamptz AS at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
+        UNION ALL SELECT h.action_id, h.at FROM action_history h WHERE h.id > @history
+        UNION ALL SELECT p.action_id, p.at FROM posting p WHERE p.id > @posting AND p.action_id IS NOT NULL
+        UNION ALL SELECT r.action_id, NULL FROM relay_payment r WHERE r.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    ) AS u GROUP BY u.id
+) AS c WHERE (c.at, c.id) > (@after_at::timestamptz, @after::bigint) ORDER BY c.at, c.id LIMIT @page;
 
 -- name: CountsOfActions :one
 -- How much there is to look at.

@@ -573,26 +573,37 @@ func (q *Queries) CaughtByRest(ctx context.Context) (int64, error) {
 }
 
 const changedActions = `-- name: ChangedActions :many
-SELECT c.id::bigint AS id FROM (
-    SELECT paid_action.id FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
-    UNION SELECT h.action_id FROM action_history h WHERE h.id > $1
-    UNION SELECT p.action_id FROM posting p WHERE p.id > $2 AND p.action_id IS NOT NULL
-    UNION SELECT r.action_id FROM relay_payment r WHERE r.stage IN ('incoming', 'in_work', 'pending_confirmation')
-) AS c WHERE c.id > $3::bigint ORDER BY c.id LIMIT $4
+SELECT c.id::bigint AS id, c.at::timestamptz AS at FROM (
+    SELECT u.id, CASE WHEN bool_or(u.at IS NULL) THEN $1::timestamptz ELSE greatest(max(u.at), $1::timestamptz) END AS at FROM (
+        SELECT paid_action.id, NULL::timestamptz AS at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
+        UNION ALL SELECT h.action_id, h.at FROM action_history h WHERE h.id > $2
+        UNION ALL SELECT p.action_id, p.at FROM posting p WHERE p.id > $3 AND p.action_id IS NOT NULL
+        UNION ALL SELECT r.action_id, NULL FROM relay_payment r WHERE r.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    ) AS u GROUP BY u.id
+) AS c WHERE (c.at, c.id) > ($4::timestamptz, $5::bigint) ORDER BY c.at, c.id LIMIT $6
 `
 
 type ChangedActionsParams struct {
+	Since   time.Time
 	History int64
 	Posting int64
+	AfterAt time.Time
 	After   int64
 	Page    int32
 }
 
-// The actions that are open, or moved, or booked something since two marks, in pages.
-func (q *Queries) ChangedActions(ctx context.Context, arg ChangedActionsParams) ([]int64, error) {
+type ChangedActionsRow struct {
+	ID int64
+	At time.Time
+}
+
+// The actions that are open, and then those that moved or booked something since two marks, by when they last did, in pages.
+func (q *Queries) ChangedActions(ctx context.Context, arg ChangedActionsParams) ([]ChangedActionsRow, error) {
 	rows, err := q.db.Query(ctx, changedActions,
+		arg.Since,
 		arg.History,
 		arg.Posting,
+		arg.AfterAt,
 		arg.After,
 		arg.Page,
 	)
@@ -600,13 +611,13 @@ func (q *Queries) ChangedActions(ctx context.Context, arg ChangedActionsParams) 
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []ChangedActionsRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i ChangedActionsRow
+		if err := rows.Scan(&i.ID, &i.At); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
