@@ -35,7 +35,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return in.NewGaugeVec(prometheus.GaugeOpts{Namespace: "holdfast", Name: name, Help: help}, labels)
 	}
-	return &Metrics{
+	m := &Metrics{
 		steps:     counter("steps_total", "Steps that actions took.", "flow", "from", "to"),
 		conflicts: counter("database_conflicts_total", "Transactions the database broke: 40P01 deadlock, 40001 serialisation.", "code"),
 		faults: in.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Name: "action_faults_total",
@@ -52,6 +52,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		alarms:      gauge("node_height_alarms", "Held payments close to their safety height.", "node"),
 		height:      gauge("node_height", "Height of the node's best block.", "node"),
 	}
+	for _, code := range []string{"40P01", "40001"} {
+		m.conflicts.WithLabelValues(code) // from 0 on: an alert on what grows would not see the first of a process
+	}
+	return m
 }
 
 // Hooks are the engine's hooks for counting; the caller adds Changed.
