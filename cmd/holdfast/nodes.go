@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -69,7 +71,7 @@ func (nodesList) Run(ctx context.Context, e *environment) error {
 	})
 }
 
-// health looks once at every node that is configured.
+// health looks once at every node that is configured. Nothing is written down: the settings here may be others than the service's.
 func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool.Status, error) {
 	s := &service{environment: e}
 	defer s.close()
@@ -86,7 +88,7 @@ func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool
 		return nil, err
 	}
 	defer locker.Close() // of this process alone: nothing is leased here
-	nodes, err := pool.New(pool.Config{Nodes: members, Locker: locker, Register: pool.NewRegister(database, time.Now),
+	nodes, err := pool.New(pool.Config{Nodes: members, Locker: locker, Register: pool.NewRegister(database, time.Now).Reading(),
 		Settings: e.config.Sending.Pool(), Log: silent})
 	if err != nil {
 		return nil, err
@@ -153,6 +155,9 @@ type nodesDisable struct {
 }
 
 func (c nodesDisable) Run(ctx context.Context, e *environment) error {
+	if strings.TrimSpace(c.Reason) == "" {
+		return fmt.Errorf("%w: --reason must say why", errSettings)
+	}
 	return pull(ctx, e, "disabled", c.Name, "is disabled", func(r *pool.Register, ctx context.Context, name string) error {
 		return r.Disable(ctx, name, c.Reason)
 	})

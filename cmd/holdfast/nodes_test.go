@@ -56,6 +56,14 @@ func TestNodes(t *testing.T) {
 	if n := list[1]; n.Name != "away" || n.Eligible || n.Reason != pool.Receives || n.Slots != 0 || n.Synced {
 		t.Errorf("%+v", n)
 	}
+	var known int
+	if err := database.QueryRow(t.Context(), `SELECT count(*) FROM lightning_node`).Scan(&known); err != nil || known != 0 {
+		t.Errorf("the list has written down %d nodes, %v", known, err)
+	}
+	// A node is known once a process that pays has met it.
+	if _, err := database.Exec(t.Context(), `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', $1, now())`, list[0].PublicKey); err != nil {
+		t.Fatal(err)
+	}
 	if n := listNodes(t, append(env, "HOLDFAST_LOCK_STRATEGY=memory"))[0]; n.InFlight != nil {
 		t.Errorf("leases that cannot be seen were counted: %+v", n)
 	}
@@ -75,10 +83,33 @@ func TestNodes(t *testing.T) {
 			t.Errorf("after %v: %+v", c.args, n)
 		}
 	}
+	if code, out, _ := command(t, env, "nodes", "disable", "sim", "--reason", " "); code != exitUsage || out != "" || listNodes(t, env)[0].Disabled != "" {
+		t.Errorf("a node was disabled without a reason: exit code %d\n%s", code, out)
+	}
 	for _, lever := range [][]string{{"drain", "mallory"}, {"undrain", "mallory"}, {"enable", "mallory"}, {"disable", "mallory", "--reason", "none"}} {
 		if code, _, said := command(t, env, append([]string{"nodes"}, lever...)...); code != exitFailed || !strings.Contains(said, `There is no node "mallory"`) {
 			t.Errorf("%v: exit code %d\n%s", lever, code, said)
 		}
+	}
+}
+
+// An operator whose shell has another node's address under the name of one is told so, and the service goes on paying through its own.
+func TestTheListOfNodesOnlyReads(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t)
+	_, node := newNode(t)
+	const ours = "02aa"
+	if _, err := database.Exec(t.Context(), `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', $1, '2026-01-01')`, ours); err != nil {
+		t.Fatal(err)
+	}
+	n := listNodes(t, settings(database, node, "HOLDFAST_NODE_MIN_OUTBOUND=0"))[0]
+	if n.Reason != pool.Stranger || n.Eligible || n.PublicKey != ours || !strings.Contains(n.Disabled, "was known as "+ours) {
+		t.Errorf("%+v", n)
+	}
+	var untouched bool
+	if err := database.QueryRow(t.Context(), `SELECT public_key = $1 AND other_key IS NULL AND disabled_reason IS NULL AND changed_at = '2026-01-01'
+		FROM lightning_node`, ours).Scan(&untouched); err != nil || !untouched {
+		t.Errorf("the list has changed what is known of the node, %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,14 +16,18 @@ import (
 // Register is what all processes know of nodes: who they are, what an operator decided about them, until when they rest. It is
 // the table lightning_node. A node is in it from the first look at it on.
 type Register struct {
-	q   *db.Queries
-	now func() time.Time
+	q     *db.Queries
+	now   func() time.Time
+	heard *sync.Map // of one that only reads: who answered, by name; nil: it is written down
 }
 
 // NewRegister makes a Register on the database. now is the clock that cooldowns end by.
 func NewRegister(database db.DBTX, now func() time.Time) *Register {
 	return &Register{q: db.New(database), now: now}
 }
+
+// Reading is the register for who only looks: what nodes answer shows in what it says of them, and is not written down.
+func (r *Register) Reading() *Register { return &Register{q: r.q, now: r.now, heard: &sync.Map{}} }
 
 // databaseTimeout bounds one call of the register.
 const databaseTimeout = 5 * time.Second
@@ -52,7 +57,7 @@ func (r *Register) Enable(ctx context.Context, name string) error {
 func changed(name string) func(rows int64, err error) error {
 	return func(rows int64, err error) error {
 		if err == nil && rows == 0 {
-			return paidaction.Errorf(paidaction.CodeNotFound, "There is no node %q: holdfast nodes lists them.", name)
+			return paidaction.Errorf(paidaction.CodeNotFound, "There is no node %q that was ever asked by a process that pays: holdfast nodes lists those that are configured.", name)
 		}
 		return err
 	}
@@ -78,6 +83,11 @@ func (r *Register) meet(ctx context.Context, name, key string) (db.LightningNode
 	if err != nil && !missing {
 		return record, err
 	}
+	if r.heard != nil {
+		record.Name = name
+		r.heard.Store(name, key)
+		return r.asHeard(record), nil
+	}
 	if !missing && (key == "" || key == last(record)) {
 		return record, nil
 	}
@@ -89,6 +99,27 @@ func (r *Register) meet(ctx context.Context, name, key string) (db.LightningNode
 		return record, fmt.Errorf("write down who node %s is: %w", name, err)
 	}
 	return record, nil
+}
+
+// asHeard is what would be known of a node if what it answered here were written down, as MeetNode does.
+func (r *Register) asHeard(record db.LightningNode) db.LightningNode {
+	if r.heard == nil {
+		return record
+	}
+	said, _ := r.heard.Load(record.Name)
+	switch key, _ := said.(string); {
+	case key == "":
+	case record.PublicKey == nil:
+		record.PublicKey = &key
+	case key == *record.PublicKey:
+		record.OtherKey = nil
+	default:
+		record.OtherKey = &key
+		if record.DisabledReason == nil {
+			record.DisabledReason = new(fmt.Sprintf("it answers as %s and was known as %s", key, *record.PublicKey))
+		}
+	}
+	return record
 }
 
 // last is the key that the node answered with last.
@@ -119,6 +150,9 @@ func (r *Register) list(ctx context.Context) ([]db.LightningNode, error) {
 	all, err := r.q.ListNodes(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read what is known of the nodes: %w", err)
+	}
+	for i := range all {
+		all[i] = r.asHeard(all[i])
 	}
 	return all, nil
 }
