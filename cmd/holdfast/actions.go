@@ -53,6 +53,9 @@ type actionsList struct {
 }
 
 func (c actionsList) Run(ctx context.Context, e *environment) error {
+	if err := atLeastOne(c.Limit); err != nil {
+		return err
+	}
 	arg := db.ListActionsParams{Before: c.Before, Page: c.Limit}
 	if c.Before == 0 {
 		arg.Before = math.MaxInt64
@@ -76,12 +79,23 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 	})
 }
 
+// atLeastOne refuses to list none: nothing would look like nothing there.
+func atLeastOne(limit int32) error {
+	if limit < 1 {
+		return fmt.Errorf("%w: --limit must be 1 or more", errSettings)
+	}
+	return nil
+}
+
 type actionsStuck struct {
 	Grace time.Duration `help:"How long past the deadline." default:"5s"`
 	Limit int32         `help:"How many at most." default:"50"`
 }
 
 func (c actionsStuck) Run(ctx context.Context, e *environment) error {
+	if err := atLeastOne(c.Limit); err != nil {
+		return err
+	}
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
 		rows, err := q.ListStuck(ctx, db.ListStuckParams{At: new(time.Now().Add(-c.Grace)), Page: c.Limit})
 		if err != nil {

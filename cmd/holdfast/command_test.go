@@ -125,7 +125,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("actions %s: exit code %d, %v\n%s%s", args, code, err, out, said)
 		}
 	}
-	for args, want := range map[string]int{"list --state=PAID": exitOK, "list --before=1": exitOK, "list --state=GONE": exitUsage, "show 99": exitFailed, "requeue 99": exitFailed} {
+	for args, want := range map[string]int{"list --state=PAID": exitOK, "list --before=1": exitOK, "list --state=GONE": exitUsage, "list --limit=0": exitUsage, "stuck --limit=0": exitUsage, "show 99": exitFailed, "requeue 99": exitFailed} {
 		if code, out, said := command(t, env, append([]string{"actions"}, strings.Fields(args)...)...); code != want || strings.Contains(out, "PENDING") {
 			t.Errorf("actions %s: exit code %d, want %d\n%s%s", args, code, want, out, said)
 		}

@@ -100,8 +100,10 @@ func (c webhooksEnable) Run(ctx context.Context, e *environment) error {
 		if _, err := all.Enable(ctx, nil, c.ID, true); err != nil {
 			return err
 		}
-		_, err := all.Test(ctx, nil, c.ID)
-		return err
+		if _, err := all.Test(ctx, nil, c.ID); err != nil {
+			return err
+		}
+		return e.print(map[string]int64{"enabled": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is told again; a test is on its way.", c.ID)) })
 	})
 }
 
@@ -114,6 +116,6 @@ func (c webhooksRemove) Run(ctx context.Context, e *environment) error {
 		if err := all.Remove(ctx, nil, c.ID); err != nil {
 			return fmt.Errorf("remove webhook %d: %w", c.ID, err)
 		}
-		return nil
+		return e.print(map[string]int64{"removed": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is forgotten.", c.ID)) })
 	})
 }

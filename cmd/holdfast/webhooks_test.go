@@ -27,8 +27,8 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("webhooks add %v: exit code %d\n%s", args, code, out)
 		}
 	}
-	if code, _, said := command(t, env, "webhooks", "enable", fmt.Sprint(made.ID)); code != exitOK {
-		t.Errorf("webhooks enable: exit code %d\n%s", code, said)
+	if code, out, said := command(t, env, "webhooks", "enable", fmt.Sprint(made.ID)); code != exitOK || !strings.Contains(out, fmt.Sprintf(`"enabled": %d`, made.ID)) {
+		t.Errorf("webhooks enable: exit code %d\n%s%s", code, out, said)
 	}
 	code, out, said = command(t, env, "webhooks", "list")
 	var list []webhook.Webhook
@@ -36,8 +36,9 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
 	for _, want := range []int{exitOK, exitFailed} {
-		if code, _, said := command(t, env, "webhooks", "remove", fmt.Sprint(made.ID)); code != want {
-			t.Errorf("webhooks remove: exit code %d, want %d\n%s", code, want, said)
+		code, out, said := command(t, env, "webhooks", "remove", fmt.Sprint(made.ID))
+		if code != want || strings.Contains(out, fmt.Sprintf(`"removed": %d`, made.ID)) != (want == exitOK) {
+			t.Errorf("webhooks remove: exit code %d, want %d\n%s%s", code, want, out, said)
 		}
 	}
 }
