@@ -4,6 +4,7 @@ package migrations
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"embed"
 	"encoding/hex"
 	"errors"
@@ -12,34 +13,59 @@ import (
 	"strings"
 
 	"github.com/golang-migrate/migrate/v4"
-	_ "github.com/golang-migrate/migrate/v4/database/pgx/v5" // the driver behind pgx5://
+	pgxmigrate "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 //go:embed *.sql
 var files embed.FS
 
 // open prepares golang-migrate on the database that dsn (a postgres:// URL) names. The caller closes it.
-func open(dsn string) (*migrate.Migrate, error) {
+func open(ctx context.Context, dsn string) (*migrate.Migrate, error) {
 	source, err := iofs.New(files, ".")
 	if err != nil {
 		return nil, fmt.Errorf("read the embedded migrations: %w", err)
 	}
-	url, ok := strings.CutPrefix(dsn, "postgres://")
-	if !ok {
-		if url, ok = strings.CutPrefix(dsn, "postgresql://"); !ok {
-			return nil, errors.New("the database address must be a URL that begins with postgres://")
-		}
-	}
-	m, err := migrate.NewWithSourceInstance("iofs", source, "pgx5://"+url)
+	db, err := connect(ctx, dsn)
 	if err != nil {
-		return nil, fmt.Errorf("connect to migrate: %w", err)
+		return nil, err
 	}
-	return m, nil
+	driver, err := pgxmigrate.WithInstance(db, &pgxmigrate.Config{})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return migrate.NewWithInstance("iofs", source, "pgx5", driver)
+}
+
+// connect makes the one connection that migrations run on.
+func connect(ctx context.Context, dsn string) (*sql.DB, error) {
+	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
+		return nil, errors.New("the database address must be a URL that begins with postgres://")
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(unbounded))
+	db.SetMaxOpenConns(1)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// unbounded lets a session take its time, whatever its role or its address says: a migration of much data takes longer than a request may. Which bounds
+// there are depends on PostgreSQL's version.
+func unbounded(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN
+		('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')`)
+	return err
 }
 
 func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error {
-	m, err := open(dsn)
+	m, err := open(ctx, dsn)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"context"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -98,6 +99,48 @@ func TestForceMendsADirtyVersion(t *testing.T) {
 	}
 	if err := migrations.Up(ctx, dsn); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What bounds the service's statements, at the role or in the address, stops no migration, however long it takes or waits.
+func TestMigrationsAreNotBounded(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	dsn := pool.Config().ConnString()
+	if err := migrations.Down(t.Context(), dsn, 1); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Rollback(t.Context())
+	if _, err := reader.Exec(t.Context(), "LOCK TABLE sign_in IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `DO $$ BEGIN
+		EXECUTE format('ALTER ROLE CURRENT_USER IN DATABASE %I SET statement_timeout = 200', current_database());
+		EXECUTE format('ALTER ROLE CURRENT_USER IN DATABASE %I SET idle_in_transaction_session_timeout = 200', current_database());
+	END $$`); err != nil {
+		t.Fatal(err)
+	}
+	bounded, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := bounded.Query()
+	query.Set("lock_timeout", "200")
+	bounded.RawQuery = query.Encode()
+	up := make(chan error, 1)
+	go func() { up <- migrations.Up(context.WithoutCancel(t.Context()), bounded.String()) }()
+	if _, err := reader.Exec(t.Context(), "SELECT pg_sleep(1)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-up; err != nil {
+		t.Error(err)
 	}
 }
 
