@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
 	pgxmigrate "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
@@ -99,10 +101,22 @@ func Down(ctx context.Context, dsn string, steps int) error {
 	})
 }
 
-// Force records version as the present one without running anything: the way out after a migration that failed half-way
-// was mended by hand.
+// ErrNoVersion means that no migration has this number.
+var ErrNoVersion = errors.New("there is no such version")
+
+// Force records version, 0 for the one before the first migration, as the present one without running anything.
 func Force(ctx context.Context, dsn string, version int) error {
-	return run(ctx, dsn, func(m *migrate.Migrate) error { return m.Force(version) })
+	all, err := versions()
+	if err != nil {
+		return err
+	}
+	recorded := version
+	if version == 0 {
+		recorded = database.NilVersion
+	} else if version < 0 || !slices.Contains(all, uint(version)) {
+		return fmt.Errorf("%w: %d is none of this program's migrations, whose latest is %d; 0 is an empty database", ErrNoVersion, version, all[len(all)-1])
+	}
+	return run(ctx, dsn, func(m *migrate.Migrate) error { return m.Force(recorded) })
 }
 
 // Version is the present version, 0 before the first migration. dirty says that the last migration failed half-way.
@@ -119,15 +133,26 @@ func Version(ctx context.Context, dsn string) (version uint, dirty bool, err err
 
 // Latest is the version that Up leads to.
 func Latest() (uint, error) {
+	all, err := versions()
+	if err != nil {
+		return 0, err
+	}
+	return all[len(all)-1], nil
+}
+
+// versions are the numbers of all migrations, of which there is one at least, in their order. Some numbers are left out.
+func versions() ([]uint, error) {
 	names, err := fs.Glob(files, "*.up.sql")
 	if err != nil || len(names) == 0 {
-		return 0, fmt.Errorf("no embedded migrations: %w", err)
+		return nil, fmt.Errorf("no embedded migrations: %w", err)
 	}
-	var version uint
-	if _, err := fmt.Sscanf(names[len(names)-1], "%d_", &version); err != nil {
-		return 0, fmt.Errorf("migration %s has no number: %w", names[len(names)-1], err)
+	all := make([]uint, len(names))
+	for i, name := range names {
+		if _, err := fmt.Sscanf(name, "%d_", &all[i]); err != nil {
+			return nil, fmt.Errorf("migration %s has no number: %w", name, err)
+		}
 	}
-	return version, nil
+	return all, nil
 }
 
 // Hash changes whenever a migration does.

@@ -100,6 +100,30 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// A version that no migration leads to would be recorded as the database's, and nothing would run on it: not even the way back.
+func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	for _, unknown := range []string{"9999", "21", "-1"} { // numbers have gaps: 20 is followed by 30
+		if code, _, said := command(t, env, "migrate", "force", "--", unknown); code != exitUsage || !strings.Contains(said, unknown+" is none of this program's migrations") {
+			t.Errorf("%s: exit code %d\n%s", unknown, code, said)
+		}
+	}
+	latest, err := migrations.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version, _, err := migrations.Version(t.Context(), pool.Config().ConnString()); err != nil || version != latest {
+		t.Errorf("version %d, want %d, %v", version, latest, err)
+	}
+	for _, args := range [][]string{{"down", "--all"}, {"force", "0"}, {"up"}} {
+		if code, _, said := command(t, env, append([]string{"migrate"}, args...)...); code != exitOK {
+			t.Errorf("%v of an empty database: exit code %d\n%s", args, code, said)
+		}
+	}
+}
+
 func TestActions(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -47,11 +47,13 @@ type migrateVersion struct{}
 func (migrateVersion) Run(ctx context.Context, e *environment) error { return printVersion(ctx, e) }
 
 type migrateForce struct {
-	Version int `arg:"" help:"The version that the database really has."`
+	Version int `arg:"" help:"The version that the database really has; 0: none yet."`
 }
 
 func (c migrateForce) Run(ctx context.Context, e *environment) error {
-	if err := migrations.Force(ctx, string(e.config.DatabaseURL), c.Version); err != nil {
+	if err := migrations.Force(ctx, string(e.config.DatabaseURL), c.Version); errors.Is(err, migrations.ErrNoVersion) {
+		return fmt.Errorf("%w: %w", errSettings, err)
+	} else if err != nil {
 		return databaseError(e, err)
 	}
 	return printVersion(ctx, e)
