@@ -334,6 +334,9 @@ func TestUnits(t *testing.T) {
 	if stop := service["Service TimeoutStopSec"]; len(stop) != 1 || durationOf(t, stop[0]+"s") < 2*shutdownTimeout {
 		t.Errorf("it is killed after %v seconds, and takes up to %s", stop, shutdownTimeout)
 	}
+	if start := service["Service TimeoutStartSec"]; !slices.Equal(start, []string{"infinity"}) {
+		t.Errorf("a migration that takes longer than %v is killed", start)
+	}
 	if service["Service RestartPreventExitStatus"][0] != "2" || exitUsage != 2 {
 		t.Error("it is started again and again with settings that it refuses")
 	}
