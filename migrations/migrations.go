@@ -38,7 +38,7 @@ func open(ctx context.Context, dsn string) (*migrate.Migrate, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return migrate.NewWithInstance("iofs", source, "pgx5", driver)
+	return migrate.NewWithInstance("iofs", source, "pgx5", &atomic{Driver: driver})
 }
 
 // connect makes the one connection that migrations run on.
@@ -119,7 +119,8 @@ func Force(ctx context.Context, dsn string, version int) error {
 	return run(ctx, dsn, func(m *migrate.Migrate) error { return m.Force(recorded) })
 }
 
-// Version is the present version, 0 before the first migration. dirty says that the last migration failed half-way.
+// Version is the present version, 0 before the first migration. dirty says that another program's attempt at a migration failed ([Mend]); one of ours
+// leaves the version that the database has.
 func Version(ctx context.Context, dsn string) (version uint, dirty bool, err error) {
 	err = run(ctx, dsn, func(m *migrate.Migrate) error {
 		version, dirty, err = m.Version()
@@ -129,6 +130,22 @@ func Version(ctx context.Context, dsn string) (version uint, dirty bool, err err
 		return err
 	})
 	return version, dirty, err
+}
+
+// Mend says what to do about a database that is marked as dirty at this version.
+func Mend(version uint) string {
+	all, err := versions()
+	if i := slices.Index(all, version); err == nil && i >= 0 {
+		if names, err := fs.Glob(files, fmt.Sprintf("%04d_*.up.sql", version)); err == nil && len(names) == 1 {
+			before := uint(0)
+			if i > 0 {
+				before = all[i-1]
+			}
+			return fmt.Sprintf("migration %d was cut short. It is one transaction, so all of it is there or nothing: if the database has what migrations/%s makes, run holdfast migrate force %d, else holdfast migrate force %d; then holdfast migrate up",
+				version, names[0], version, before)
+		}
+	}
+	return fmt.Sprintf("migration %d was cut short, and this program does not know it: use the one that ran it", version)
 }
 
 // Latest is the version that Up leads to.

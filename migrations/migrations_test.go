@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
@@ -141,6 +142,99 @@ func TestMigrationsAreNotBounded(t *testing.T) {
 	}
 	if err := <-up; err != nil {
 		t.Error(err)
+	}
+}
+
+// contested says whether migration 46 is there, and whether the version says the same.
+func contested(t *testing.T, pool *pgxpool.Pool) bool {
+	t.Helper()
+	var there bool
+	if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'sign_in'::regclass AND attname = 'contested_at')`).Scan(&there); err != nil {
+		t.Fatal(err)
+	}
+	version, dirty, err := migrations.Version(t.Context(), pool.Config().ConnString())
+	if err != nil || dirty || (version >= 46) != there {
+		t.Errorf("version %d, dirty %t, %v; migration 46 is there: %t", version, dirty, err, there)
+	}
+	return there
+}
+
+// before46 is a database that lacks migration 46 and what comes after.
+func before46(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool := pgtest.New(t)
+	for contested(t, pool) {
+		if err := migrations.Down(t.Context(), pool.Config().ConnString(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pool
+}
+
+// A migration that fails, be it with its very last word, leaves neither a trace nor a version, and can be tried again.
+func TestAFailedMigrationIsNotThere(t *testing.T) {
+	t.Parallel()
+	pool := before46(t)
+	if _, err := pool.Exec(t.Context(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$;
+		CREATE TRIGGER refuse BEFORE INSERT ON schema_migrations FOR EACH ROW WHEN (NOT NEW.dirty) EXECUTE FUNCTION refuse()`); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Up(t.Context(), pool.Config().ConnString()); err == nil || !strings.Contains(err.Error(), "refused") || contested(t, pool) {
+		t.Errorf("it is there, %v", err)
+	}
+	if _, err := pool.Exec(t.Context(), "DROP FUNCTION refuse CASCADE"); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Up(t.Context(), pool.Config().ConnString()); err != nil || !contested(t, pool) {
+		t.Error(err)
+	}
+}
+
+// So does one that is killed, and nothing has to be mended by hand.
+func TestAKilledMigrationIsNotThere(t *testing.T) {
+	t.Parallel()
+	pool := before46(t)
+	reader, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Rollback(t.Context())
+	if _, err := reader.Exec(t.Context(), "LOCK TABLE sign_in IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	up := make(chan error, 1)
+	go func() { up <- migrations.Up(context.WithoutCancel(t.Context()), pool.Config().ConnString()) }()
+	for killed := false; !killed; {
+		if err := pool.QueryRow(t.Context(), `SELECT coalesce(bool_or(pg_terminate_backend(pid)), false) FROM pg_locks
+			WHERE relation = 'sign_in'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND NOT granted`).Scan(&killed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-up; err == nil {
+		t.Error("it was not killed")
+	}
+	if err := reader.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if contested(t, pool) {
+		t.Error("it is there")
+	}
+	if err := migrations.Up(t.Context(), pool.Config().ConnString()); err != nil || !contested(t, pool) {
+		t.Error(err)
+	}
+}
+
+// What another program left dirty is mended by looking for what the migration's file makes. Numbers have gaps.
+func TestHowToMend(t *testing.T) {
+	t.Parallel()
+	for version, words := range map[uint][]string{
+		1: {"0001_river.up.sql", "force 1,", "force 0;"}, 30: {"0030_sign_in.up.sql", "force 30,", "force 20;"}, 21: {"does not know it"},
+	} {
+		for _, word := range words {
+			if said := migrations.Mend(version); !strings.Contains(said, word) {
+				t.Errorf("of version %d %q is missing: %s", version, word, said)
+			}
+		}
 	}
 }
 

@@ -111,7 +111,7 @@ func migrated(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	switch {
 	case dirty:
-		return fmt.Errorf("%w: migration %d failed half-way: mend the database by hand, then run holdfast migrate force VERSION", errSchema, version)
+		return fmt.Errorf("%w: %s", errSchema, migrations.Mend(version))
 	case version < latest:
 		return fmt.Errorf("%w: it has version %d, and this program needs %d: run holdfast migrate up", errSchema, version, latest)
 	case version > latest:

@@ -12,7 +12,7 @@ type migrateCommand struct {
 	Up      migrateUp      `cmd:"" help:"Apply every migration that is missing."`
 	Down    migrateDown    `cmd:"" help:"Take migrations back. Destroys what they hold."`
 	Version migrateVersion `cmd:"" help:"Print the present version and the latest one."`
-	Force   migrateForce   `cmd:"" help:"Record a version without running anything, after a failed migration was mended by hand."`
+	Force   migrateForce   `cmd:"" help:"Record a version without running anything, where another program left the database dirty."`
 }
 
 type migrateUp struct{}
@@ -79,7 +79,7 @@ func printVersion(ctx context.Context, e *environment) error {
 		return err
 	}
 	if dirty {
-		return errors.New("the last migration failed half-way: mend the database by hand, then run holdfast migrate force VERSION")
+		return errors.New(migrations.Mend(version))
 	}
 	return nil
 }

@@ -1,0 +1,35 @@
+package migrations
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/golang-migrate/migrate/v4/database"
+)
+
+// atomic records the version in the transaction of the migration that leads to it: a file is sent as a whole, and PostgreSQL makes one transaction of
+// it. So a migration that fails or is killed, at whatever moment, is there with its version, or neither is. golang-migrate by itself marks the
+// database as dirty before, and takes that back after; what it finds in between may be there or not, and nobody can tell.
+type atomic struct {
+	database.Driver
+	leadsTo int // the version after the migration that runs next
+}
+
+// SetVersion implements [database.Driver]. To be dirty is what golang-migrate sets before it runs a migration.
+func (a *atomic) SetVersion(version int, dirty bool) error {
+	if dirty {
+		a.leadsTo = version
+		return nil
+	}
+	return a.Driver.SetVersion(version, false)
+}
+
+// Run implements [database.Driver].
+func (a *atomic) Run(migration io.Reader) error {
+	record := "\n;\nDELETE FROM schema_migrations;"
+	if a.leadsTo != database.NilVersion {
+		record += fmt.Sprintf("\nINSERT INTO schema_migrations (version, dirty) VALUES (%d, false);", a.leadsTo)
+	}
+	return a.Driver.Run(io.MultiReader(migration, strings.NewReader(record)))
+}
