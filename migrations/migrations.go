@@ -4,45 +4,65 @@ package migrations
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
 	pgxmigrate "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 )
 
 //go:embed *.sql
 var files embed.FS
 
-// open prepares golang-migrate on the database that dsn (a postgres:// URL) names. The caller closes it.
-func open(ctx context.Context, dsn string) (*migrate.Migrate, error) {
+// lockWait is how long others are waited for that migrate the same database.
+const lockWait = time.Minute
+
+// patience is how long an answer is waited for that PostgreSQL gives at once, or when it has given up on a lock.
+const patience = 10 * time.Second
+
+// open prepares golang-migrate on the database that dsn (a postgres:// URL) names, which nobody else migrates until the caller closes it.
+func open(ctx context.Context, dsn string, wait time.Duration) (*migrate.Migrate, error) {
 	source, err := iofs.New(files, ".")
 	if err != nil {
 		return nil, fmt.Errorf("read the embedded migrations: %w", err)
 	}
-	db, err := connect(ctx, dsn)
+	config, err := parse(dsn)
 	if err != nil {
 		return nil, err
 	}
-	driver, err := pgxmigrate.WithInstance(db, &pgxmigrate.Config{})
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		err := begin(ctx, conn, wait)
+		if err != nil {
+			_ = conn.Close(ctx)
+		}
+		return err
+	}))
+	db.SetMaxOpenConns(1)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	driver, err := pgxmigrate.WithInstance(db, &pgxmigrate.Config{DatabaseName: lockName(config.Database)})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return migrate.NewWithInstance("iofs", source, "pgx5", &atomic{Driver: driver})
 }
 
-// connect makes the one connection that migrations run on.
-func connect(ctx context.Context, dsn string) (*sql.DB, error) {
+func parse(dsn string) (*pgx.ConnConfig, error) {
 	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
 		return nil, errors.New("the database address must be a URL that begins with postgres://")
 	}
@@ -50,24 +70,70 @@ func connect(ctx context.Context, dsn string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(unbounded))
-	db.SetMaxOpenConns(1)
-	if err := db.PingContext(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
+	dbconn.Bound(config)
+	return config, nil
 }
 
-// unbounded lets a session take its time, whatever its role or its address says: a migration of much data takes longer than a request may. Which bounds
-// there are depends on PostgreSQL's version.
-func unbounded(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, `SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN
-		('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')`)
+// ErrPooler means that an address leads to a pooler, where a session is nobody's own: the lock of migrations would stay behind on a connection that
+// others get, and keep all later ones waiting.
+var ErrPooler = errors.New("a pooler answers, and migrations need a session of their own: give the database's address past it as HOLDFAST_LOCK_DIRECT_URL")
+
+// ErrLocked means that somebody else migrates the database, or left the lock of migrations behind.
+var ErrLocked = errors.New("the lock of migrations is taken")
+
+// begin prepares a session in which migrations run. It has their lock, which is golang-migrate's own, so that that one finds it taken by itself.
+//
+// It is not bounded, whatever its role or its address says: a migration of much data takes longer than a request may. Which bounds there are depends on
+// PostgreSQL's version.
+func begin(ctx context.Context, conn *pgx.Conn, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait+patience)
+	defer cancel()
+	var pid uint32
+	var schema string
+	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid(), coalesce(current_schema(), '')", pgx.QueryExecModeSimpleProtocol).Scan(&pid, &schema); err != nil {
+		return err
+	}
+	if pid != conn.PgConn().PID() { // a pooler named another process when it was connected to
+		return ErrPooler
+	}
+	const bound = `SELECT set_config(name, CASE name WHEN 'lock_timeout' THEN $1 ELSE '0' END, false) FROM pg_settings WHERE name IN
+		('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')`
+	if _, err := conn.Exec(ctx, bound, strconv.FormatInt(wait.Milliseconds(), 10)); err != nil {
+		return err
+	}
+	lock, err := database.GenerateAdvisoryLockId(lockName(conn.Config().Database), schema, pgxmigrate.DefaultMigrationsTable)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "SELECT pg_advisory_lock("+lock+")")
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == "55P03" { // lock_not_available
+		return locked(ctx, conn, lock, wait)
+	} else if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "SET lock_timeout = 0")
 	return err
 }
 
+// lockName is what golang-migrate calls the database that an URL names.
+func lockName(database string) string { return "/" + database }
+
+// locked says who has the lock.
+func locked(ctx context.Context, conn *pgx.Conn, lock string, wait time.Duration) error {
+	var pid int
+	err := conn.QueryRow(ctx, `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 0 AND objsubid = 1 AND objid = `+lock+
+		` AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1`).Scan(&pid)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%w: it was for %s, and is free now: try again", ErrLocked, wait)
+	} else if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w, for %s and longer, by PostgreSQL's process %[3]d: if a migration is under way, let it end and try again; if none is, as after one through a pooler, end that process with SELECT pg_terminate_backend(%[3]d)", ErrLocked, wait, pid)
+}
+
 func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error {
-	m, err := open(ctx, dsn)
+	m, err := open(ctx, dsn, lockWait)
 	if err != nil {
 		return err
 	}
@@ -121,14 +187,33 @@ func Force(ctx context.Context, dsn string, version int) error {
 
 // Version is the present version, 0 before the first migration. dirty says that another program's attempt at a migration failed ([Mend]); one of ours
 // leaves the version that the database has.
+//
+// It waits for no lock, and may be asked through a pooler.
 func Version(ctx context.Context, dsn string) (version uint, dirty bool, err error) {
-	err = run(ctx, dsn, func(m *migrate.Migrate) error {
-		version, dirty, err = m.Version()
-		if errors.Is(err, migrate.ErrNilVersion) {
-			return nil
-		}
-		return err
-	})
+	config, err := parse(dsn)
+	if err != nil {
+		return 0, false, err
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // it prepares nothing, which a pooler might give to others
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return 0, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	defer conn.Close(ctx)
+	return Read(ctx, conn)
+}
+
+// Read is Version on a connection that is there.
+func Read(ctx context.Context, on interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (version uint, dirty bool, err error) {
+	var exists bool
+	if err := on.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil || !exists {
+		return 0, false, err
+	}
+	err = on.QueryRow(ctx, "SELECT greatest(max(version), 0), coalesce(bool_or(dirty), false) FROM schema_migrations").Scan(&version, &dirty)
 	return version, dirty, err
 }
 

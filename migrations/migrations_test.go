@@ -2,11 +2,15 @@ package migrations_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/url"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	pgxmigrate "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -142,6 +146,62 @@ func TestMigrationsAreNotBounded(t *testing.T) {
 	}
 	if err := <-up; err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever migrates has golang-migrate's own lock. It is waited for, though not for ever, and who has it is said; the version can be asked all the while.
+func TestTheLockIsNotWaitedForWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	dsn := pool.Config().ConnString()
+	other, err := (&pgxmigrate.Postgres{}).Open("pgx5" + strings.TrimPrefix(dsn, "postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := other.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.OpenWithin(t.Context(), dsn, 100*time.Millisecond); !errors.Is(err, migrations.ErrLocked) || !strings.Contains(err.Error(), "pg_terminate_backend(") {
+		t.Error(err)
+	}
+	if _, _, err := migrations.Version(t.Context(), dsn); err != nil {
+		t.Error(err)
+	}
+	if err := other.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it is given back
+		if err := migrations.OpenWithin(t.Context(), dsn, 10*time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A server that accepts a connection and stays silent is given up.
+func TestASilentServerIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	dsn := "postgres://" + silent.Addr().String() + "/holdfast?sslmode=disable"
+	ends := make(chan error, 2)
+	go func() { ends <- migrations.Up(context.WithoutCancel(t.Context()), dsn) }()
+	go func() {
+		_, _, err := migrations.Version(context.WithoutCancel(t.Context()), dsn)
+		ends <- err
+	}()
+	for range cap(ends) {
+		select {
+		case err := <-ends:
+			if err == nil {
+				t.Error("it answered")
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("it is waited for")
+		}
 	}
 }
 

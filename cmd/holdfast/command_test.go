@@ -124,6 +124,27 @@ func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
 	}
 }
 
+// Through a pooler in transaction mode the lock of migrations would stay behind on a connection of the server. So they go past it, or not at all.
+func TestMigrationsGoPastAPooler(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	pooled := append(settings(pool), "HOLDFAST_DATABASE_URL="+bouncer(t, pool))
+	if code, _, said := command(t, pooled, "migrate", "up"); code != exitFailed || !strings.Contains(said, "HOLDFAST_LOCK_DIRECT_URL") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+	for range 2 { // on the same connection of the server
+		if code, _, said := command(t, pooled, "migrate", "version"); code != exitOK {
+			t.Errorf("the version: exit code %d\n%s", code, said)
+		}
+	}
+	direct := append(pooled, "HOLDFAST_LOCK_DIRECT_URL="+pool.Config().ConnString())
+	for _, args := range [][]string{{"down"}, {"up"}} {
+		if code, _, said := command(t, direct, append([]string{"migrate"}, args...)...); code != exitOK {
+			t.Errorf("%v past it: exit code %d\n%s", args, code, said)
+		}
+	}
+}
+
 func TestActions(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -96,18 +96,9 @@ func migrated(ctx context.Context, pool *pgxpool.Pool) error {
 	if err != nil {
 		return err
 	}
-	// golang-migrate's own table. Asking golang-migrate would open another connection and take a lock each time.
-	var exists bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil {
+	version, dirty, err := migrations.Read(ctx, pool)
+	if err != nil {
 		return err
-	}
-	var version uint
-	var dirty bool
-	if exists {
-		if err := pool.QueryRow(ctx, "SELECT coalesce(max(version), 0), coalesce(bool_or(dirty), false) FROM schema_migrations").
-			Scan(&version, &dirty); err != nil {
-			return err
-		}
 	}
 	switch {
 	case dirty:

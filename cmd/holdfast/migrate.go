@@ -18,8 +18,8 @@ type migrateCommand struct {
 type migrateUp struct{}
 
 func (migrateUp) Run(ctx context.Context, e *environment) error {
-	if err := migrations.Up(ctx, string(e.config.DatabaseURL)); err != nil {
-		return databaseError(e, err)
+	if err := migrations.Up(ctx, string(e.config.Direct())); err != nil {
+		return migrationError(e, err)
 	}
 	return printVersion(ctx, e)
 }
@@ -36,8 +36,8 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	} else if steps < 1 {
 		return fmt.Errorf("%w: --steps must be 1 or more; --all takes everything back", errSettings)
 	}
-	if err := migrations.Down(ctx, string(e.config.DatabaseURL), steps); err != nil {
-		return databaseError(e, err)
+	if err := migrations.Down(ctx, string(e.config.Direct()), steps); err != nil {
+		return migrationError(e, err)
 	}
 	return printVersion(ctx, e)
 }
@@ -51,18 +51,18 @@ type migrateForce struct {
 }
 
 func (c migrateForce) Run(ctx context.Context, e *environment) error {
-	if err := migrations.Force(ctx, string(e.config.DatabaseURL), c.Version); errors.Is(err, migrations.ErrNoVersion) {
+	if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); errors.Is(err, migrations.ErrNoVersion) {
 		return fmt.Errorf("%w: %w", errSettings, err)
 	} else if err != nil {
-		return databaseError(e, err)
+		return migrationError(e, err)
 	}
 	return printVersion(ctx, e)
 }
 
 func printVersion(ctx context.Context, e *environment) error {
-	version, dirty, err := migrations.Version(ctx, string(e.config.DatabaseURL))
+	version, dirty, err := migrations.Version(ctx, string(e.config.Direct()))
 	if err != nil {
-		return databaseError(e, err)
+		return migrationError(e, err)
 	}
 	latest, err := migrations.Latest()
 	if err != nil {
@@ -86,4 +86,9 @@ func printVersion(ctx context.Context, e *environment) error {
 
 func databaseError(e *environment, err error) error {
 	return fmt.Errorf("database %s: %w", e.config.DatabaseURL, err)
+}
+
+// migrationError names the address that migrations take.
+func migrationError(e *environment, err error) error {
+	return fmt.Errorf("database %s: %w", e.config.Direct(), err)
 }

@@ -44,10 +44,7 @@ func (s *service) turns() paidaction.Turns {
 }
 
 func openLockStore(ctx context.Context, c *config.Config) (lock.Store, error) {
-	direct := c.Lock.DirectURL
-	if direct == "" {
-		direct = c.DatabaseURL
-	}
+	direct := c.Direct()
 	switch c.Lock.Strategy {
 	case "memory":
 		store, err := postgres.OpenMemory(ctx, string(direct), c.Lock.MaxKeys)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"time"
@@ -14,7 +15,7 @@ type Lock struct {
 	Enabled   bool     `help:"Make the invoices of one payer in the order of the requests." default:"true" negatable:""`
 	Strategy  string   `help:"Where queues are kept: memory (one instance alone), postgres or redis." enum:"memory,postgres,redis" default:"postgres"`
 	RedisURL  Redis    `name:"redis-url" help:"Redis to use, as a URL; for the strategy redis." placeholder:"URL"`
-	DirectURL Database `name:"direct-url" help:"The database past any pooler, for LISTEN and for the guard of the strategy memory. Default: the database." placeholder:"URL"`
+	DirectURL Database `name:"direct-url" help:"The database past any pooler, for LISTEN, for the guard of the strategy memory and for migrations. Default: the database." placeholder:"URL"`
 
 	MaxHold  time.Duration `help:"Longest hold: then the next one goes on." default:"30s"`
 	TTL      time.Duration `name:"ttl" help:"How long the lock of a process that died stays taken." default:"10s"`
@@ -26,6 +27,9 @@ type Lock struct {
 	Missed       int           `help:"Heartbeats left out after which it counts as dead." default:"3"`
 	PollInterval time.Duration `help:"How often waiting requests look for themselves where they cannot be woken." default:"50ms"`
 }
+
+// Direct is the database past any pooler.
+func (c *Config) Direct() Database { return cmp.Or(c.Lock.DirectURL, c.DatabaseURL) }
 
 // Settings are the lock's.
 func (l Lock) Settings() lock.Settings {
