@@ -81,7 +81,7 @@ func (s *service) senders() senders {
 }
 
 // sends says whether this process sends payments.
-func (s *service) sends() bool { return s.config.Has("worker") && len(s.senders()) > 0 }
+func (s *service) sends() bool { return s.config.Sends() }
 
 // openRelay makes the relay, and the pool of nodes where this process sends.
 func (s *service) openRelay() (err error) {

@@ -73,6 +73,11 @@ func (c *Config) Key() []byte {
 	return c.Secret
 }
 
+const (
+	maxInvoiceExpiry = 24 * time.Hour
+	maxCLTVDelta     = 2016 // blocks, two weeks: LND sends no payment that may lock its money for longer
+)
+
 // Check refuses settings with which the service cannot run. The error has one sentence per problem, each of which says what to
 // change.
 func (c *Config) Check() error {
@@ -96,10 +101,19 @@ func (c *Config) Check() error {
 	refuse(len(c.Nodes) == 0 && c.Has("listener") && len(c.Roles) == 1,
 		"A listener without a node has nothing to listen to: set HOLDFAST_NODES, or add another role.")
 	refuse(c.DatabasePool < 4, "With %d database connections jobs and requests would wait for each other: set HOLDFAST_DATABASE_POOL to 4 or more.", c.DatabasePool)
-	refuse(c.InvoiceExpiry < time.Second, "Invoices would live for %s: set HOLDFAST_INVOICE_EXPIRY to 1s or more.", c.InvoiceExpiry)
-	refuse(c.CLTVDelta < c.HoldExpiryDelta+c.SafetyBlocks+24,
-		"A final CLTV of %d blocks leaves less than 24 to settle in: set HOLDFAST_CLTV_DELTA to %d or more (hold expiry delta %d + safety blocks %d + 24).",
-		c.CLTVDelta, c.HoldExpiryDelta+c.SafetyBlocks+24, c.HoldExpiryDelta, c.SafetyBlocks)
+	refuse(c.InvoiceExpiry < time.Second || c.InvoiceExpiry > maxInvoiceExpiry,
+		"Invoices would live for %s: set HOLDFAST_INVOICE_EXPIRY to between 1s and %s.", c.InvoiceExpiry, maxInvoiceExpiry)
+	refuse(c.HoldExpiryDelta < 1 || c.SafetyBlocks < 1,
+		"Held payments need a distance from the height at which a node gives them back: set HOLDFAST_HOLD_EXPIRY_DELTA and HOLDFAST_SAFETY_BLOCKS to 1 block or more.")
+	// In 64 bits, which no sum of theirs overflows.
+	least := uint64(c.HoldExpiryDelta) + uint64(c.SafetyBlocks) + 24
+	refuse(least > maxCLTVDelta,
+		"No final CLTV leaves 24 blocks to settle in: set HOLDFAST_HOLD_EXPIRY_DELTA (%d blocks) and HOLDFAST_SAFETY_BLOCKS (%d blocks) to %d blocks or less together.",
+		c.HoldExpiryDelta, c.SafetyBlocks, maxCLTVDelta-24)
+	refuse(least <= maxCLTVDelta && uint64(c.CLTVDelta) < least,
+		"A final CLTV of %d blocks leaves less than 24 to settle in: set HOLDFAST_CLTV_DELTA to %d blocks or more (hold expiry delta %d + safety blocks %d + 24).",
+		c.CLTVDelta, least, c.HoldExpiryDelta, c.SafetyBlocks)
+	refuse(c.CLTVDelta > maxCLTVDelta, "Nobody's node would lock money for a final CLTV of %d blocks: set HOLDFAST_CLTV_DELTA to %d blocks or less.", c.CLTVDelta, maxCLTVDelta)
 	unfit := c.Prices.Community().Check()
 	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
@@ -108,7 +122,7 @@ func (c *Config) Check() error {
 	c.PublicURL.check(c.Development, refuse)
 	c.SignIn.check(c.Development, refuse)
 	c.Bounds.check(refuse)
-	c.Lock.check(refuse)
+	c.Lock.check(c.Sends(), refuse)
 	c.Rate.check(refuse)
 	c.Sending.check(refuse)
 	c.Relay.check(refuse)

@@ -94,6 +94,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"node part":         {"--nodes=alice=localhost:1;tls=a;macaroon=b;cheese=c"},
 		"node's sending":    {"--nodes=alice=localhost:1;tls=a;macaroon=b;send=maybe"},
 		"node's slots":      {"--nodes=alice=localhost:1;tls=a;macaroon=b;slots=0"},
+		"too many slots":    {"--nodes=alice=localhost:1;tls=a;macaroon=b;slots=484"},
 		"slots, no sending": {"--nodes=alice=localhost:1;tls=a;macaroon=b;send=no;slots=2"},
 		"node twice":        {"--nodes=a=h:1;tls=a;macaroon=b a=h:2;tls=a;macaroon=b"},
 		"level":             {"--log-level=shout"},
@@ -130,6 +131,12 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"HOLDFAST_CLTV_DELTA=53", "HOLDFAST_CLTV_DELTA to 54"},
 		{"HOLDFAST_SAFETY_BLOCKS=50", "HOLDFAST_CLTV_DELTA to 92"},
 		{"HOLDFAST_INVOICE_EXPIRY=1ms", "HOLDFAST_INVOICE_EXPIRY"},
+		{"HOLDFAST_INVOICE_EXPIRY=9000h", "between 1s and 24h"},
+		{"HOLDFAST_CLTV_DELTA=70000", "2016 blocks or less"},
+		{"HOLDFAST_HOLD_EXPIRY_DELTA=0", "HOLDFAST_HOLD_EXPIRY_DELTA"},
+		{"HOLDFAST_SAFETY_BLOCKS=0", "HOLDFAST_SAFETY_BLOCKS"},
+		{"HOLDFAST_SAFETY_BLOCKS=4294967290", "1992 blocks or less together"}, // the sum does not fit into the numbers added
+		{"HOLDFAST_NODE_SLOTS=100000000", "483 payments or less"},
 		{"HOLDFAST_MAX_PENDING=0", "HOLDFAST_MAX_PENDING"},
 		{"HOLDFAST_NODE_SLOTS=0", "HOLDFAST_NODE_SLOTS"},
 		{"HOLDFAST_NODE_COOLDOWN=-1s", "HOLDFAST_NODE_"},
@@ -156,6 +163,29 @@ func TestImpossibleCombinations(t *testing.T) {
 		parsed.Lock.Enabled = false
 		if err := parsed.Check(); (err == nil) != strings.Contains(c.env, "_LOCK_") {
 			t.Errorf("%s without the lock: %v", c.env, err)
+		}
+	}
+}
+
+// The lock leases nodes to payments, so where some leave it is there though no request waits for another.
+func TestTheLockThatPaymentsNeedIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environment string
+		refused     bool
+	}{
+		{"HOLDFAST_NODES=a=h:1;tls=t;macaroon=m", true},
+		{"HOLDFAST_NODES=a=h:1;tls=t;macaroon=m;send=no", false},
+		{"HOLDFAST_NODES=", false},
+	} {
+		for _, roles := range []string{"worker", "api"} {
+			parsed, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, c.environment}, []string{"--no-lock-enabled", "--lock-strategy=redis", "--roles=" + roles})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := parsed.Check(); (err != nil) != (c.refused && roles == "worker") {
+				t.Errorf("%s as %s: %v", c.environment, roles, err)
+			}
 		}
 	}
 }

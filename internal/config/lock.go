@@ -39,9 +39,9 @@ func (l Lock) Settings() lock.Settings {
 	}
 }
 
-// check refuses what the lock cannot work with.
-func (l Lock) check(refuse func(when bool, format string, args ...any)) {
-	if !l.Enabled {
+// check refuses what the lock cannot work with. It is there for the order of requests, and where payments leave, since it leases nodes to them.
+func (l Lock) check(leases bool, refuse func(when bool, format string, args ...any)) {
+	if !l.Enabled && !leases {
 		return
 	}
 	refuse(l.Strategy == "redis" && l.RedisURL == "",
@@ -50,8 +50,8 @@ func (l Lock) check(refuse func(when bool, format string, args ...any)) {
 		"There is a Redis, and locks are kept elsewhere: set HOLDFAST_LOCK_STRATEGY to redis, or unset HOLDFAST_LOCK_REDIS_URL.")
 	refuse(l.MaxHold < time.Second, "Nobody could hold a lock until the node answers: set HOLDFAST_LOCK_MAX_HOLD to 1s or more.")
 	refuse(l.TTL < 50*time.Millisecond, "A lock would end before it could be prolonged: set HOLDFAST_LOCK_TTL to 50ms or more.")
-	refuse(l.MaxWait <= 0, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_WAIT above 0, or HOLDFAST_LOCK_ENABLED to false.")
-	refuse(l.MaxQueue < 1, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_QUEUE to 1 or more, or HOLDFAST_LOCK_ENABLED to false.")
+	refuse(l.MaxWait <= 0, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_WAIT above 0.")
+	refuse(l.MaxQueue < 1, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_QUEUE to 1 or more.")
 	refuse(l.MaxKeys < 1, "No lock could be kept: set HOLDFAST_LOCK_MAX_KEYS to 1 or more.")
 	refuse(l.Heartbeat < 10*time.Millisecond || l.Heartbeat > 5*time.Second, "Set HOLDFAST_LOCK_HEARTBEAT to between 10ms and 5s.")
 	refuse(l.Missed < 1, "Every process would count as dead: set HOLDFAST_LOCK_MISSED to 1 or more.")

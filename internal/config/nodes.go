@@ -81,8 +81,8 @@ func parseNode(text string) (Node, error) {
 			node.Sends = value == "yes"
 		case "slots":
 			var err error
-			if node.Slots, err = strconv.Atoi(value); err != nil || node.Slots < 1 {
-				return node, fmt.Errorf("its slots are %q, not a number from 1 on", value)
+			if node.Slots, err = strconv.Atoi(value); err != nil || node.Slots < 1 || node.Slots > maxSlots {
+				return node, fmt.Errorf("its slots are %q, not a number of payments from 1 to %d", value, maxSlots)
 			}
 		default:
 			return node, fmt.Errorf("it has an unknown part %q", key)

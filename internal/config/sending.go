@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
@@ -37,8 +38,17 @@ func (c *Config) Slots(n Node) int {
 	return cmp.Or(n.Slots, c.Sending.Slots)
 }
 
+// maxSlots is how many payments a channel carries at once by the protocol, and so what a node with one has room for.
+const maxSlots = 483
+
+// Sends says whether payments leave from this process.
+func (c *Config) Sends() bool {
+	return c.Has("worker") && slices.ContainsFunc(c.Nodes, func(n Node) bool { return n.Sends })
+}
+
 // check refuses what the pool cannot work with.
 func (s Sending) check(refuse func(when bool, format string, args ...any)) {
+	refuse(s.Slots > maxSlots, "A channel carries %[2]d payments at once at most, and not %[1]d: set HOLDFAST_NODE_SLOTS to %[2]d payments or less.", s.Slots, maxSlots)
 	refuse(s.Slots < 1, "No node could send: set HOLDFAST_NODE_SLOTS to 1 or more, and send=no in HOLDFAST_NODES for nodes that should not.")
 	unfit := s.Pool().Check()
 	refuse(unfit != nil, "Payments cannot leave like this: %w. Look at the settings that begin with HOLDFAST_NODE_.", unfit)
