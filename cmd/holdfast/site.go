@@ -14,7 +14,7 @@ func (s *service) site() (*sitejwt.Verifier, error) {
 	}
 	keys := sitejwt.FromFile(of.JWKSFile)
 	if of.JWKSURL != "" {
-		keys = sitejwt.FromURL(of.JWKSURL)
+		keys = sitejwt.FromURL(string(of.JWKSURL))
 	}
 	return sitejwt.New(sitejwt.Config{Issuer: of.JWTIssuer, Audience: of.JWTAudience, Fetch: keys, Now: time.Now, Log: s.log})
 }

@@ -145,17 +145,21 @@ func (d *Database) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the address without the password.
+// String is the address without passwords: that of the user, and those among the parameters, as of the key of a certificate.
 func (d Database) String() string {
 	u, err := url.Parse(string(d))
 	if err != nil {
 		return "(unreadable)"
 	}
-	query := u.Query()
-	if query.Has("password") {
-		query.Set("password", "xxxxx")
-		u.RawQuery = query.Encode()
+	// By hand, for url.Values leaves out what it cannot read, and it may be just that.
+	parameters := strings.Split(u.RawQuery, "&")
+	for i, parameter := range parameters {
+		written, _, _ := strings.Cut(parameter, "=")
+		if name, err := url.QueryUnescape(written); err != nil || strings.Contains(strings.ToLower(name), "password") {
+			parameters[i] = written + "=xxxxx"
+		}
 	}
+	u.RawQuery = strings.Join(parameters, "&")
 	return u.Redacted()
 }
 

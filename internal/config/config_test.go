@@ -102,6 +102,8 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"no JSON":           {"--config=" + file(t, "max-pending: 3")},
 		"misspelt key":      {"--config=" + file(t, `{"max_pendin": 3}`)},
 		"strategy":          {"--lock-strategy=hope"},
+		"keys' password":    {"--jwks-url=https://u:topsecret@site.example/jwks"},
+		"keys' bad URL":     {"--jwks-url=https://u:topsecret%zz@site.example/jwks"},
 		"Redis":             {"--lock-redis-url=topsecret@localhost:6379"},
 		"Redis password":    {"--lock-redis-url=redis://:topsecret%zz@localhost:6379"},
 	} {
@@ -201,6 +203,23 @@ func TestSecretsAreNotShown(t *testing.T) {
 	if strings.Contains(shown, "topsecret") || strings.Contains(shown, secret) || !strings.Contains(shown, "sslmode=disable") ||
 		!strings.Contains(shown, "h:1/2") || !strings.Contains(shown, "direct/d") {
 		t.Error(shown)
+	}
+}
+
+// A password is hidden wherever an address may have one, also where the rest of it is written badly.
+func TestPasswordsOfAddressesAreNotShown(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"postgres://u:topsecret@h/d":                                     "postgres://u:xxxxx@h/d",
+		"postgres://h/d?host=/run&sslpassword=topsecret&sslmode=disable": "postgres://h/d?host=/run&sslpassword=xxxxx&sslmode=disable",
+		"postgres://h/d?password=topsecret&ssl%70assword=topsecret":      "postgres://h/d?password=xxxxx&ssl%70assword=xxxxx",
+		"postgres://h/d?sslpassword=topsecret%zz&connect_timeout=%2":     "postgres://h/d?sslpassword=xxxxx&connect_timeout=%2",
+		"postgres://h/d?sslpassword=top;secret":                          "postgres://h/d?sslpassword=xxxxx",
+		"postgres://h/d?connect_timeout=1":                               "postgres://h/d?connect_timeout=1",
+	} {
+		if got := Database(text).String(); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
 	}
 }
 

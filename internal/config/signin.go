@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/netip"
 	"net/url"
 	"time"
@@ -13,21 +14,33 @@ type SignIn struct {
 
 	JWTIssuer   string `name:"jwt-issuer" help:"An existing site whose tokens (JWT) are good here: their iss, letter by letter." placeholder:"ISSUER"`
 	JWTAudience string `name:"jwt-audience" help:"What their aud must name." placeholder:"AUDIENCE"`
-	JWKSURL     string `name:"jwks-url" help:"Where the site's keys are (JWKS)." placeholder:"URL"`
+	JWKSURL     Keys   `name:"jwks-url" help:"Where the site's keys are (JWKS)." placeholder:"URL"`
 	JWKSFile    string `name:"jwks-file" help:"Or the file that they are in." placeholder:"FILE"`
+}
+
+// Keys is where an existing site's keys are, which are public.
+type Keys string
+
+// UnmarshalText implements encoding.TextUnmarshaler. A password would be shown with the settings, and is never sent.
+func (k *Keys) UnmarshalText(text []byte) error {
+	if u, err := url.Parse(string(text)); err != nil || u.User != nil {
+		return errors.New("the site's keys must be given as a URL without a password, such as https://example.org/jwks.json") // without quoting it
+	}
+	*k = Keys(text)
+	return nil
 }
 
 func (s SignIn) check(development bool, refuse func(when bool, format string, args ...any)) {
 	refuse(s.SignedInFor < time.Minute, "Who signs in would be out again at once: set HOLDFAST_SIGNED_IN_FOR to 1m or more.")
 	said := 0
-	for _, setting := range []string{s.JWTIssuer, s.JWTAudience, s.JWKSURL + s.JWKSFile} {
+	for _, setting := range []string{s.JWTIssuer, s.JWTAudience, string(s.JWKSURL) + s.JWKSFile} {
 		if setting != "" {
 			said++
 		}
 	}
 	refuse(said != 0 && said != 3, "Of the site whose tokens are good something is missing: set HOLDFAST_JWT_ISSUER, HOLDFAST_JWT_AUDIENCE, and HOLDFAST_JWKS_URL or HOLDFAST_JWKS_FILE, or none of them.")
 	refuse(s.JWKSURL != "" && s.JWKSFile != "", "The site's keys are in two places: set HOLDFAST_JWKS_URL or HOLDFAST_JWKS_FILE.")
-	refuse(s.JWKSURL != "" && !safe(s.JWKSURL, development), "Whoever stands between could replace the site's keys: set HOLDFAST_JWKS_URL to a URL that begins with https://.")
+	refuse(s.JWKSURL != "" && !safe(string(s.JWKSURL), development), "Whoever stands between could replace the site's keys: set HOLDFAST_JWKS_URL to a URL that begins with https://.")
 }
 
 // safe says whether nobody stands between us and a server: by TLS, or since it is on this machine.
