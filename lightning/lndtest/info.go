@@ -28,7 +28,7 @@ type versionServer struct {
 	*Server
 }
 
-var errChainless = errors.New("unable to get best block info: -28: Loading block index...")
+var errChainless = errors.New("unable to get best block info: -28: Loading block index")
 
 func (s *mainServer) GetInfo(ctx context.Context, _ *lnrpc.GetInfoRequest) (*lnrpc.GetInfoResponse, error) {
 	chain, err := s.Node.Chain(ctx)
