@@ -54,12 +54,13 @@ func TestAWalletIsNotSaved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	stranger, at := newNode(t)
+	secret := "HOLDFAST_SECRET=" + strings.Repeat("ab", 32)
 	key := keyOf(t, settings(pool), "receiver")
-	if answer := serve(t, settings(pool)).saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "LIGHTNING_UNAVAILABLE") {
+	if answer := serve(t, settings(pool, secret)).saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "LIGHTNING_UNAVAILABLE") {
 		t.Errorf("without a node: %s", answer)
 	}
 	_, ours := newNode(t)
-	production := serve(t, settings(pool, ours, "HOLDFAST_DEVELOPMENT=0", "HOLDFAST_SECRET="+strings.Repeat("ab", 32),
+	production := serve(t, settings(pool, ours, "HOLDFAST_DEVELOPMENT=0", secret,
 		"HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&synchronous_commit=on"))
 	if answer := production.saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "WALLET_ADDRESS_FORBIDDEN") {
 		t.Errorf("on loopback, in production: %s", answer)
