@@ -19,6 +19,8 @@ func TestTheCursorPassesAPaymentWithoutAHash(t *testing.T) {
 	server := lndtest.New(t, w.node)
 	s := w.start(server.Client())
 	w.await("the node's streams", s.listener.Up)
+	// That of invoices may follow that of blocks. What came before it, and no index speaks of yet, is for a sweep.
+	w.await("the stream of invoices", func() bool { return w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}) == 1 })
 	amp := paidaction.InvoiceRequest{Preimage: paidaction.Preimage{9}, Hash: paidaction.Preimage{9}.Hash(), Amount: 1000, Expiry: time.Hour, CLTVDelta: 80}
 	server.ShowAsAMP(amp.Hash)
 	if _, err := w.node.Add(w.ctx, amp); err != nil {
