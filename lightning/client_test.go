@@ -327,7 +327,7 @@ func TestCheck(t *testing.T) {
 	}
 	server.SetKeysend(false)
 	sending := []string{
-		"/lnrpc.Lightning/DecodePayReq", "/lnrpc.Lightning/ChannelBalance", "/routerrpc.Router/EstimateRouteFee",
+		"/lnrpc.Lightning/DecodePayReq", "/lnrpc.Lightning/GetNodeInfo", "/lnrpc.Lightning/ChannelBalance",
 		"/routerrpc.Router/SendPaymentV2", "/routerrpc.Router/TrackPaymentV2",
 	}
 	server.Deny(sending...)

@@ -77,7 +77,6 @@ var texts = []struct {
 	{"wallet locked, unlock it to enable full RPC access", ErrUnreachable},
 	{"the RPC server is in the process of starting up, but not yet ready to accept calls", ErrUnreachable},
 	{"server is still in the process of starting", ErrUnreachable},
-	{"all LSP probe payments failed", paidaction.ErrNoRoute}, // EstimateRouteFee
 	{"macaroon has expired", ErrMacaroonExpired},
 	// The macaroon bakery under LND, through its interceptor.
 	{"permission denied", ErrNotPermitted},

@@ -74,9 +74,9 @@ func Permissions(sends bool) []string {
 	if sends {
 		needed = append(needed,
 			"/lnrpc.Lightning/DecodePayReq",
+			"/lnrpc.Lightning/GetNodeInfo",
 			"/lnrpc.Lightning/ChannelBalance",
 			"/lnrpc.Lightning/ListPayments",
-			"/routerrpc.Router/EstimateRouteFee",
 			"/routerrpc.Router/SendPaymentV2",
 			"/routerrpc.Router/TrackPaymentV2",
 		)

@@ -36,31 +36,40 @@ func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(p
 	return receive(ctx, c, "SendPaymentV2", stream, err, paymentUpdates(on))
 }
 
-// TrackPayment implements paidaction.SendingNode. The node says at once how the payment stands: until then it is a call like others to a node that may be
-// silent. Whoever gives up after half of what such a call may take has met one too; who waits for longer does so at nobody's cost.
-func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) (err error) {
+// TrackPayment implements paidaction.SendingNode.
+func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return c.answering(ctx, "TrackPaymentV2", func(told func()) error {
+		stream, err := c.router.TrackPaymentV2(ctx, &routerrpc.TrackPaymentRequest{PaymentHash: h[:]})
+		update := paymentUpdates(on)
+		return receive(ctx, c, "TrackPaymentV2", stream, err, func(m *lnrpc.Payment) (bool, error) {
+			told()
+			return update(m)
+		})
+	})
+}
+
+// answering is a stream that says at once how a payment stands, of which told is called: until then it is a call like others to a node that may be silent. Whoever
+// gives up after half of what such a call may take has met one too; who waits for longer does so at nobody's cost.
+func (c *Client) answering(ctx context.Context, method string, stream func(told func()) error) (err error) {
 	if !c.silence.enter() {
-		return c.silent("TrackPaymentV2")
+		return c.silent(method)
 	}
-	began, told := time.Now(), false
+	began, heard := time.Now(), false
 	late := time.AfterFunc(c.cfg.CallTimeout, func() { c.silence.leave(false, true) })
 	defer func() {
-		if late.Stop() && !told {
+		if late.Stop() && !heard {
 			answered := ctx.Err() == nil && !errors.Is(err, ErrUnreachable)
 			c.silence.leave(answered, time.Since(began) >= c.cfg.CallTimeout/2)
 		}
 	}()
-	streaming, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.router.TrackPaymentV2(streaming, &routerrpc.TrackPaymentRequest{PaymentHash: h[:]})
-	update := paymentUpdates(on)
-	return receive(streaming, c, "TrackPaymentV2", stream, err, func(m *lnrpc.Payment) (bool, error) {
-		if !told {
-			told = true
+	return stream(func() {
+		if !heard {
+			heard = true
 			late.Stop()
 			c.silence.leave(true, false)
 		}
-		return update(m)
 	})
 }
 
@@ -95,8 +104,8 @@ func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u pai
 	}
 }
 
-// mayBeProbe says whether a payment is under way without an invoice, and nobody has taken any of it. So LND gives itself the probes by which it finds a
-// route, with a hash of which nobody has the preimage. They fail, but for those in the middle of which LND dies: it may call them under way for good.
+// mayBeProbe says whether a payment is under way without an invoice, and nobody has taken any of it. Such are the probes by which a
+// route is found, with a hash of which nobody has the preimage. They fail, but for those in the middle of which LND dies: it may call them under way for good.
 func mayBeProbe(m *lnrpc.Payment, u paidaction.PaymentUpdate) bool {
 	return m.PaymentRequest == "" && u.State == paidaction.PaymentInFlight && u.Preimage == nil
 }

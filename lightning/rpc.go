@@ -18,6 +18,7 @@ type mainRPC interface {
 	LookupInvoice(context.Context, *lnrpc.PaymentHash, ...grpc.CallOption) (*lnrpc.Invoice, error)
 	ListInvoices(context.Context, *lnrpc.ListInvoiceRequest, ...grpc.CallOption) (*lnrpc.ListInvoiceResponse, error)
 	SubscribeInvoices(context.Context, *lnrpc.InvoiceSubscription, ...grpc.CallOption) (lnrpc.Lightning_SubscribeInvoicesClient, error)
+	GetNodeInfo(context.Context, *lnrpc.NodeInfoRequest, ...grpc.CallOption) (*lnrpc.NodeInfo, error)
 	DecodePayReq(context.Context, *lnrpc.PayReqString, ...grpc.CallOption) (*lnrpc.PayReq, error)
 	GetInfo(context.Context, *lnrpc.GetInfoRequest, ...grpc.CallOption) (*lnrpc.GetInfoResponse, error)
 	CheckMacaroonPermissions(context.Context, *lnrpc.CheckMacPermRequest, ...grpc.CallOption) (*lnrpc.CheckMacPermResponse, error)
@@ -39,7 +40,6 @@ type invoicesRPC interface {
 }
 
 type routerRPC interface {
-	EstimateRouteFee(context.Context, *routerrpc.RouteFeeRequest, ...grpc.CallOption) (*routerrpc.RouteFeeResponse, error)
 	SendPaymentV2(context.Context, *routerrpc.SendPaymentRequest, ...grpc.CallOption) (routerrpc.Router_SendPaymentV2Client, error)
 	TrackPaymentV2(context.Context, *routerrpc.TrackPaymentRequest, ...grpc.CallOption) (routerrpc.Router_TrackPaymentV2Client, error)
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,47 +16,10 @@ import (
 	"gopkg.in/macaroon.v2"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
-	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
-
-func TestEstimateRoute(t *testing.T) {
-	t.Parallel()
-	c, server, _ := fixture(t)
-	r := request(1, false)
-	bolt11 := outgoing(t, c, r).Bolt11
-	if _, err := c.EstimateRoute(t.Context(), bolt11); !errors.Is(err, paidaction.ErrNoRoute) || !strings.Contains(err.Error(), "NO_ROUTE") {
-		t.Errorf("no route: %v", err)
-	}
-	for name, answer := range map[string]*routerrpc.RouteFeeResponse{
-		"reason and zeros": {FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_ERROR},
-		"reason and figures": {
-			RoutingFeeMsat: 5, TimeLockDelay: 900, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_INSUFFICIENT_BALANCE,
-		},
-		"zeros alone":    {},
-		"a negative fee": {RoutingFeeMsat: -1, TimeLockDelay: 900},
-		"no height":      {RoutingFeeMsat: 5, TimeLockDelay: 1 << 32},
-	} {
-		server.ScriptRoute(r.Hash, answer)
-		if route, err := c.EstimateRoute(t.Context(), bolt11); !errors.Is(err, paidaction.ErrNoRoute) {
-			t.Errorf("%s: %+v, %v", name, route, err)
-		}
-	}
-	server.ScriptRoute(r.Hash, &routerrpc.RouteFeeResponse{FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT})
-	if _, err := c.EstimateRoute(t.Context(), bolt11); !errors.Is(err, paidaction.ErrProbeOpen) || errors.Is(err, paidaction.ErrNoRoute) {
-		t.Errorf("what was sent has not come back: %v", err)
-	}
-	server.ScriptRoute(r.Hash, &routerrpc.RouteFeeResponse{RoutingFeeMsat: 1_234, TimeLockDelay: 940_123})
-	if route, err := c.EstimateRoute(t.Context(), bolt11); err != nil || route != (paidaction.Route{Fee: 1_234, Height: 940_123}) {
-		t.Errorf("%+v, %v", route, err)
-	}
-	server.Stop()
-	if _, err := c.EstimateRoute(t.Context(), bolt11); !errors.Is(err, lightning.ErrUnreachable) || errors.Is(err, paidaction.ErrNoRoute) {
-		t.Errorf("stopped: %v", err)
-	}
-}
 
 func TestSendableAndPublicKey(t *testing.T) {
 	t.Parallel()

@@ -83,6 +83,14 @@ type PaymentUpdate struct {
 	Preimage *Preimage
 }
 
+// RouteRequest asks for a way to the receiver of an invoice. To find one a node sends the amount on its way, so what may be locked by that is bounded as it is
+// for a payment.
+type RouteRequest struct {
+	Bolt11    string
+	FeeLimit  Msat   // what the way may cost
+	CLTVLimit uint32 // blocks that the money may be locked for, the invoice's final CLTV included; above zero
+}
+
 // Route is what a node thinks it would take to pay an invoice.
 type Route struct {
 	Fee    Msat
@@ -96,10 +104,10 @@ type SendingNode interface {
 	// DecodeInvoice reads and verifies a bolt11: the node that is to pay it is the only authority on what it says. ErrBolt11 where it cannot read
 	// it; any other error says nothing about the invoice.
 	DecodeInvoice(ctx context.Context, bolt11 string) (Bolt11, error)
-	// EstimateRoute asks for a way to the receiver of an invoice. ErrNoRoute where the node finds none: a failed probe says so in
-	// its reason alone, and its zeros are no estimate (spec 03 §3.2). ErrProbeOpen where the receiver does not answer in time: the probe
+	// EstimateRoute asks for a way to the receiver of an invoice. ErrNoRoute where the node finds none within the limits: a failed probe says
+	// so in its reason alone, and its zeros are no estimate (spec 03 §3.2). ErrProbeOpen where the receiver does not answer in time: the probe
 	// may lock money until its HTLC expires.
-	EstimateRoute(ctx context.Context, bolt11 string) (Route, error)
+	EstimateRoute(ctx context.Context, r RouteRequest) (Route, error)
 	// Pay gives a payment to the node and hands every update to on, in order. It returns nil after a final state. Every error but
 	// the one of on leaves open what becomes of the payment, even if the context ends: the node goes on by itself, so the caller
 	// tracks it. ErrPaymentExists says that the node had it before this call. A context that is over sends nothing, and the

@@ -11,8 +11,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A node finds out what a route costs by sending a probe: a payment of the whole amount with a hash that nobody has the preimage of. A
-// receiver can let it hang like any other. So it counts among what is under way to them, for as long as they can keep it.
+// A node finds out what a route costs by sending a probe: a payment of the whole amount with a hash that nobody has the preimage of, within the limits that the
+// route has to keep to. A receiver can let it hang like any other. So it counts among what is under way to them, for as long as they can keep it.
 
 // A probe that does not come back is taken to lock our money for so long: its HTLC has expired by then. What the invoice itself has it locked
 // for, which its receiver chose, is counted in full.
@@ -25,14 +25,15 @@ const (
 var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
 
 // probe asks a node for a route, unless too many probes to the receiver hang. Without an answer in time it is noted as hanging.
-func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, bolt11 string, inner paidaction.Bolt11) (paidaction.Route, error) {
+func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, request paidaction.RouteRequest,
+	inner paidaction.Bolt11) (paidaction.Route, error) {
 	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
 		return paidaction.Route{}, err
 	}
 	limited, cancel := context.WithTimeout(ctx, r.Settings.ProbeTimeout)
 	defer cancel()
-	route, err := node.EstimateRoute(limited, bolt11)
+	route, err := node.EstimateRoute(limited, request)
 	if errors.Is(err, paidaction.ErrProbeOpen) || limited.Err() != nil {
 		return route, fmt.Errorf("%w: %w", errProbing, err)
 	}

@@ -58,16 +58,16 @@ func TestAReceiverWhoLetsProbesHangIsBounded(t *testing.T) {
 // Whoever lets probes hang chooses for how long, by what their invoices say: until then they count.
 func TestAProbeCountsForAsLongAsItsReceiverCanKeepIt(t *testing.T) {
 	b := setup(t)
-	b.wallet.Ask.Act, b.wallet.Ask.CLTVDelta = simnode.HangsProbes, 900
+	b.wallet.Ask.Act, b.wallet.Ask.CLTVDelta = simnode.HangsProbes, 837 // with the route and the padding as long as any may be
 	for range 3 {
 		b.asks()
 	}
 	b.wallet.Ask.Act = simnode.Pays
-	b.Clock.Advance(6 * 24 * time.Hour)
+	b.Clock.Advance(138 * time.Hour)
 	if m := b.asks(); m == paidaction.P2P || b.probes() != 3 {
 		t.Errorf("%s, %d probes: three hang", m, b.probes())
 	}
-	b.Clock.Advance(6 * time.Hour)
+	b.Clock.Advance(2 * time.Hour)
 	b.wallet.Ask.CLTVDelta = 921 // and for longer than any route may: it is not even tried
 	if m := b.asks(); m == paidaction.P2P || b.probes() != 3 {
 		t.Errorf("%s, %d probes", m, b.probes())
@@ -102,6 +102,20 @@ func TestHangingProbesCountAmongWhatIsUnderWay(t *testing.T) {
 	pa = b.zap()
 	b.pay(pa)
 	b.Await(pa.ID, paidaction.Paid)
+}
+
+// A route that costs more than the budget is not tried: what is tried has it locked.
+func TestAProbeKeepsToTheBudget(t *testing.T) {
+	b := setup(t)
+	b.Node.SetRoute(simnode.Route{Fee: 3_001, Blocks: 80})
+	b.wallet.Ask.Act = simnode.HangsProbes
+	if m := b.asks(); m == paidaction.P2P || b.Count(`SELECT count(*) FROM route_probe`) != 0 {
+		t.Errorf("%s, or a probe that was sent hangs", m)
+	}
+	b.Node.SetRoute(simnode.Route{Fee: 3_000, Blocks: 80})
+	if m := b.asks(); m == paidaction.P2P || b.Count(`SELECT count(*) FROM route_probe`) != 1 {
+		t.Errorf("%s, or no probe hangs", m)
+	}
 }
 
 // A node that does not answer at all: nobody waits for longer than a probe may take.

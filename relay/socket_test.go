@@ -248,7 +248,7 @@ func (farNode) OpenInvoice(context.Context, paidaction.InvoiceRequest) (string, 
 	return "", errNotHere
 }
 
-func (farNode) EstimateRoute(context.Context, string) (paidaction.Route, error) {
+func (farNode) EstimateRoute(context.Context, paidaction.RouteRequest) (paidaction.Route, error) {
 	return paidaction.Route{}, errNotHere
 }
 

@@ -204,7 +204,9 @@ func (r *Relay) route(ctx context.Context, receiver int64, bolt11 string, facts 
 	for _, name := range r.Nodes.Names() {
 		node, err := r.Nodes.Sender(name)
 		if err == nil {
-			facts.Route, err = r.probe(ctx, node, receiver, bolt11, facts.Inner)
+			request := r.Rules.Probe(bolt11, facts)
+			request.FeeLimit = min(request.FeeLimit, max(spare, 0))
+			facts.Route, err = r.probe(ctx, node, receiver, request, facts.Inner)
 		}
 		var terms wrap.Terms
 		if err == nil {

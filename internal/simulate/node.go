@@ -178,12 +178,12 @@ func (n remote) DecodeInvoice(ctx context.Context, bolt11 string) (inv paidactio
 }
 
 // EstimateRoute implements paidaction.SendingNode.
-func (n remote) EstimateRoute(ctx context.Context, bolt11 string) (r paidaction.Route, err error) {
+func (n remote) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (found paidaction.Route, err error) {
 	err = n.call(ctx, "EstimateRoute", nil, func(ctx context.Context) (err error) {
-		r, err = n.node.EstimateRoute(ctx, bolt11)
+		found, err = n.node.EstimateRoute(ctx, r)
 		return err
 	})
-	return r, err
+	return found, err
 }
 
 // Sendable implements paidaction.SendingNode.

@@ -3,11 +3,19 @@ package devnet_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/btcec/v2/ecdsa"
+	"github.com/btcsuite/btcd/chaincfg"
+	"github.com/btcsuite/btcd/chaincfg/chainhash"
+
 	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnwire"
+	"github.com/lightningnetwork/lnd/zpay32"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
@@ -31,6 +39,11 @@ func invoiceOf(t *testing.T, network *devnet.Network, amount paidaction.Msat) (p
 		t.Fatal(err)
 	}
 	return p, bolt11
+}
+
+// way asks for one as it is asked for a zap.
+func way(bolt11 string) paidaction.RouteRequest {
+	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 10 * sat, CLTVLimit: 920}
 }
 
 // sends: what a real LND answers before anything is sent.
@@ -67,14 +80,60 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	}
 	// The payer's node lies between us and the receiver: it takes 250 msat and a thousandth, and 80 blocks. The rest is the
 	// receiver's final CLTV with LND's padding.
-	route, err := c.EstimateRoute(ctx, inner)
+	route, err := c.EstimateRoute(ctx, way(inner))
 	if err != nil || route.Fee != 250+900 || route.Height != chain.Height+80+40+3 {
 		t.Errorf("at %d: %+v, %v", chain.Height, route, err)
 	}
+	// One that is dearer or longer is not tried: what is tried comes back with the receiver's refusal, and is a route.
+	for _, beyond := range []paidaction.RouteRequest{
+		{Bolt11: inner, FeeLimit: 250 + 899, CLTVLimit: 920}, {Bolt11: inner, FeeLimit: 10 * sat, CLTVLimit: 80 + 40 + 2}, {Bolt11: inner, FeeLimit: 10 * sat, CLTVLimit: 40},
+	} {
+		if route, err := c.EstimateRoute(ctx, beyond); !errors.Is(err, paidaction.ErrNoRoute) {
+			t.Errorf("within %d msat and %d blocks: %+v, %v", beyond.FeeLimit, beyond.CLTVLimit, route, err)
+		}
+	}
+	if again, err := c.EstimateRoute(ctx, paidaction.RouteRequest{Bolt11: inner, FeeLimit: 250 + 900, CLTVLimit: 80 + 40 + 3}); err != nil || again != route {
+		t.Errorf("within its own limits: %+v, %v", again, err)
+	}
+	// The payer's node is the provider of a wallet that nobody knows, and its neighbour: to it the way is free.
+	route, err = c.EstimateRoute(ctx, way(behind(t, network.Node(devnet.Payer))))
+	if err != nil || route.Fee != 300 || route.Height != chain.Height+144+3+40 {
+		t.Errorf("at %d, behind a provider: %+v, %v", chain.Height, route, err)
+	}
 	_, tooMuch := invoiceOf(t, network, 40_000_000*sat)
-	if route, err := c.EstimateRoute(ctx, tooMuch); !errors.Is(err, paidaction.ErrNoRoute) {
+	if route, err := c.EstimateRoute(ctx, way(tooMuch)); !errors.Is(err, paidaction.ErrNoRoute) {
 		t.Errorf("more than the channels hold: %+v, %v", route, err)
 	}
+}
+
+// behind is an invoice of a wallet behind a node, which takes 300 msat and 144 blocks for the last hop.
+func behind(t *testing.T, provider *devnet.Node) string {
+	t.Helper()
+	raw, err := hex.DecodeString(provider.Pubkey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := btcec.ParsePubKey(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wallet, err := btcec.NewPrivateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv, err := zpay32.NewInvoice(&chaincfg.SimNetParams, paidaction.Preimage{7}.Hash(), time.Now(), zpay32.Amount(900_000), zpay32.Description("behind a provider"),
+		zpay32.CLTVExpiry(40), zpay32.PaymentAddr([32]byte{7}), zpay32.RouteHint([]zpay32.HopHint{{NodeID: key, ChannelID: 1 << 40, FeeBaseMSat: 300, CLTVExpiryDelta: 144}}),
+		zpay32.Features(lnwire.NewFeatureVector(lnwire.NewRawFeatureVector(lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired), lnwire.Features)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bolt11, err := inv.Encode(zpay32.MessageSigner{SignCompact: func(message []byte) ([]byte, error) {
+		return ecdsa.SignCompact(wallet, chainhash.HashB(message), true), nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bolt11
 }
 
 // onlyProbesLackAnInvoice: that is how a probe can be told from a payment of ours.
@@ -118,7 +177,7 @@ func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if f.Chain, err = c.Chain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if f.Route, err = c.EstimateRoute(ctx, inner); err != nil {
+	if f.Route, err = c.EstimateRoute(ctx, way(inner)); err != nil {
 		t.Fatal(err)
 	}
 	terms, err := wrap.Settings{}.Wrap(f)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	graphdb "github.com/lightningnetwork/lnd/graph/db"
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
@@ -69,6 +70,18 @@ func (s *mainServer) CheckMacaroonPermissions(_ context.Context, in *lnrpc.Check
 	return &lnrpc.CheckMacPermResponse{Valid: true}, nil
 }
 
+// Knows has the node have heard of another one.
+func (s *Server) Knows(key string) { s.set(func() { s.graph[key] = true }) }
+
+func (s *mainServer) GetNodeInfo(_ context.Context, in *lnrpc.NodeInfoRequest) (*lnrpc.NodeInfo, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.graph[in.PubKey] {
+		return nil, status.Error(codes.NotFound, graphdb.ErrGraphNodeNotFound.Error())
+	}
+	return &lnrpc.NodeInfo{Node: &lnrpc.LightningNode{PubKey: in.PubKey}}, nil
+}
+
 func (s *mainServer) DecodePayReq(_ context.Context, in *lnrpc.PayReqString) (*lnrpc.PayReq, error) {
 	decoded, err := zpay32.Decode(in.PayReq, network)
 	if err != nil {
@@ -80,8 +93,12 @@ func (s *mainServer) DecodePayReq(_ context.Context, in *lnrpc.PayReqString) (*l
 		Timestamp:   decoded.Timestamp.Unix(), Expiry: int64(decoded.Expiry().Seconds()),
 		CltvExpiry: int64(decoded.MinFinalCLTVExpiry()),
 		Features:   invoicesrpc.CreateRPCFeatures(decoded.Features),
+		RouteHints: invoicesrpc.CreateRPCRouteHints(decoded.RouteHints),
 	}
-	decoded.PaymentAddr.WhenSome(func(addr [32]byte) { m.PaymentAddr = addr[:] })
+	decoded.PaymentAddr.WhenSome(func(addr [32]byte) {
+		m.PaymentAddr = addr[:]
+		s.set(func() { s.decoded[addr] = *decoded.PaymentHash })
+	})
 	if decoded.MilliSat != nil {
 		m.NumMsat, m.NumSatoshis = int64(*decoded.MilliSat), int64(decoded.MilliSat.ToSatoshis())
 	}

@@ -68,29 +68,58 @@ func (s *Server) Sent(h paidaction.Hash) *routerrpc.SendPaymentRequest {
 	return nil
 }
 
-// ScriptRoute says what EstimateRouteFee answers for an invoice with this hash. Unscripted, there is no route: the reason is
-// NO_ROUTE, and all else zero.
-func (s *Server) ScriptRoute(h paidaction.Hash, answer *routerrpc.RouteFeeResponse) {
-	s.set(func() { s.routes[h] = answer })
+// ScriptRoute says how a probe stands that is sent for the invoice with this hash; one that is under way stays so. Unscripted, there is no route.
+func (s *Server) ScriptRoute(h paidaction.Hash, stands *lnrpc.Payment) {
+	s.set(func() { s.routes[h] = stands })
 }
 
-func (s *routerServer) EstimateRouteFee(_ context.Context, in *routerrpc.RouteFeeRequest) (*routerrpc.RouteFeeResponse, error) {
-	decoded, err := zpay32.Decode(in.PaymentRequest, network)
-	if err != nil {
-		return nil, err
-	}
+// Arrived is a probe that its receiver has refused, and the way that it took.
+func Arrived(fee paidaction.Msat, height uint32) *lnrpc.Payment {
+	return &lnrpc.Payment{Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS,
+		Htlcs: []*lnrpc.HTLCAttempt{{Status: lnrpc.HTLCAttempt_FAILED, Failure: &lnrpc.Failure{FailureSourceIndex: 2},
+			Route: &lnrpc.Route{TotalFeesMsat: int64(fee), TotalTimeLock: height, Hops: []*lnrpc.Hop{{}, {}}}}}}
+}
+
+// Probes are the probes that were sent, in order.
+func (s *Server) Probes() []*routerrpc.SendPaymentRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if answer, ok := s.routes[*decoded.PaymentHash]; ok {
-		return answer, nil
+	return slices.Clone(s.probes)
+}
+
+// probe sends what has no invoice. Of the one that it is for the payment secret tells, once it was decoded here.
+func (s *routerServer) probe(in *routerrpc.SendPaymentRequest, out routerrpc.Router_SendPaymentV2Server) error {
+	addr, err := bytes32(in.PaymentAddr)
+	if err != nil {
+		return err
 	}
-	if inv, ok := s.atPeer(*decoded.PaymentHash); ok {
-		return &routerrpc.RouteFeeResponse{RoutingFeeMsat: hopFee, TimeLockDelay: int64(s.hopExpiry(inv))}, nil
+	s.mu.Lock()
+	s.probes = append(s.probes, in)
+	stands := proto.CloneOf(s.standing(s.decoded[addr], in))
+	s.mu.Unlock()
+	stands.PaymentHash = hex.EncodeToString(in.PaymentHash)
+	if err := out.Send(stands); err != nil || stands.Status == lnrpc.Payment_FAILED {
+		return err
 	}
-	return &routerrpc.RouteFeeResponse{FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE}, nil
+	<-out.Context().Done()
+	return answer(out.Context().Err())
+}
+
+// standing is how a probe for an invoice stands. s.mu is held.
+func (s *routerServer) standing(h paidaction.Hash, in *routerrpc.SendPaymentRequest) *lnrpc.Payment {
+	if stands, ok := s.routes[h]; ok {
+		return stands
+	}
+	if inv, ok := s.atPeer(h); ok && s.withinLimits(inv, in) {
+		return Arrived(hopFee, s.hopExpiry(inv))
+	}
+	return &lnrpc.Payment{Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE}
 }
 
 func (s *routerServer) SendPaymentV2(in *routerrpc.SendPaymentRequest, out routerrpc.Router_SendPaymentV2Server) error {
+	if in.PaymentRequest == "" {
+		return s.probe(in, out)
+	}
 	decoded, err := zpay32.Decode(in.PaymentRequest, network)
 	if err != nil {
 		return err

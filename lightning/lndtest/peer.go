@@ -34,6 +34,11 @@ func (s *Server) hopExpiry(inv simnode.Invoice) uint32 {
 	return s.Node.Height() + inv.Request.CLTVDelta + padding + hopBlocks
 }
 
+// withinLimits says whether the hop to the peer keeps to the limits of a payment.
+func (s *Server) withinLimits(inv simnode.Invoice, in *routerrpc.SendPaymentRequest) bool {
+	return in.FeeLimitMsat >= hopFee && (in.CltvLimit == 0 || s.Node.Height()+uint32(in.CltvLimit) >= s.hopExpiry(inv))
+}
+
 // toPeer pays an invoice of the peer. It fails where the limits leave no way, and where the peer refuses it.
 func (s *Server) toPeer(h paidaction.Hash, in *routerrpc.SendPaymentRequest) (*payment, bool) {
 	inv, ok := s.atPeer(h)
@@ -45,7 +50,7 @@ func (s *Server) toPeer(h paidaction.Hash, in *routerrpc.SendPaymentRequest) (*p
 		return &lnrpc.Payment{PaymentHash: h.String(), ValueMsat: int64(inv.Request.Amount), FeeMsat: hopFee, CreationTimeNs: created,
 			PaymentIndex: number, Status: status, FailureReason: reason, PaymentPreimage: preimage}
 	}
-	if in.FeeLimitMsat < hopFee || (in.CltvLimit > 0 && s.Node.Height()+uint32(in.CltvLimit) < s.hopExpiry(inv)) {
+	if !s.withinLimits(inv, in) {
 		return &payment{updates: []*lnrpc.Payment{told(lnrpc.Payment_FAILED, lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE, "")}}, true
 	}
 	last := told(lnrpc.Payment_SUCCEEDED, lnrpc.PaymentFailureReason_FAILURE_REASON_NONE, hex.EncodeToString(inv.Request.Preimage[:]))

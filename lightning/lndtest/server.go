@@ -54,7 +54,10 @@ type Server struct {
 	chainless bool // its chain's backend is away
 	keysend   bool // it takes payments that nobody has asked for
 	payments  map[paidaction.Hash]*payment
-	routes    map[paidaction.Hash]*routerrpc.RouteFeeResponse
+	routes    map[paidaction.Hash]*lnrpc.Payment
+	decoded   map[paidaction.Hash]paidaction.Hash // by the invoice's payment secret: its hash
+	probes    []*routerrpc.SendPaymentRequest
+	graph     map[string]bool // nodes that it has heard of, by their public keys
 	peer      *simnode.Node   // whom unscripted payments reach
 	local     paidaction.Msat // in channels
 	amp       map[paidaction.Hash]bool
@@ -97,8 +100,8 @@ func Listen(node *simnode.Node) (*Server, error) {
 func newServer(node *simnode.Node) (*Server, error) {
 	s := &Server{
 		Node: node, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
-		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*routerrpc.RouteFeeResponse), clock: time.Now,
-		amp: make(map[paidaction.Hash]bool),
+		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*lnrpc.Payment), clock: time.Now,
+		amp: make(map[paidaction.Hash]bool), decoded: make(map[paidaction.Hash]paidaction.Hash), graph: make(map[string]bool),
 	}
 	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
 	if err != nil {

@@ -51,11 +51,12 @@ func TestServersReachEachOther(t *testing.T) {
 		return request, bolt11
 	}
 	request, bolt11 := invoice(1)
-	if _, err := client.EstimateRoute(t.Context(), bolt11); !errors.Is(err, paidaction.ErrNoRoute) {
+	way := paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 1000, CLTVLimit: 500}
+	if _, err := client.EstimateRoute(t.Context(), way); !errors.Is(err, paidaction.ErrNoRoute) {
 		t.Errorf("nobody is reached, and the route is %v", err)
 	}
 	ours.Reaches(theirs)
-	route, err := client.EstimateRoute(t.Context(), bolt11)
+	route, err := client.EstimateRoute(t.Context(), way)
 	if err != nil || route.Fee != 1000 {
 		t.Fatalf("%+v, %v", route, err)
 	}

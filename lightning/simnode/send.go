@@ -169,8 +169,8 @@ func (n *Node) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bol
 }
 
 // EstimateRoute implements paidaction.SendingNode. Like LND it does not probe blinded paths.
-func (n *Node) EstimateRoute(ctx context.Context, bolt11 string) (r paidaction.Route, err error) {
-	inv, unreadable := decode(bolt11)
+func (n *Node) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (found paidaction.Route, err error) {
+	inv, unreadable := decode(r.Bolt11)
 	err = n.call(ctx, MethodEstimate, inv.Hash, func() error {
 		switch {
 		case unreadable != nil:
@@ -178,17 +178,20 @@ func (n *Node) EstimateRoute(ctx context.Context, bolt11 string) (r paidaction.R
 		case inv.Amount == 0:
 			return fmt.Errorf("%w: the invoice names no amount", ErrBadPayment)
 		}
-		w, failure := n.find(inv, bolt11, inv.Amount)
+		w, failure := n.find(inv, r.Bolt11, inv.Amount)
+		if failure == "" && !w.within(inv, r.FeeLimit, r.CLTVLimit) {
+			failure = noRoute
+		}
 		if failure != "" || w.looking {
 			return fmt.Errorf("%w: %s", paidaction.ErrNoRoute, failure)
 		}
 		if w.probes {
 			return paidaction.ErrProbeOpen
 		}
-		r = paidaction.Route{Fee: w.Fee, Height: n.height + w.locked(inv)}
+		found = paidaction.Route{Fee: w.Fee, Height: n.height + w.locked(inv)}
 		return nil
 	})
-	return r, err
+	return found, err
 }
 
 // Sendable implements paidaction.SendingNode.

@@ -30,7 +30,7 @@ func TestCallsOfPaymentsThatFail(t *testing.T) {
 	for name, err := range map[string]error{
 		"track":    w.alice.TrackPayment(t.Context(), inv.Hash, ignore),
 		"decode":   second(w.alice.DecodeInvoice(t.Context(), inv.Bolt11)),
-		"estimate": second(w.alice.EstimateRoute(t.Context(), inv.Bolt11)),
+		"estimate": second(w.alice.EstimateRoute(t.Context(), way(inv.Bolt11))),
 		"sendable": second(w.alice.Sendable(t.Context())),
 		"key":      second(w.alice.PublicKey(t.Context())),
 	} {

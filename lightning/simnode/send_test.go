@@ -39,6 +39,10 @@ func pay(bolt11 string) paidaction.PaymentRequest {
 	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 5_000, Timeout: 30 * time.Second}
 }
 
+func way(bolt11 string) paidaction.RouteRequest {
+	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 5_000, CLTVLimit: 1_000}
+}
+
 func (w *town) sendable(n *simnode.Node) paidaction.Msat {
 	w.Helper()
 	m, err := n.Sendable(w.Context())
@@ -320,12 +324,12 @@ func TestWhatTheNodeLacks(t *testing.T) {
 	w.alice.SetIsolated(true)
 	w.give(w.alice, pay(inv.Bolt11))
 	w.want(w.alice, inv.Hash, paidaction.PaymentFailed, "NO_ROUTE")
-	if _, err := w.alice.EstimateRoute(t.Context(), inv.Bolt11); !errors.Is(err, paidaction.ErrNoRoute) {
+	if _, err := w.alice.EstimateRoute(t.Context(), way(inv.Bolt11)); !errors.Is(err, paidaction.ErrNoRoute) {
 		t.Errorf("isolated: %v", err)
 	}
 	w.alice.SetIsolated(false)
 	w.alice.SetRoute(simnode.Route{Fee: 7, Blocks: 9})
-	if r, err := w.alice.EstimateRoute(t.Context(), inv.Bolt11); err != nil || r != (paidaction.Route{Fee: 7, Height: 100 + 80 + 3 + 9}) {
+	if r, err := w.alice.EstimateRoute(t.Context(), way(inv.Bolt11)); err != nil || r != (paidaction.Route{Fee: 7, Height: 100 + 80 + 3 + 9}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w.alice.SetAhead(time.Hour + time.Second)

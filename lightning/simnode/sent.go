@@ -160,12 +160,17 @@ func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, f
 // locked is for how many blocks a payment of the invoice locks the money.
 func (w way) locked(inv signed) uint32 { return inv.CLTVDelta + senderPadding + w.Blocks }
 
+// within says whether the way keeps to the limits of whoever pays; no blocks are no limit.
+func (w way) within(inv signed, fee paidaction.Msat, blocks uint32) bool {
+	return w.Fee <= fee && (blocks == 0 || w.locked(inv) <= blocks)
+}
+
 // attempt sends the parts of a payment, or ends it, or leaves it for the next Tick.
 func (n *Node) attempt(p *payment) {
 	w, failure := n.find(p.inv, p.Request.Bolt11, p.Present.Amount)
 	switch {
 	case failure != "":
-	case w.Fee > p.Request.FeeLimit, p.Request.CLTVLimit > 0 && w.locked(p.inv) > p.Request.CLTVLimit:
+	case !w.within(p.inv, p.Request.FeeLimit, p.Request.CLTVLimit):
 		failure = noRoute
 	case w.looking && !n.now().After(p.Until):
 		return

@@ -28,6 +28,12 @@ func (s Settings) CheckAlone(inner paidaction.Bolt11) error {
 	return s.withDefaults().check(Alone, Facts{Inner: inner})
 }
 
+// Probe asks for a way to the receiver, whose bolt11 is handed in, after CheckInner. What is locked while it is tried keeps to the limits that the way has to keep to.
+func (s Settings) Probe(bolt11 string, f Facts) paidaction.RouteRequest {
+	s = s.withDefaults()
+	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: s.Budget(f.Outer, f.Inner.Amount), CLTVLimit: above(s.MaxOuterCLTV, s.CLTVMargin)}
+}
+
 // Wrap gives the terms of the outer. Held and Budget are not needed yet. It is for a route that the node estimated a moment ago.
 func (s Settings) Wrap(f Facts) (Terms, error) {
 	s = s.withDefaults()

@@ -75,6 +75,12 @@ func request(bolt11 string) paidaction.PaymentRequest {
 	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: amount, Timeout: 30 * time.Second, MaxParts: 4, CLTVLimit: 1000}
 }
 
+// way asks for one that may cost and lock as much as such a payment.
+func way(bolt11 string) paidaction.RouteRequest {
+	r := request(bolt11)
+	return paidaction.RouteRequest{Bolt11: r.Bolt11, FeeLimit: r.FeeLimit, CLTVLimit: r.CLTVLimit}
+}
+
 // send pays and returns all updates. The last one is final, and no other.
 func (o *outside) send(r paidaction.PaymentRequest) []paidaction.PaymentUpdate {
 	o.t.Helper()
@@ -145,12 +151,24 @@ func ignore(paidaction.PaymentUpdate) error { return nil }
 func paid(t *testing.T, o *outside) {
 	r := o.request(false)
 	bolt11 := o.open(r)
-	route, err := o.node.EstimateRoute(o.ctx, bolt11)
+	route, err := o.node.EstimateRoute(o.ctx, way(bolt11))
 	o.must(err)
 	chain, err := o.node.Chain(o.ctx)
 	o.must(err)
 	if route.Fee <= 0 || route.Height <= chain.Height+cltvDelta || route.Height > chain.Height+1000 {
 		t.Fatalf("at height %d the route is %+v", chain.Height, route)
+	}
+	limits := paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: route.Fee, CLTVLimit: route.Height - chain.Height}
+	if again, err := o.node.EstimateRoute(o.ctx, limits); err != nil || again != route {
+		t.Fatalf("within its own limits it is %+v, %v", again, err)
+	}
+	cheaper, shorter := limits, limits
+	cheaper.FeeLimit--
+	shorter.CLTVLimit--
+	for _, limits := range []paidaction.RouteRequest{cheaper, shorter} {
+		if beyond, err := o.node.EstimateRoute(o.ctx, limits); !errors.Is(err, paidaction.ErrNoRoute) {
+			t.Fatalf("within %d msat and %d blocks there is %+v, %v", limits.FeeLimit, limits.CLTVLimit, beyond, err)
+		}
 	}
 	updates := o.send(request(bolt11))
 	if u := updates[0]; u.Hash != r.Hash || u.Preimage != nil || u.Fee != 0 || u.Amount != amount {
@@ -336,7 +354,7 @@ func noWay(t *testing.T, o *outside) {
 	o.must(err)
 	inv, err := o.node.DecodeInvoice(o.ctx, bolt11)
 	o.must(err)
-	if route, err := o.node.EstimateRoute(o.ctx, bolt11); !errors.Is(err, paidaction.ErrNoRoute) || route != (paidaction.Route{}) {
+	if route, err := o.node.EstimateRoute(o.ctx, way(bolt11)); !errors.Is(err, paidaction.ErrNoRoute) || route != (paidaction.Route{}) {
 		t.Fatalf("%+v, %v", route, err)
 	}
 	updates := o.send(request(bolt11))

@@ -1,0 +1,192 @@
+package lightning
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+const (
+	// mostProviders are how many of the nodes before a hidden receiver are tried.
+	mostProviders = 3
+	// maxTotalTimelock is LND's max-cltv-expiry: it takes no limit above it.
+	maxTotalTimelock = 2016
+	// blockPadding is what LND adds to the final CLTV of what it sends.
+	blockPadding = 3
+)
+
+// EstimateRoute implements paidaction.SendingNode. A probe is sent: a payment of the whole amount, in one part and with a hash that nobody knows the
+// preimage of. LND has a call for that, EstimateRouteFee, which keeps to no limit: a receiver with a dear channel of their own in front of them could
+// have it lock a hundred million sats, and for two weeks. What it does for receivers behind a provider is done here as well. Not to be asked of blinded paths: it would go
+// to whoever has signed the invoice.
+func (c *Client) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (paidaction.Route, error) {
+	inv, err := call(ctx, c, "DecodePayReq", c.main.DecodePayReq, &lnrpc.PayReqString{PayReq: r.Bolt11})
+	if err == nil {
+		_, err = decoded(inv)
+	}
+	if err != nil {
+		return paidaction.Route{}, err
+	}
+	targets, err := c.targets(ctx, inv)
+	if err != nil {
+		return paidaction.Route{}, err
+	}
+	// Which of several providers the payment will come through nobody knows: the way is the dearest and the longest of theirs.
+	var route paidaction.Route
+	var none []error
+	for _, t := range targets {
+		found, err := c.probe(ctx, inv, t, r)
+		switch {
+		case errors.Is(err, paidaction.ErrNoRoute):
+			none = append(none, err)
+		case err != nil:
+			return paidaction.Route{}, err
+		default:
+			route.Fee, route.Height = max(route.Fee, found.Fee), max(route.Height, found.Height)
+		}
+	}
+	if len(none) == len(targets) {
+		return paidaction.Route{}, errors.Join(none...)
+	}
+	return route, nil
+}
+
+// target is where a probe goes: to the receiver, or to the provider that a hidden one is behind.
+type target struct {
+	key    string // in hex
+	amount int64  // msat that are to arrive there
+	final  int64  // blocks of the final CLTV there
+	hints  []*lnrpc.RouteHint
+
+	// What the way from a provider to the receiver takes: hints say so, and no probe finds out.
+	fee    paidaction.Msat
+	blocks int64
+}
+
+// targets are whom to ask for the way to the receiver of an invoice. Providers let no probe through to the wallets behind them, and are asked in their place: so are
+// the nodes that everybody knows at the end of hints to a receiver whom nobody knows.
+func (c *Client) targets(ctx context.Context, inv *lnrpc.PayReq) ([]target, error) {
+	receiver := []target{{key: inv.Destination, amount: inv.NumMsat, final: inv.CltvExpiry, hints: inv.RouteHints}}
+	if len(inv.RouteHints) == 0 {
+		return receiver, nil
+	}
+	if known, err := c.knows(ctx, inv.Destination); err != nil || known {
+		return receiver, err
+	}
+	var providers []target
+	for _, hint := range inv.RouteHints {
+		hops := hint.GetHopHints()
+		if len(hops) == 0 {
+			continue
+		}
+		last := hops[len(hops)-1]
+		at := slices.IndexFunc(providers, func(t target) bool { return t.key == last.NodeId })
+		if at < 0 {
+			known, err := c.knows(ctx, last.NodeId)
+			if err != nil {
+				return nil, err
+			}
+			if !known || len(providers) == mostProviders {
+				continue
+			}
+			at, providers = len(providers), append(providers, target{key: last.NodeId, blocks: inv.CltvExpiry})
+		}
+		p := &providers[at]
+		p.fee = max(p.fee, dearest([]*lnrpc.RouteHint{{HopHints: hops[len(hops)-1:]}}, inv.NumMsat))
+		p.amount = inv.NumMsat + int64(p.fee)
+		p.final = max(p.final, int64(last.CltvExpiryDelta))
+		if before := hops[:len(hops)-1]; len(before) > 0 {
+			p.hints = append(p.hints, &lnrpc.RouteHint{HopHints: before})
+		}
+	}
+	if len(providers) == 0 {
+		return receiver, nil
+	}
+	return providers, nil
+}
+
+// knows says whether the node has heard of another one, of which everybody hears who has public channels.
+func (c *Client) knows(ctx context.Context, key string) (bool, error) {
+	_, err := call(ctx, c, "GetNodeInfo", c.main.GetNodeInfo, &lnrpc.NodeInfoRequest{PubKey: key})
+	if status.Code(err) == codes.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// probe sends one, and waits until it has come back. ErrProbeOpen if it does not, or if nobody says so.
+func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paidaction.RouteRequest) (paidaction.Route, error) {
+	budget, blocks := r.FeeLimit-t.fee, int64(r.CLTVLimit)-t.blocks
+	if budget < 0 || blocks <= t.final+blockPadding {
+		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: what lies behind the last node that it knows is beyond the limits", c.cfg.Name, paidaction.ErrNoRoute)
+	}
+	key, err := hex.DecodeString(t.key)
+	if err != nil {
+		return paidaction.Route{}, fmt.Errorf("lightning node %s: public key %q: %w", c.cfg.Name, t.key, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer cancel()
+	// The node gives up before the call does, so that what it says of a search that took too long arrives.
+	end, _ := ctx.Deadline()
+	patience := max(time.Until(end)-time.Second, time.Second)
+	hash := make([]byte, len(paidaction.Hash{}))
+	_, _ = rand.Read(hash) // it never fails
+	request := &routerrpc.SendPaymentRequest{
+		Dest: key, AmtMsat: t.amount, PaymentHash: hash, PaymentAddr: inv.PaymentAddr, FinalCltvDelta: int32(t.final), RouteHints: t.hints, MaxParts: 1,
+		FeeLimitMsat: int64(budget), CltvLimit: int32(min(blocks, maxTotalTimelock)), TimeoutSeconds: int32(patience / time.Second),
+	}
+	for bit := range inv.Features {
+		request.DestFeatures = append(request.DestFeatures, lnrpc.FeatureBit(bit))
+	}
+	var last *lnrpc.Payment
+	err = c.answering(ctx, "SendPaymentV2", func(told func()) error {
+		stream, err := c.router.SendPaymentV2(withinDeadline(ctx), request)
+		return receive(ctx, c, "SendPaymentV2", stream, err, func(m *lnrpc.Payment) (bool, error) {
+			told()
+			last = m
+			return m.Status == lnrpc.Payment_SUCCEEDED || m.Status == lnrpc.Payment_FAILED, nil
+		})
+	})
+	code := status.Code(err)
+	switch { // gRPC may give up a moment before the context has ended
+	case err != nil && (last != nil || ctx.Err() != nil || code == codes.DeadlineExceeded || code == codes.Canceled):
+		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: %w", c.cfg.Name, paidaction.ErrProbeOpen, err)
+	case err != nil:
+		return paidaction.Route{}, err
+	}
+	return c.arrived(last, t)
+}
+
+// arrived is the way that a probe took which has come back. The receiver refuses it, for there is no such invoice.
+func (c *Client) arrived(m *lnrpc.Payment, t target) (paidaction.Route, error) {
+	switch m.FailureReason {
+	case lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS:
+	case lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT:
+		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w", c.cfg.Name, paidaction.ErrProbeOpen)
+	default:
+		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: %s", c.cfg.Name, paidaction.ErrNoRoute, failures[m.FailureReason])
+	}
+	var way *lnrpc.Route
+	if n := len(m.Htlcs); n > 0 {
+		way = m.Htlcs[n-1].GetRoute()
+	}
+	fee, height := way.GetTotalFeesMsat()+int64(t.fee), int64(way.GetTotalTimeLock())+t.blocks
+	if way == nil || int(m.Htlcs[len(m.Htlcs)-1].GetFailure().GetFailureSourceIndex()) != len(way.Hops) || fee < 0 || height > math.MaxUint32 {
+		// A node on the way can say what its receiver alone should.
+		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: the probe was refused on its way", c.cfg.Name, paidaction.ErrNoRoute)
+	}
+	return paidaction.Route{Fee: paidaction.Msat(fee), Height: uint32(height)}, nil
+}
