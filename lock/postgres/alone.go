@@ -14,15 +14,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// ErrNotAlone means that another instance with its locks in memory works on the same database.
+// ErrNotAlone means that another instance works on the same database, and that one of the two has its locks in memory.
 var ErrNotAlone = errors.New("another instance works on this database, and locks in memory are for one alone: choose the strategy postgres or redis")
 
-// aloneKey is the advisory lock that the one instance holds. The number is "holdfast" in ASCII, so that other programs on the
+// aloneKey is the advisory lock that the one instance holds, and that those share whose locks are in the database. The number is "holdfast" in ASCII, so that other programs on the
 // database will not use it by chance.
 const aloneKey int64 = 0x686f6c6466617374
 
-// Memory is the strategy in memory, guarded: it is kept in this process, but opened only if no other process has done so on the
-// same database.
+// Memory is the strategy in memory, guarded: it is kept in this process, but opened only if no other process has its locks there, or in the database.
 type Memory struct {
 	*lock.Memory
 	stop   context.CancelFunc
@@ -68,6 +67,17 @@ func beAlone(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	return conn, nil
+}
+
+// takePart holds, on a connection of an instance whose locks are in the database, what keeps one with its locks in memory from starting. Where there is such a
+// one already it goes on all the same, and says so: order alone depends on it.
+func takePart(ctx context.Context, conn *pgx.Conn) error {
+	var together bool
+	err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1)", aloneKey).Scan(&together)
+	if err == nil && !together {
+		err = ErrNotAlone
+	}
+	return err
 }
 
 // endGhosts ends the sessions of this name that hold the lock, and answers whether one of another name does. pg_locks has the number in two halves.

@@ -84,6 +84,44 @@ func TestMemoryIsForOne(t *testing.T) {
 	locktest.Wait(t, "the loss of what is held", held.Context().Done())
 }
 
+// TestMemoryIsNotBesideLocksInTheDatabase: the two would not see each other's locks.
+func TestMemoryIsNotBesideLocksInTheDatabase(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	dsn := pool.Config().ConnString()
+	s := strategy(pool, postgres.Options{DSN: dsn})
+	store, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lock.New(store, lock.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := func() (n int) {
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+			WHERE d.datname = current_database() AND locktype = 'advisory' AND granted`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	locktest.Eventually(t, "it takes part", func() bool { return shared() == 1 })
+	if _, err := postgres.OpenMemory(context.Background(), dsn, 0); !errors.Is(err, postgres.ErrNotAlone) {
+		t.Errorf("beside locks in the database: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Eventually(t, "it is gone", func() bool { return shared() == 0 })
+	memory := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return postgres.OpenMemory(context.Background(), dsn, 0) }}, lock.Settings{})
+	beside := locktest.Open(t, s, lock.Settings{})
+	locktest.Release(t, locktest.Acquire(t, beside, "k", lock.Options{})) // it works, without wakes, and its log says why
+	locktest.Release(t, locktest.Acquire(t, memory, "k", lock.Options{}))
+	if n := shared(); n != 1 {
+		t.Errorf("%d sessions have the lock, want the one in memory", n)
+	}
+}
+
 // TestMemoryIsNotKeptOutByItself: where the network breaks the guard's session and the server is not told, that session still has the lock. It is nobody
 // else's, and the instance goes on, guarded as before.
 func TestMemoryIsNotKeptOutByItself(t *testing.T) {

@@ -45,6 +45,9 @@ func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken
 	if _, err := conn.Exec(connecting, "LISTEN "+pgx.Identifier{channel(p.ID)}.Sanitize()); err != nil {
 		return err
 	}
+	if err := takePart(connecting, conn); err != nil {
+		return err
+	}
 
 	heard := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
