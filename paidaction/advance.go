@@ -33,6 +33,7 @@ type finding struct {
 	fact     Fact
 	received Msat   // what arrived at the invoice
 	safety   uint32 // the HTLC safety height
+	taken    bool   // what was held we have taken already, and do not remember
 	failure  *Error // the reason that is stored and shown
 	outcome  Outcome
 	reason   string    // an operator's
@@ -120,7 +121,7 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 		return Waiting, nil
 	}
 	moved, err := e.take(ctx, pa, step, found)
-	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) {
+	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) && !found.taken {
 		// The payment is held and the action cannot be performed: the transaction has left nothing behind, and the money
 		// goes back (spec 01 §1.5).
 		return e.refuse(ctx, pa, err, found.driven)
@@ -241,6 +242,11 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 	now := e.now()
 	switch inv.State {
 	case InvoiceSettled:
+		if pa.State == PendingHeld && inv.Received >= pa.Cost {
+			// Nobody takes what is held but we, once it was performed or paid on: the database was restored to before that, or a copy took over that lagged
+			// behind. What was done then is done again; there is nothing to give back.
+			return finding{fact: InvoiceIsHeld, received: inv.Received, taken: true}, nil
+		}
 		return finding{fact: InvoiceIsPaid, received: inv.Received}, nil
 	case InvoiceCanceled:
 		if inside, err := e.paidInside(ctx, pa); err != nil || inside != nil {

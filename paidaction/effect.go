@@ -62,16 +62,16 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 }
 
 // performHeld performs an action whose payment is held. The price is computed again under the locks of this transaction;
-// where it has moved the action is refused, never silently charged otherwise (spec 02 §2.2).
+// where it has moved the action is refused, never silently charged otherwise (spec 02 §2.2). What we have taken already is the price: it was right when we did.
 func (e *Engine) performHeld(ctx context.Context, def Definition, tx *Tx, row db.PaidAction, found finding) error {
 	cost, err := def.cost(ctx, tx, row.Args)
 	if err != nil {
 		return err
 	}
-	if cost != Msat(row.CostMsat) {
+	if cost != Msat(row.CostMsat) && !found.taken {
 		return Errorf(CodePriceChanged, "The price has changed to %d sats since the invoice was made. Your payment goes back to you.", cost.CeilSats())
 	}
-	tx.Cost = cost
+	tx.Cost = Msat(row.CostMsat)
 	result, err := def.perform(ctx, tx, row.Args)
 	if err != nil {
 		return err

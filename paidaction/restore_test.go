@@ -1,0 +1,82 @@
+package paidaction_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// A hold invoice was taken, and the database was restored to before that, or failed over to a copy that lagged behind: the payer has paid, and gets what
+// they paid for.
+func TestAHeldPaymentThatWasTakenBeforeARestoreCounts(t *testing.T) {
+	t.Parallel()
+	for name, bring := range map[string]func(*enginetest.World, int64){
+		"by the sweep": func(w *enginetest.World, _ int64) {
+			if _, err := w.Engine.Sweep(w.Ctx); err != nil {
+				w.Fatal(err)
+			}
+		},
+		"by an event": func(w *enginetest.World, id int64) {
+			if _, err := w.Engine.Drive(w.Ctx, id); err != nil {
+				w.Fatal(err)
+			}
+		},
+		"once its invoice has expired": func(w *enginetest.World, _ int64) {
+			w.Clock.Advance(time.Hour)
+			if _, err := w.Engine.SweepOverdue(w.Ctx); err != nil {
+				w.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{})
+			pa := donate(w, w.User("payer", 0, 0), paidaction.Pessimistic)
+			restore := pgtest.Backup(t, w.Pool)
+			pay(w, pa, simnode.Payment{Msat: 12 * sat})
+			w.Drain()
+			if _, err := w.Engine.Drive(w.Ctx, pa.ID); err != nil {
+				t.Fatal(err)
+			}
+			w.WantState(pa.ID, paidaction.Paid)
+			restore()
+			w.WantState(pa.ID, paidaction.PendingHeld)
+			bring(w, pa.ID)
+			w.WantState(pa.ID, paidaction.Paid)
+			w.WantBalance(ledger.RewardSats, 10*sat)
+			w.WantBalance(ledger.Lightning, -12*sat)
+			w.WantConserved()
+		})
+	}
+}
+
+// There is nothing to give back of what was taken: the price that was paid is the price, and where the action cannot be performed any more it stays open.
+func TestWhatWasTakenIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	price, refusal := paidaction.Msat(5*sat), error(paidaction.Errorf(paidaction.CodeDuplicate, "This was done before."))
+	w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(broken{price: &price, perform: func(*paidaction.Tx) error { return refusal }}))
+	pa := w.Pay(0, "BROKEN", struct{}{}, "")
+	pay(w, pa, simnode.Payment{})
+	var preimage []byte
+	if err := w.Pool.QueryRow(w.Ctx, `SELECT preimage FROM invoice`).Scan(&preimage); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Node.SettleInvoice(w.Ctx, paidaction.Preimage(preimage)); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := w.Engine.Advance(w.Ctx, pa.ID); p != paidaction.Owing || err == nil {
+		t.Errorf("progress %d, error %v", p, err)
+	}
+	w.WantState(pa.ID, paidaction.PendingHeld)
+	price, refusal = 6*sat, nil
+	for w.Advance(pa.ID) == paidaction.Moved {
+	}
+	w.WantState(pa.ID, paidaction.Paid)
+	w.WantBalance(ledger.RewardSats, 5*sat)
+	w.WantConserved()
+}
