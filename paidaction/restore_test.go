@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -109,4 +112,34 @@ func TestNoNumberIsGivenTwiceAfterARestore(t *testing.T) {
 	w.Drain()
 	w.WantState(other.ID, paidaction.Paid)
 	w.WantConserved()
+}
+
+// During a fail-over we may be led to a server that only reads, for a moment: no payment is given back for that, and nobody is told of a fault of ours.
+func TestAStandbyIsAPassingThing(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 100*sat, 0)
+	pa := donate(w, user, paidaction.Pessimistic)
+	pay(w, pa, simnode.Payment{})
+	readOnly := func(value string) {
+		t.Helper()
+		err := pgx.BeginTxFunc(w.Ctx, w.Pool, pgx.TxOptions{AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+			_, err := tx.Exec(w.Ctx, "ALTER DATABASE "+w.Pool.Config().ConnConfig.Database+" SET default_transaction_read_only = "+value)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Pool.Reset()
+	}
+	readOnly("on")
+	if p, err := w.Engine.Advance(w.Ctx, pa.ID); p != paidaction.Owing || err == nil || len(w.Faults.Errors) != 0 {
+		t.Errorf("progress %d, error %v, faults %v", p, err, w.Faults.Errors)
+	}
+	_, err := w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.FeeCredit, "")
+	w.WantRefusal(err, paidaction.CodeTryAgain)
+	readOnly("off")
+	w.Advance(pa.ID)
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Paid)
 }

@@ -111,7 +111,10 @@ func isConnectionCode(code string) bool {
 // server looks at that before it takes the next request, a commit included.
 func isStall(code string) bool { return code == "25P03" }
 
-// IsPassing says whether an error may go away by itself: the database or the network is away, too busy, or shutting down.
+// isStandby says that the server only reads: it was not promoted yet, or was demoted, and whoever leads us to a database has not noticed.
+func isStandby(code string) bool { return code == "25006" }
+
+// IsPassing says whether an error may go away by itself: the database or the network is away, too busy, shutting down, or taking over.
 // An action that fails with such an error is tried again; with any other one its payment is given back. The two must not
 // be confused in either direction (spec 05.14).
 func IsPassing(err error) bool {
@@ -123,7 +126,7 @@ func IsPassing(err error) bool {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return isConnectionCode(pg.Code) || isStall(pg.Code) || pg.Code[:2] == "53" || pg.Code[:2] == "40" || pg.Code == "57014" || pg.Code == "55P03"
+		return isConnectionCode(pg.Code) || isStall(pg.Code) || isStandby(pg.Code) || pg.Code[:2] == "53" || pg.Code[:2] == "40" || pg.Code == "57014" || pg.Code == "55P03"
 	}
 	var network net.Error
 	var connect *pgconn.ConnectError
