@@ -183,7 +183,7 @@ var (
 	setAside = kind(9, "set-aside", "BreaksOfRelay", "A payment is booked to its end, and some of what was set aside for it is neither spent nor back.",
 		byHand+bug+"move the rest from routing sats to whom it belongs.")
 	unrecorded = kind(9, "not-recorded", "EachPayment, RecordedHashes", "A node has made a payment that is not recorded here.",
-		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `holdfast nodes drain {node}`, bring the newer database back; what cannot be found is a loss, to be booked by hand.")
+		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `holdfast nodes drain {node}`, bring the newer database back. If it was a forward whose payer's payment is still held (lncli lookupinvoice of its hash at every node), settle that at once with the payment's preimage (lncli settleinvoice); what cannot be found is a loss, to be booked by hand.")
 	unissued = kind(9, "not-issued", "EachSettled, KnownInvoices; only holdfast reconcile", "A node has taken a payment for an invoice that is not recorded here: whoever paid has nothing for it.",
 		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `lncli lookupinvoice` says when it was and what for; whoever proves with the preimage that they paid it is to have it, or their money back.")
 )
