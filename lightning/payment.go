@@ -121,7 +121,7 @@ func paymentUpdates(on func(paidaction.PaymentUpdate) error) func(*lnrpc.Payment
 }
 
 func paymentUpdate(m *lnrpc.Payment) (paidaction.PaymentUpdate, error) {
-	update := paidaction.PaymentUpdate{Number: m.PaymentIndex, Amount: paidaction.Msat(m.ValueMsat)}
+	update := paidaction.PaymentUpdate{Created: m.CreationTimeNs, Amount: paidaction.Msat(m.ValueMsat)}
 	hash, err := hex.DecodeString(m.PaymentHash)
 	if err != nil || copy(update.Hash[:], hash) != len(update.Hash) {
 		return paidaction.PaymentUpdate{}, fmt.Errorf("payment hash %q", m.PaymentHash)

@@ -71,7 +71,7 @@ const (
 // PaymentUpdate is a node's present view of a payment it sends.
 type PaymentUpdate struct {
 	Hash    Hash
-	Number  uint64 // the node's own: a failed payment that is tried again has another
+	Created int64 // nanoseconds, by the node's clock: a failed payment that is tried again has another. Its number need not be: SQLite gives it again
 	State   PaymentState
 	Amount  Msat   // that the invoice asks for
 	Paid    Msat   // what the settled parts carried to the receiver; less than Amount where others came back. To be booked at SUCCEEDED alone

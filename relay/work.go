@@ -298,7 +298,7 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 // noteEarlier notes which payment of the same hash has failed at the node already. Should the node be restored from a backup that
 // is older than this claim, it shows that one again, and its failure says nothing about this claim's payment.
 func (r *Relay) noteEarlier(ctx context.Context, c *claim, before paidaction.PaymentUpdate) error {
-	c.attempt.Earlier = new(int64(before.Number))
+	c.attempt.Earlier = new(before.Created)
 	n, err := db.New(r.Pool).NoteEarlier(ctx, db.NoteEarlierParams{ID: c.attempt.ID, Earlier: c.attempt.Earlier})
 	if err != nil {
 		return fmt.Errorf("%w: note the earlier payment: %w", errElsewhere, err)
@@ -311,7 +311,7 @@ func (r *Relay) noteEarlier(ctx context.Context, c *claim, before paidaction.Pay
 
 // isEarlier says whether the node speaks of a payment that had failed before the claim's send.
 func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
-	return attempt.Earlier != nil && u.Number == uint64(*attempt.Earlier)
+	return attempt.Earlier != nil && u.Created == *attempt.Earlier
 }
 
 // follow brings the action on as soon as a part is settled, though others may hang.

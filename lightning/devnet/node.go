@@ -169,6 +169,7 @@ func (n *Network) WipeNode(ctx context.Context, name string) error {
 //   - tlsdisableautofill: the certificate does not tell the machine's name and addresses.
 //   - penaltyhalflife: a way over a node that was away is tried again at once instead of after an hour.
 //   - basefee, feerate: as on real routes, a part of a sat is due.
+//   - use-native-sql: one of ours keeps invoices and payments in tables, the others in buckets. LND's ways differ.
 func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
 	settings := [][2]string{
 		{"alias", n.name}, {"noseedbackup", "1"}, {"nobootstrap", "1"},
@@ -181,6 +182,9 @@ func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
 		{"btcd.rpchost", c.rpc}, {"btcd.rpcuser", c.user}, {"btcd.rpcpass", c.password}, {"btcd.rpccert", c.cert},
 		{"routerrpc.apriori.penaltyhalflife", "1s"}, {"bitcoin.basefee", "250"}, {"bitcoin.feerate", "1000"},
 		{"db.backend", "sqlite"},
+	}
+	if n.name == Holdfast2 {
+		settings = append(settings, [2]string{"db.use-native-sql", "1"})
 	}
 	if n.rest == "" {
 		settings = append(settings, [2]string{"norest", "1"})

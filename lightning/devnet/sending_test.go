@@ -52,3 +52,26 @@ func (e realSending) Unreachable(context.Context) (string, error) {
 		return ecdsa.SignCompact(key, chainhash.HashB(message), true), nil
 	}})
 }
+
+// triedAgain: a failed payment that is tried again is told from the one before, which says nothing about it, and is the same whenever the node is asked.
+// Where LND keeps payments in SQLite both have one number.
+func triedAgain(t *testing.T, e realSending) {
+	bolt11, err := e.Unreachable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := map[int64]bool{}
+	for range 2 {
+		var last paidaction.PaymentUpdate
+		err := e.ours.Pay(t.Context(), paidaction.PaymentRequest{Bolt11: bolt11, Timeout: 30 * time.Second},
+			func(u paidaction.PaymentUpdate) error { last = u; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := paidaction.PresentPayment(t.Context(), e.ours, last.Hash)
+		if err != nil || now.State != paidaction.PaymentFailed || now.Created != last.Created || before[now.Created] {
+			t.Fatalf("%+v after %+v and %v (%v)", now, last, before, err)
+		}
+		before[now.Created] = true
+	}
+}

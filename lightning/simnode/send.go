@@ -81,7 +81,7 @@ func (n *Node) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pai
 		}
 		n.given++
 		p := &payment{id: n.given, inv: inv, Sent: Sent{Request: r, Until: n.now().Add(r.Timeout)}}
-		p.Present = paidaction.PaymentUpdate{Hash: inv.Hash, Number: p.id, State: paidaction.PaymentInFlight, Amount: inv.Amount + r.Amount}
+		p.Present = paidaction.PaymentUpdate{Hash: inv.Hash, Created: int64(p.id), State: paidaction.PaymentInFlight, Amount: inv.Amount + r.Amount}
 		n.payments[inv.Hash] = p
 		n.tell(p)
 		n.attempt(p)
