@@ -14,8 +14,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Pay implements paidaction.SendingNode. A request that reaches the node after the deadline of ctx is refused by the node, with
-// ErrMacaroonExpired: nothing was sent then either.
+// Pay implements paidaction.SendingNode. A request that reaches the node after the deadline of ctx is refused by the node, which looks at the macaroon before
+// anything else.
 func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
 	if r.Timeout < time.Second || r.Timeout%time.Second != 0 {
 		// LND would read 0 as a minute, in which a payment thought dead can still go out.
@@ -33,7 +33,12 @@ func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(p
 		PaymentRequest: r.Bolt11, AmtMsat: int64(r.Amount), FeeLimitMsat: int64(r.FeeLimit),
 		TimeoutSeconds: int32(r.Timeout / time.Second), MaxParts: r.MaxParts, CltvLimit: int32(r.CLTVLimit),
 	})
-	return receive(ctx, c, "SendPaymentV2", stream, err, paymentUpdates(on))
+	told := false
+	err = receive(ctx, c, "SendPaymentV2", stream, err, paymentUpdates(func(u paidaction.PaymentUpdate) error { told = true; return on(u) }))
+	if errors.Is(err, ErrMacaroonExpired) && !told {
+		err = fmt.Errorf("%w: %w", paidaction.ErrPaymentTooLate, err)
+	}
+	return err
 }
 
 // TrackPayment implements paidaction.SendingNode.

@@ -14,6 +14,8 @@ var (
 	ErrPaymentExists = errors.New("the node was given this payment before")
 	// ErrPaymentNotFound: the node does not know the payment. Never taken for a failure (spec 01 §1.6).
 	ErrPaymentNotFound = errors.New("the node does not know this payment")
+	// ErrPaymentTooLate: the node has refused the call, which came after its deadline by the node's clock. Nothing was sent.
+	ErrPaymentTooLate = errors.New("by the node's clock the call came after its deadline, and nothing was sent")
 	// ErrNoRoute: the node finds no way to the receiver now.
 	ErrNoRoute = errors.New("the node finds no route")
 	// ErrProbeOpen: a route was tried, and what was sent for that has not come back.
@@ -111,7 +113,7 @@ type SendingNode interface {
 	// Pay gives a payment to the node and hands every update to on, in order. It returns nil after a final state. Every error but
 	// the one of on leaves open what becomes of the payment, even if the context ends: the node goes on by itself, so the caller
 	// tracks it. ErrPaymentExists says that the node had it before this call. A context that is over sends nothing, and the
-	// node refuses what reaches it after the context's deadline.
+	// node refuses what reaches it after the context's deadline: ErrPaymentTooLate says that it did.
 	Pay(ctx context.Context, r PaymentRequest, on func(PaymentUpdate) error) error
 	// TrackPayment hands a payment's present state and every update after it to on, and returns nil after a final state.
 	// ErrPaymentNotFound where the node does not know it; every other error but that of on says nothing about the payment.

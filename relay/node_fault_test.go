@@ -482,3 +482,22 @@ func TestAFeeAboveTheBudgetIsALoss(t *testing.T) {
 	b.WantBalance(ledger.RoutingSats, 0)
 	b.WantConserved()
 }
+
+// A node whose clock is ahead refuses every call as too late. It has said that nothing was sent, so another node is given the payment at once, and the
+// payment waits for none of what follows from silence.
+func TestANodeWhoseClockIsAheadHoldsUpNothing(t *testing.T) {
+	b := setup(t, "one", "two", "three")
+	b.Node.SetSendable(0) // it holds the payer's payment
+	b.Nodes[1].SetAhead(15 * time.Second)
+	b.Nodes[2].SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.await("its node has refused it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome = 'NOT_SENT'`) == 1 })
+	b.Nodes[1].SetSendable(0)
+	b.Nodes[2].SetSendable(1_000_000_000)
+	b.Clock.Advance(2 * time.Second) // a payment that was not sent rests for a moment
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.wantSound()
+}

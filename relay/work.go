@@ -286,6 +286,9 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 		if err == nil {
 			return r.finished(ctx, c, last), false
 		}
+		if errors.Is(err, paidaction.ErrPaymentTooLate) { // the node itself says so: its clock is ahead of ours
+			return r.notSent(ctx, c, err), false
+		}
 		if !errors.Is(err, paidaction.ErrPaymentExists) && ctx.Err() == nil {
 			r.Log.InfoContext(ctx, "the call of a payment ended before the payment did: it is tracked", "action", c.row.ActionID, "error", err)
 		}

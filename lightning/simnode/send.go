@@ -17,7 +17,7 @@ var (
 	ErrExpired     = errors.New("invoice expired")
 	ErrSelfPayment = errors.New("self-payments not allowed")
 	ErrBadPayment  = errors.New("not a payment the node can make")
-	ErrTooLate     = errors.New("the call came after its deadline")
+	ErrTooLate     = fmt.Errorf("simnode: %w", paidaction.ErrPaymentTooLate)
 )
 
 // Route is what the ways out of a node take.
@@ -89,7 +89,7 @@ func (n *Node) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pai
 	})
 }
 
-// deadline is when ctx ends, by the node's clock. What reaches the node later it refuses, as LND refuses a macaroon that is void:
+// deadline is when ctx ends, by the clock of whoever calls, which is the network's. What reaches the node later it refuses, as LND refuses a macaroon that is void:
 // whoever was stopped on the way to the node and goes on an hour later sends nothing.
 func (n *Node) deadline(ctx context.Context) time.Time {
 	end, ok := ctx.Deadline()
@@ -98,7 +98,7 @@ func (n *Node) deadline(ctx context.Context) time.Time {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.now().Add(time.Until(end))
+	return n.now().Add(time.Until(end) - n.faults.ahead)
 }
 
 // mayPay refuses what LND refuses, in its order. n.mu is held.
