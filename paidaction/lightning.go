@@ -46,6 +46,9 @@ const (
 	InvoiceCanceled InvoiceState = "CANCELED"
 )
 
+// MaxInvoice is the largest amount that a node makes an invoice over: 100,000 bitcoin (LND, lnrpc/invoicesrpc/addinvoice.go).
+const MaxInvoice Msat = 100_000 * 100_000_000 * 1000
+
 // MaxMemo is how many bytes of description a bolt11 has room for (BOLT 11, field d: 1,023 groups of 5 bits). No node makes an invoice with more.
 const MaxMemo = 639
 

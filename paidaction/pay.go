@@ -322,6 +322,9 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		} else if m == ZeroCost {
 			return errNotOpen
 		}
+		if flow := tx.Method.Flow(); flow != FlowBalance && flow != FlowOutgoing && tx.Cost > MaxInvoice {
+			return Errorf(CodeInvalidAmount, "No invoice can be over more than %d sats.", MaxInvoice.Sats())
+		}
 		if m == P2P && tx.Cost != p.quoted {
 			return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats()).costing(tx.Cost)
 		}

@@ -14,7 +14,7 @@ import (
 // Such a request is a fault of the caller, so the error carries no code.
 func Check(r paidaction.InvoiceRequest) error {
 	switch {
-	case r.Amount <= 0 || r.Amount > paidaction.MaxMsat:
+	case r.Amount <= 0 || r.Amount > paidaction.MaxInvoice:
 		return fmt.Errorf("invoice over %d msat", r.Amount)
 	case r.Expiry < time.Second || r.Expiry%time.Second != 0:
 		return fmt.Errorf("invoice expiry %v is not a whole number of seconds above zero", r.Expiry)
