@@ -100,6 +100,30 @@ func TestConcurrentPostsCannotEvadeTheEscalation(t *testing.T) {
 	}
 }
 
+// spec 02 §2.4 and 05.19, where invoices live for longer than posts count as spam (both are settings): what was asked for one by one, to be paid at once.
+func TestPostsThatWaitForTheirPaymentCountAsSpam(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{InvoiceExpiry: time.Hour})
+	user := w.User("author", 0, 0)
+	var posts []*paidaction.PaidAction
+	for _, title := range []string{"a", "b", "c", "d", "e"} {
+		posts = append(posts, w.Pay(user, community.KindItemCreate, community.ItemCreateArgs{Title: title}, ""))
+		w.Clock.Advance(10*time.Minute + time.Second)
+	}
+	var cost paidaction.Msat
+	for _, pa := range posts {
+		if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Advance(pa.ID)
+		w.WantState(pa.ID, paidaction.Paid)
+		cost += pa.Cost
+	}
+	if cost != 11_111*sat {
+		t.Errorf("five posts at one moment cost %d sats, want 1 + 10 + 100 + 1000 + 10000", cost.Sats())
+	}
+}
+
 func TestTheSameTextAgainIsRefused(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})

@@ -28,14 +28,20 @@ WHERE item_fingerprint.until <= @at::timestamptz OR item_fingerprint.item_id = e
 DELETE FROM item_fingerprint WHERE item_id = $1;
 
 -- name: CountPostsSince :one
--- Own posts that count as spam: what failed does not. The payer is locked by the caller.
-SELECT count(*) FROM item WHERE author_id = @author_id AND parent_id IS NULL AND kind <> 'BIO' AND state <> 'FAILED' AND created_at > @since;
+-- Own posts that count as spam: what failed does not, and what can still be paid does however old it is, or many could be asked for one by one and appear at
+-- once. The payer is locked by the caller.
+SELECT ((SELECT count(*) FROM item p WHERE p.author_id = @author_id AND p.parent_id IS NULL AND p.kind <> 'BIO' AND p.state <> 'FAILED' AND p.created_at > @since)
+    + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = @author_id AND a.state IN ('PENDING', 'PENDING_HELD')
+        AND i.state = 'PENDING' AND i.parent_id IS NULL AND i.kind <> 'BIO' AND i.created_at <= @since))::bigint AS posts;
 
 -- name: HasBio :one
 SELECT EXISTS (SELECT 1 FROM item WHERE author_id = @author_id AND kind = 'BIO' AND state <> 'FAILED' AND deleted_at IS NULL);
 
 -- name: CountCommentsSince :one
-SELECT count(*) FROM item WHERE author_id = @author_id AND parent_id = @parent_id AND state <> 'FAILED' AND created_at > @since;
+-- As CountPostsSince.
+SELECT ((SELECT count(*) FROM item c WHERE c.author_id = @author_id AND c.parent_id = @parent_id AND c.state <> 'FAILED' AND c.created_at > @since)
+    + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = @author_id AND a.state IN ('PENDING', 'PENDING_HELD')
+        AND i.state = 'PENDING' AND i.parent_id = @parent_id AND i.created_at <= @since))::bigint AS comments;
 
 -- name: SelfReplyChain :one
 -- How many items up from the parent, without a gap, are the author's own: replies to oneself.

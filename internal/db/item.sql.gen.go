@@ -152,7 +152,9 @@ func (q *Queries) CommentIDs(ctx context.Context, arg CommentIDsParams) ([]Comme
 }
 
 const countCommentsSince = `-- name: CountCommentsSince :one
-SELECT count(*) FROM item WHERE author_id = $1 AND parent_id = $2 AND state <> 'FAILED' AND created_at > $3
+SELECT ((SELECT count(*) FROM item c WHERE c.author_id = $1 AND c.parent_id = $2 AND c.state <> 'FAILED' AND c.created_at > $3)
+    + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = $1 AND a.state IN ('PENDING', 'PENDING_HELD')
+        AND i.state = 'PENDING' AND i.parent_id = $2 AND i.created_at <= $3))::bigint AS comments
 `
 
 type CountCommentsSinceParams struct {
@@ -161,15 +163,18 @@ type CountCommentsSinceParams struct {
 	Since    time.Time
 }
 
+// As CountPostsSince.
 func (q *Queries) CountCommentsSince(ctx context.Context, arg CountCommentsSinceParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countCommentsSince, arg.AuthorID, arg.ParentID, arg.Since)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var comments int64
+	err := row.Scan(&comments)
+	return comments, err
 }
 
 const countPostsSince = `-- name: CountPostsSince :one
-SELECT count(*) FROM item WHERE author_id = $1 AND parent_id IS NULL AND kind <> 'BIO' AND state <> 'FAILED' AND created_at > $2
+SELECT ((SELECT count(*) FROM item p WHERE p.author_id = $1 AND p.parent_id IS NULL AND p.kind <> 'BIO' AND p.state <> 'FAILED' AND p.created_at > $2)
+    + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = $1 AND a.state IN ('PENDING', 'PENDING_HELD')
+        AND i.state = 'PENDING' AND i.parent_id IS NULL AND i.kind <> 'BIO' AND i.created_at <= $2))::bigint AS posts
 `
 
 type CountPostsSinceParams struct {
@@ -177,12 +182,13 @@ type CountPostsSinceParams struct {
 	Since    time.Time
 }
 
-// Own posts that count as spam: what failed does not. The payer is locked by the caller.
+// Own posts that count as spam: what failed does not, and what can still be paid does however old it is, or many could be asked for one by one and appear at
+// once. The payer is locked by the caller.
 func (q *Queries) CountPostsSince(ctx context.Context, arg CountPostsSinceParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countPostsSince, arg.AuthorID, arg.Since)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var posts int64
+	err := row.Scan(&posts)
+	return posts, err
 }
 
 const foldItems = `-- name: FoldItems :execrows
