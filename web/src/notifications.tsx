@@ -25,7 +25,7 @@ const query = `query ($after: ID) { page: notifications(after: $after) {
 const words: Record<string, string> = {
   MENTION: 'You were named', REPLY: 'You were answered', ZAP: 'You were zapped', DOWN_ZAPPED: 'Something of yours was down-zapped', RECEIVED: 'You received money',
   WITHDRAWN: 'Your withdrawal has arrived', TERRITORY_DUE: 'Your territory is due to be paid for', TERRITORY_STOPPED: 'Your territory was stopped',
-  REWARD: 'You were rewarded', INVITE_REDEEMED: 'Your invite was redeemed',
+  REWARD: 'You were rewarded', INVITE_REDEEMED: 'Your invite was redeemed', WEBHOOK_DISABLED: 'A webhook of yours was disabled',
 }
 
 export function NotificationsPage() {

@@ -46,10 +46,11 @@ const historyQuery = `query ($after: String) { me { page: history(after: $after)
 const names: Record<string, string> = {
   ITEM_CREATE: 'Post or comment', ITEM_UPDATE: 'Change', ZAP: 'Zap', POLL_VOTE: 'Vote', DOWN_ZAP: 'Down-zap', BOOST: 'Boost', DONATE: 'Donation',
   BUY_CREDITS: 'Credits bought', RECEIVE: 'Sent to somebody', WITHDRAW: 'Withdrawal', INVITE_GIFT: 'Gift to an invited newcomer',
+  TERRITORY_CREATE: 'Territory', TERRITORY_UPDATE: 'Territory', TERRITORY_BILLING: 'Territory', TERRITORY_UNARCHIVE: 'Territory',
 }
 
-// nameOf is a kind of action in people's words.
-export const nameOf = (kind: string) => names[kind] ?? 'Territory'
+// nameOf is a kind of action in people's words; one that has none yet by its own name.
+export const nameOf = (kind: string) => names[kind] ?? kind[0] + kind.slice(1).toLowerCase().replaceAll('_', ' ')
 
 const states: Partial<Record<Action['state'], string>> = {
   PENDING: 'not paid yet', PENDING_HELD: 'not paid yet', CANCELING: 'being cancelled', PAID: 'paid', FAILED: 'not paid', RETRYING: 'tried again',
