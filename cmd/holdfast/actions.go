@@ -62,7 +62,7 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 	}
 	if c.State != "" {
 		if !slices.Contains(paidaction.States, paidaction.State(c.State)) {
-			return fmt.Errorf("%w: there is no state %q; the states are %s", errSettings, c.State, strings.Trim(fmt.Sprint(paidaction.States), "[]"))
+			return fmt.Errorf("%w: there is no state %q; the states are %s", errArguments, c.State, strings.Trim(fmt.Sprint(paidaction.States), "[]"))
 		}
 		arg.State = &c.State
 	}
@@ -82,7 +82,7 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 // atLeastOne refuses to list none: nothing would look like nothing there.
 func atLeastOne(limit int32) error {
 	if limit < 1 {
-		return fmt.Errorf("%w: --limit must be 1 or more", errSettings)
+		return fmt.Errorf("%w: --limit must be 1 or more", errArguments)
 	}
 	return nil
 }

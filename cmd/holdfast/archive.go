@@ -26,7 +26,7 @@ type archivedRange struct {
 // Run may run beside the service at any time. It exits with 3 if a range stays because reconcile finds something broken.
 func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 	if c.OlderThan < archive.MinAge {
-		return fmt.Errorf("%w: --older-than: %w", errSettings, archive.ErrTooYoung)
+		return fmt.Errorf("%w: --older-than: %w", errArguments, archive.ErrTooYoung)
 	}
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
 		result, failed := archive.Run(ctx, archive.Config{Pool: pool, OlderThan: c.OlderThan, DryRun: c.DryRun})

@@ -23,6 +23,36 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// What a command alone has is not lost among the settings; those are all in the help of serve.
+func TestHelpIsOfTheCommand(t *testing.T) {
+	t.Parallel()
+	for args, own := range map[string]string{"--help": "actions stuck", "actions write-off --help": "--reason", "reconcile --help": "--since", "nodes --help": "nodes drain"} {
+		if _, out, _ := command(t, nil, strings.Fields(args)...); !strings.Contains(out, own) || !strings.Contains(out, "--database-url") ||
+			!strings.Contains(out, "serve --help") || strings.Contains(out, "--max-pending") {
+			t.Errorf("holdfast %s:\n%s", args, out)
+		}
+	}
+	if _, out, _ := command(t, nil, "serve", "--help"); !strings.Contains(out, "--max-pending") || !strings.Contains(out, "--lock-ttl") {
+		t.Errorf("serve has not all settings:\n%s", out)
+	}
+}
+
+// What is wrong is told of what it is about.
+func TestRefusalsNameWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--config /not/there actions list": "holdfast: read the settings: open /not/there",
+		"actions list --limit 0":           "holdfast: refused arguments: --limit",
+		"relay list --limit=-1":            "holdfast: refused arguments: --limit",
+		"locks --limit 0":                  "holdfast: refused arguments: --limit",
+		"serve --secret=":                  "holdfast: refused settings:",
+	} {
+		if code, _, said := command(t, nil, strings.Fields(args)...); code != exitUsage || !strings.HasPrefix(said, want) {
+			t.Errorf("holdfast %s: exit code %d, %s", args, code, said)
+		}
+	}
+}
+
 func TestConfigPrint(t *testing.T) {
 	t.Parallel()
 	secret := strings.Repeat("5a", 32)

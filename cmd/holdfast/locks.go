@@ -33,6 +33,9 @@ type lockWaiter struct {
 }
 
 func (c locksCommand) Run(ctx context.Context, e *environment) error {
+	if err := atLeastOne(c.Limit); err != nil {
+		return err
+	}
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
 		held, err := postgres.List(ctx, pool, c.Limit, c.Waiters)
 		if err != nil {

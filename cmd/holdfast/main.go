@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -71,7 +72,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("holdfast"),
 		kong.Description("Paid actions over Lightning. Every flag can be given as HOLDFAST_… in the environment, or in a file."),
-		kong.Writers(stdout, stderr), kong.Resolvers(config.Resolver(env)), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr), kong.Resolvers(config.Resolver(env)), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help),
 		kong.Exit(func(code int) { exited = max(exited, code) }))
 	if err != nil {
 		fmt.Fprintln(stderr, "holdfast:", err)
@@ -80,6 +81,9 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	command, err := parser.Parse(args)
 	if exited >= 0 { // --help
 		return exited
+	}
+	if file := (*config.FileError)(nil); errors.As(err, &file) {
+		err = file
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "holdfast: %v\nTry holdfast --help.\n", err)
@@ -94,7 +98,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		return exitOK
 	case errors.As(err, &code):
 		return int(code)
-	case errors.Is(err, errSettings):
+	case errors.Is(err, errSettings), errors.Is(err, errArguments):
 		fmt.Fprintln(stderr, "holdfast:", err)
 		return exitUsage
 	default:
@@ -108,5 +112,23 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// errSettings marks settings that were refused.
-var errSettings = errors.New("refused settings")
+// errSettings and errArguments mark what was refused.
+var (
+	errSettings  = errors.New("refused settings")
+	errArguments = errors.New("refused arguments")
+)
+
+// help shows of a command what is its own: the settings are several pages, and the same for all. serve has them.
+func help(options kong.HelpOptions, c *kong.Context) error {
+	if selected := c.Selected(); selected != nil && selected.Name == "serve" {
+		return kong.DefaultHelpPrinter(options, c)
+	}
+	for _, flag := range c.Model.Flags {
+		flag.Hidden = !slices.Contains([]string{"help", "json", config.FileFlag, "database-url"}, flag.Name)
+	}
+	if err := kong.DefaultHelpPrinter(options, c); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(c.Stdout, "\nRun \"holdfast serve --help\" for all settings.")
+	return err
+}

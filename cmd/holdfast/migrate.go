@@ -34,7 +34,7 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	if c.All {
 		steps = 0
 	} else if steps < 1 {
-		return fmt.Errorf("%w: --steps must be 1 or more; --all takes everything back", errSettings)
+		return fmt.Errorf("%w: --steps must be 1 or more; --all takes everything back", errArguments)
 	}
 	if err := migrations.Down(ctx, string(e.config.Direct()), steps); err != nil {
 		return migrationError(e, err)
@@ -52,7 +52,7 @@ type migrateForce struct {
 
 func (c migrateForce) Run(ctx context.Context, e *environment) error {
 	if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); errors.Is(err, migrations.ErrNoVersion) {
-		return fmt.Errorf("%w: %w", errSettings, err)
+		return fmt.Errorf("%w: %w", errArguments, err)
 	} else if err != nil {
 		return migrationError(e, err)
 	}

@@ -156,7 +156,7 @@ type nodesDisable struct {
 
 func (c nodesDisable) Run(ctx context.Context, e *environment) error {
 	if strings.TrimSpace(c.Reason) == "" {
-		return fmt.Errorf("%w: --reason must say why", errSettings)
+		return fmt.Errorf("%w: --reason must say why", errArguments)
 	}
 	return pull(ctx, e, "disabled", c.Name, "is disabled", func(r *pool.Register, ctx context.Context, name string) error {
 		return r.Disable(ctx, name, c.Reason)

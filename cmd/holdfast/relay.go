@@ -54,13 +54,16 @@ type relayList struct {
 }
 
 func (c relayList) Run(ctx context.Context, e *environment) error {
+	if err := atLeastOne(c.Limit); err != nil {
+		return err
+	}
 	arg := db.ListRelayParams{Before: c.Before, Page: c.Limit}
 	if c.Before == 0 {
 		arg.Before = math.MaxInt64
 	}
 	if c.Stage != "" {
 		if !slices.Contains(stages, c.Stage) {
-			return fmt.Errorf("%w: there is no stage %q; the stages are %s", errSettings, c.Stage, strings.Join(stages, " "))
+			return fmt.Errorf("%w: there is no stage %q; the stages are %s", errArguments, c.Stage, strings.Join(stages, " "))
 		}
 		arg.Stage = &c.Stage
 	}
@@ -103,12 +106,17 @@ type wholePayment struct {
 	Claims []paymentClaim `json:"claims"`
 }
 
+func relayOf(ctx context.Context, q *db.Queries, action int64) (db.RelayPayment, error) {
+	row, err := q.GetRelay(ctx, action)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return row, fmt.Errorf("action %d has no outgoing payment", action)
+	}
+	return row, err
+}
+
 func (c relayShow) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		row, err := q.GetRelay(ctx, c.Action)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("action %d has no outgoing payment", c.Action)
-		}
+		row, err := relayOf(ctx, q, c.Action)
 		if err != nil {
 			return err
 		}
@@ -137,7 +145,10 @@ type relayRequeue struct {
 }
 
 func (c relayRequeue) Run(ctx context.Context, e *environment) error {
-	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		if _, err := relayOf(ctx, q, c.Action); err != nil {
+			return err
+		}
 		if err := relay.Requeue(ctx, pool, c.Action, time.Now()); err != nil {
 			return err
 		}

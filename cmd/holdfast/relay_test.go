@@ -46,6 +46,9 @@ func TestRelay(t *testing.T) {
 		*whole.Claims[0].Outcome != "FAILED" || *whole.Claims[0].Reason != "INCORRECT_PAYMENT_DETAILS" {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
+	if code, out, said = command(t, env, "relay", "requeue", "1002"); code != exitFailed || !strings.Contains(said, "1002 has no outgoing payment") {
+		t.Errorf("requeued what is not there: exit code %d, %s%s", code, out, said)
+	}
 	if code, out, said = command(t, env, "relay", "requeue", number(refused.ID)); code != exitFailed || !strings.Contains(said, "start a new action") {
 		t.Errorf("requeued what was given back: exit code %d, %s%s", code, out, said)
 	}

@@ -19,7 +19,7 @@ type actionsWriteOff struct {
 // Run asks the nodes itself, and plays no role of the service beside.
 func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 	if !c.Yes {
-		return fmt.Errorf("%w: what is written off is booked as lost for good, even if the node's data come back; add --yes to do it", errSettings)
+		return fmt.Errorf("%w: what is written off is booked as lost for good, even if the node's data come back; add --yes to do it", errArguments)
 	}
 	e.config.Roles = nil
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {

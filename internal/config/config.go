@@ -26,7 +26,7 @@ type Config struct {
 	Listen      string   `help:"Address of the API, /healthz, /readyz and /metrics." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	Roles       []string `help:"What this process does: api, worker, listener." enum:"api,worker,listener" default:"api,worker,listener"`
 	Development bool     `help:"Development mode: sign-up for anybody, and a secret that everybody knows if none is given. Never on mainnet."`
-	Secret      Secret   `help:"Key of the secrets of anonymous payers and of receivers' wallets: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
+	Secret      Secret   `help:"Key of the secrets of anonymous payers, of receivers' wallets and of webhooks: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
 
 	OperatorKey Secret `help:"Password of the operator's pages at /operator/: at least 32 bytes in hex. Without one there are none." placeholder:"HEX"`
 

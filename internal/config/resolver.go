@@ -47,10 +47,17 @@ func (r *resolver) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 		return nil, nil
 	}
 	if err := r.load(ctx); err != nil {
-		return nil, err
+		return nil, &FileError{err}
 	}
 	return r.file[flag.Name], nil
 }
+
+// FileError is a file of settings that cannot be taken. It is about no flag, though kong puts the one before it that it asked for first.
+type FileError struct{ cause error }
+
+func (e *FileError) Error() string { return e.cause.Error() }
+
+func (e *FileError) Unwrap() error { return e.cause }
 
 func (r *resolver) load(ctx *kong.Context) error {
 	if r.loaded {
