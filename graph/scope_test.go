@@ -10,6 +10,28 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 )
 
+// What costs money is asked for alike: an action that is added takes the terms of all others and needs a scope, and one that is refused leaves the other answers of
+// its request.
+func TestWhatCostsMoneyIsAskedForAlike(t *testing.T) {
+	t.Parallel()
+	for _, f := range parsedSchema(t).Mutation.Fields {
+		if f.Directives.ForName("pays") == nil {
+			continue
+		}
+		for name, kind := range map[string]string{"idempotencyKey": "String", "paymentMethod": "PaymentMethod", "maxCostSats": "Sats"} {
+			if a := f.Arguments.ForName(name); a == nil || a.Type.String() != kind {
+				t.Errorf("%s has no %s: %s", f.Name, name, kind)
+			}
+		}
+		if f.Type.NonNull {
+			t.Errorf("%s cannot be null: refused, it takes the answers beside it along", f.Name)
+		}
+		if f.Directives.ForName("needs") == nil {
+			t.Errorf("%s can be asked for by every key: @needs", f.Name)
+		}
+	}
+}
+
 // A request is refused as a whole for one field that its key is not good for, wherever it stands, and over whatever connection.
 func TestScopesAreAskedForFirst(t *testing.T) {
 	t.Parallel()

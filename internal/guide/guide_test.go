@@ -104,7 +104,7 @@ func TestTheGuideAddsAnAction(t *testing.T) {
 			commands++
 		}
 	}
-	if commands != 3 {
+	if commands != 5 {
 		t.Errorf("%d commands", commands)
 	}
 }

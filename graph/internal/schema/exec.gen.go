@@ -4565,7 +4565,7 @@ func newExecutionContext(
 
 var sources = []*ast.Source{
 	{Name: "../../../schema.graphql", Input: `"""
-Mutations of this field's kind cost money. The arguments, apart from idempotencyKey and paymentMethod, are the action's own
+Mutations of this field's kind cost money. The arguments, apart from idempotencyKey, paymentMethod, maxCostSats and secret, are the action's own
 arguments, by the same names; the field's type is the action with its result.
 """
 directive @pays(kind: String!) on FIELD_DEFINITION
