@@ -104,6 +104,7 @@ func TestTheGuideAddsAnAction(t *testing.T) {
 			commands++
 		}
 	}
+	run(fresh, `test -z "$(gofmt -l */)"`) // as make lint has it
 	if commands != 5 {
 		t.Errorf("%d commands", commands)
 	}
