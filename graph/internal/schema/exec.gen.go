@@ -5071,7 +5071,7 @@ type Mutation {
   "Votes in a poll, once a person. Nobody else learns what for."
   pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): PollVoteAction @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
   """
-  Changes what oneself has written, for ten minutes after it was paid; what is left out stays. forwards are replaced, uploads are
+  Changes what oneself has written, for ten minutes after it was paid (edit-window of the service); what is left out stays. forwards are replaced, uploads are
   added, and so is boost, in sats, both at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
   Those who were not signed in send the secret that they got.
   """
@@ -5081,7 +5081,7 @@ type Mutation {
   zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ZapAction @pays(kind: "ZAP") @needs(scope: SPEND)
   "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
   downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DownZapAction @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
-  "Ranks a post higher for thirty days."
+  "Ranks a post higher for thirty days (boost-lasts of the service)."
   boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BoostAction @pays(kind: "BOOST") @needs(scope: SPEND)
   "Gives to the rewards pool."
   donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DonateAction @pays(kind: "DONATE") @needs(scope: SPEND)
