@@ -78,9 +78,9 @@ type Webhook struct {
 	ID           int64      `json:"id"`
 	URL          string     `json:"url"`
 	Events       []string   `json:"events"` // none stands for all
-	FailingSince *time.Time `json:"failingSince"`
-	DisabledAt   *time.Time `json:"disabledAt"`
-	CreatedAt    time.Time  `json:"createdAt"`
+	FailingSince *time.Time `json:"failing_since"`
+	DisabledAt   *time.Time `json:"disabled_at"`
+	CreatedAt    time.Time  `json:"created_at"`
 }
 
 func shown(row db.Webhook) Webhook {
