@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -99,10 +100,21 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 
 var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long and went back to you.")
 
-// unwanted says why a payment must not be sent any more, or nil. A forward is wanted only as long as its payer's payment is held.
+var unsent = paidaction.Errorf(paidaction.CodePaymentFailed, "No node could send the payment. The money is back.")
+
+// unwanted says why a payment must not be sent any more, or nil. A forward is wanted only as long as its payer's payment is held, with blocks enough to
+// be paid on: a node that could never take it would not tell. A withdrawal is bounded by no blocks, and its invoice may be good for a week, for which
+// nobody could have the money.
 func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.Error, error) {
 	if row.ReceiverID == nil {
-		return nil, nil
+		since := row.CreatedAt
+		if row.RequeuedAt != nil {
+			since = *row.RequeuedAt
+		}
+		if r.now().Sub(since) < r.Settings.MaxWait {
+			return nil, nil
+		}
+		return unsent, nil
 	}
 	inv, err := db.New(r.Pool).GetInvoice(ctx, row.ActionID)
 	if err != nil {
@@ -113,6 +125,17 @@ func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.
 		return nil, err
 	}
 	if outer.State != paidaction.InvoiceAccepted {
+		return heldTooLong, nil
+	}
+	issuer, err := r.Issuers.Node(inv.Node)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := issuer.Chain(ctx) // of a node that is behind it, which finds blocks left that are not: then the next look will do
+	if err != nil {
+		return nil, fmt.Errorf("ask for the chain: %w", err)
+	}
+	if r.Rules.Late(wrap.Facts{Inner: paidaction.Bolt11{CLTVDelta: uint32(row.FinalCltv)}, Chain: chain, Held: outer, OuterCLTV: uint32(inv.CltvDelta)}) {
 		return heldTooLong, nil
 	}
 	return nil, nil

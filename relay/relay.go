@@ -81,6 +81,7 @@ type Settings struct {
 	SendTimeout   time.Duration   // how long a node tries routes of a withdrawal; default 30 s
 	ExpirySlack   time.Duration   // after a bolt11's expiry, for clocks that differ; default 2 min
 	AskTimeout    time.Duration   // for a node's answer on a payment; default 10 s
+	MaxWait       time.Duration   // of a withdrawal for a node that can send it; default 1 h
 	Audit         time.Duration   // between comparisons with the nodes; default 5 s
 	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s. Doubles each time, up to sixteenfold
 	Poll          time.Duration   // between looks for new payments that nobody was woken for; default 1 s
@@ -100,6 +101,7 @@ func (s Settings) withDefaults() Settings {
 	s.SendTimeout = cmp.Or(s.SendTimeout, 30*time.Second)
 	s.ExpirySlack = cmp.Or(s.ExpirySlack, 2*time.Minute)
 	s.AskTimeout = cmp.Or(s.AskTimeout, 10*time.Second)
+	s.MaxWait = cmp.Or(s.MaxWait, time.Hour)
 	s.Audit = cmp.Or(s.Audit, 5*time.Second)
 	s.Pause = cmp.Or(s.Pause, 2*time.Second)
 	s.Poll = cmp.Or(s.Poll, time.Second)

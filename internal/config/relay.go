@@ -13,6 +13,7 @@ type Relay struct {
 	SendWindow    time.Duration `help:"How long after its claim a payment may be sent." default:"10s"`
 	SendTimeout   time.Duration `help:"How long a node looks for a way for a withdrawal; whole seconds." default:"30s"`
 	AskTimeout    time.Duration `help:"How long a node may take to say how a payment stands." default:"10s"`
+	MaxWait       time.Duration `help:"How long a withdrawal waits for a node that can send it, before its payer has the money back." default:"1h"`
 	Audit         time.Duration `help:"Time between two comparisons of what is in work with the nodes." default:"5s"`
 	ProbeTimeout  time.Duration `help:"How long a node may try a route to a receiver." default:"5s"`
 	MaxProbes     int64         `help:"Such tries to one receiver at once at most, those that hang among them." default:"3"`
@@ -26,7 +27,7 @@ type Relay struct {
 
 // Settings are the relay's.
 func (r Relay) Settings() relay.Settings {
-	return relay.Settings{MaxAttempts: r.MaxAttempts, SendWindow: r.SendWindow, SendTimeout: r.SendTimeout, AskTimeout: r.AskTimeout, Audit: r.Audit,
+	return relay.Settings{MaxAttempts: r.MaxAttempts, SendWindow: r.SendWindow, SendTimeout: r.SendTimeout, AskTimeout: r.AskTimeout, MaxWait: r.MaxWait, Audit: r.Audit,
 		ProbeTimeout: r.ProbeTimeout, MaxProbes: r.MaxProbes,
 		MinFee: paidaction.Msat(r.MinFee), WithdrawLimit: paidaction.Msat(r.WithdrawLimit)}
 }
@@ -37,6 +38,7 @@ func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.SendWindow < time.Second, "No node could be asked in time: set HOLDFAST_RELAY_SEND_WINDOW to 1s or more.")
 	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0, "HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds above zero.")
 	refuse(r.AskTimeout <= 0, "No node could answer: set HOLDFAST_RELAY_ASK_TIMEOUT above zero.")
+	refuse(r.MaxWait < time.Minute, "Withdrawals would not wait for a node that is restarting: set HOLDFAST_RELAY_MAX_WAIT to 1m or more.")
 	refuse(r.Audit <= 0, "Nodes would be asked without a pause: set HOLDFAST_RELAY_AUDIT above zero.")
 	refuse(r.ProbeTimeout <= 0 || r.MaxProbes < 1,
 		"No route could be tried: set HOLDFAST_RELAY_PROBE_TIMEOUT and HOLDFAST_RELAY_MAX_PROBES above zero.")

@@ -110,9 +110,8 @@ var Rules = []Rule{
 		"less is held than the payer owes"},
 	{"BUDGET_TOO_LARGE", Held, func(_ Settings, f Facts) bool { return f.Budget >= 0 && f.Budget <= f.Outer-f.Inner.Amount },
 		"routing could cost more than the outer has above the inner"},
-	{"BLOCKS_SHORT", Held, func(s Settings, f Facts) bool {
-		return above(s.InnerCLTV(f), s.PaddingCLTV) > f.Inner.CLTVDelta
-	}, "too few blocks are left: the receiver could take the inner after we have lost the outer"},
+	{"BLOCKS_SHORT", Held, func(s Settings, f Facts) bool { return !s.Late(f) },
+		"too few blocks are left: the receiver could take the inner after we have lost the outer"},
 	{"EXPIRED", Held, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > s.AttemptTimeout },
 		"the invoice expires before the last attempt to pay it"},
 }

@@ -91,5 +91,11 @@ func (s Settings) InnerCLTV(f Facts) uint32 {
 	return above(min(above(f.Held.ExpiryHeight, f.Chain.Height), f.OuterCLTV+s.PaddingCLTV), s.CLTVMargin)
 }
 
+// Late says whether too few blocks are left to pay the inner while the outer is held. Of Inner only its final CLTV is needed.
+func (s Settings) Late(f Facts) bool {
+	s = s.withDefaults()
+	return above(s.InnerCLTV(f), s.PaddingCLTV) <= f.Inner.CLTVDelta
+}
+
 // above is a - b, or 0 where b is the larger.
 func above(a, b uint32) uint32 { return max(a, b) - b }
