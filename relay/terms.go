@@ -19,7 +19,7 @@ import (
 
 // Wrap implements paidaction.Relay.
 func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.Forward, error) {
-	if r.Wallets == nil {
+	if r.Wallets == nil || len(r.Nodes.Names()) == 0 {
 		return paidaction.Forward{}, paidaction.ErrNoReceiver
 	}
 	has, err := r.Wallets.Has(ctx, q.Receiver)
@@ -227,6 +227,9 @@ func (r *Relay) route(ctx context.Context, receiver int64, bolt11 string, facts 
 
 // Resolve implements paidaction.Relay.
 func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Payout, error) {
+	if len(r.Nodes.Names()) == 0 {
+		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeMethodUnavailable, "Nothing can be withdrawn here: no payments leave.")
+	}
 	if p.FeeLimit < r.Settings.MinFee {
 		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Allow a routing fee of at least %d sats.", r.Settings.MinFee.CeilSats())
 	}

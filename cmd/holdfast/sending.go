@@ -15,26 +15,21 @@ import (
 )
 
 // senders are the nodes that payments leave through. They implement relay.Nodes.
-type senders []*lightning.Client
-
-// Names implements relay.Nodes.
-func (s senders) Names() []string {
-	names := make([]string, len(s))
-	for i, c := range s {
-		names[i] = c.Name()
-	}
-	return names
+type senders struct {
+	names []string
+	nodes *lightning.Nodes
 }
 
-// Sender implements relay.Nodes.
+// Names implements relay.Nodes.
+func (s senders) Names() []string { return s.names }
+
+// Sender implements relay.Nodes. It is any node that is configured: what was sent from one is followed there, also where nothing is sent from it any more.
 func (s senders) Sender(name string) (paidaction.SendingNode, error) {
-	for _, c := range s {
-		if c.Name() == name {
-			return c, nil
-		}
+	c, err := s.nodes.Client(name)
+	if err != nil {
+		return nil, err // not a nil *Client inside a SendingNode
 	}
-	return nil, paidaction.Errorf(paidaction.CodeLightningUnavailable, "The Lightning node of this payment is not configured.").
-		Because(fmt.Errorf("lightning node %q does not send", name))
+	return c, nil
 }
 
 // leases are places at the nodes of the pool. They implement relay.Leases.
@@ -71,10 +66,10 @@ func (l lease) Release(ctx context.Context, blame relay.Blame) {
 
 // senders are the configured nodes that send.
 func (s *service) senders() senders {
-	var all senders
-	for i, client := range s.clients {
-		if s.config.Nodes[i].Sends {
-			all = append(all, client)
+	all := senders{nodes: s.nodes}
+	for _, node := range s.config.Nodes {
+		if node.Sends {
+			all.names = append(all.names, node.Name)
 		}
 	}
 	return all
@@ -83,9 +78,9 @@ func (s *service) senders() senders {
 // sends says whether this process sends payments.
 func (s *service) sends() bool { return s.config.Sends() }
 
-// openRelay makes the relay, and the pool of nodes where this process sends.
+// openRelay makes the relay, and the pool of nodes where this process sends. Where none sends any more there may be payments under way yet.
 func (s *service) openRelay() (err error) {
-	if len(s.senders()) == 0 {
+	if len(s.clients) == 0 {
 		return nil
 	}
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),

@@ -80,7 +80,7 @@ type service struct {
 	feed      *changefeed.Feed
 	locker    *lock.Locker // nil where nobody waits for a turn, and nothing is sent
 	places    *pool.Pool   // of nodes that send; nil unless this process sends
-	relay     *relay.Relay // nil where no node sends
+	relay     *relay.Relay // nil where there is no node
 	engine    *paidaction.Engine
 	wallets   *wallet.Wallets
 	webhooks  *webhook.Webhooks
