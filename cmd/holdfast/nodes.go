@@ -31,8 +31,10 @@ type shownNode struct {
 	Eligible     bool            `json:"eligible"`
 	Reason       pool.Reason     `json:"reason"` // empty if it is
 	Why          string          `json:"why"`
-	InFlight     *int64          `json:"in_flight"` // in all processes; null where the locks are not in PostgreSQL
+	InFlight     *int64          `json:"in_flight"` // that it is looking for a way for, in all processes; null where the locks are not in PostgreSQL
 	Slots        int             `json:"slots"`
+	UnderWay     int             `json:"under_way"` // payments that it was given, and that are not at their end: without it nobody knows what becomes of them
+	Holds        int             `json:"holds"`     // hold invoices of it that are open or held
 	Outbound     paidaction.Msat `json:"outbound_msat"`
 	Height       uint32          `json:"height"`
 	Synced       bool            `json:"synced"`
@@ -45,7 +47,7 @@ type shownNode struct {
 type nodesList struct{}
 
 func (nodesList) Run(ctx context.Context, e *environment) error {
-	return withDatabase(ctx, e, func(database *pgxpool.Pool, _ *db.Queries) error {
+	return withDatabase(ctx, e, func(database *pgxpool.Pool, q *db.Queries) error {
 		stand, err := health(ctx, e, database)
 		if err != nil {
 			return err
@@ -59,6 +61,9 @@ func (nodesList) Run(ctx context.Context, e *environment) error {
 			list[i] = shownNode{
 				Name: s.Name, Eligible: s.Eligible, Reason: s.Reason, Why: s.Why, Slots: s.Slots, Outbound: s.Outbound,
 				Height: s.Height, Synced: s.Synced, Draining: s.Draining, Disabled: s.Disabled, PublicKey: s.PublicKey,
+			}
+			if list[i].UnderWay, list[i].Holds, err = needed(ctx, q, s.Name); err != nil {
+				return err
 			}
 			if busy != nil {
 				list[i].InFlight = new(busy(s))
@@ -120,15 +125,32 @@ func slotsInUse(ctx context.Context, e *environment, database *pgxpool.Pool) (fu
 	}, nil
 }
 
+// needed counts what a node that is stopped would keep others from: payments under way, and hold invoices. A payment that its receiver lets hang has no slot.
+func needed(ctx context.Context, q *db.Queries, node string) (underWay, holds int, err error) {
+	const page = 1000
+	for after := int64(0); ; {
+		rows, err := q.RelayOfNode(ctx, db.RelayOfNodeParams{Node: &node, After: after, Page: page})
+		if err != nil {
+			return 0, 0, err
+		}
+		if underWay += len(rows); len(rows) < page {
+			break
+		}
+		after = rows[page-1].ID
+	}
+	invoices, err := q.OpenHoldInvoices(ctx, node)
+	return underWay, len(invoices), err
+}
+
 func printNodes(e *environment, list []shownNode) error {
 	return e.print(list, func(t *table) {
-		t.row("NODE", "SENDS", "IN FLIGHT", "SLOTS", "OUTBOUND (msat)", "HEIGHT", "WHY NOT")
+		t.row("NODE", "SENDS", "IN FLIGHT", "SLOTS", "UNDER WAY", "HOLDS", "OUTBOUND (msat)", "HEIGHT", "WHY NOT")
 		for _, n := range list {
 			sends := "no"
 			if n.Eligible {
 				sends = "yes"
 			}
-			t.row(n.Name, sends, n.InFlight, n.Slots, n.Outbound, n.Height, n.Why)
+			t.row(n.Name, sends, n.InFlight, n.Slots, n.UnderWay, n.Holds, n.Outbound, n.Height, n.Why)
 		}
 	})
 }

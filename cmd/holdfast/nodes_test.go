@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // listNodes is holdfast nodes.
@@ -113,16 +117,37 @@ func TestTheListOfNodesOnlyReads(t *testing.T) {
 	}
 }
 
+// A payment that its receiver lets hang has no slot any more: an operator who stops the node as soon as none is in flight loses it, and what is held for it.
+func TestANodeIsNeededForWhatHangs(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{MaxForwards: 10})
+	author := w.User("author", 100_000, 0)
+	post, wallet := w.Post(author, "a post"), w.Wallets.Add(author)
+	wallet.Ask.Act = simnode.Holds
+	pa := w.Pay(w.User("payer", 0, 0), community.KindZap, community.ZapArgs{Item: post, Sats: 100}, paidaction.P2P)
+	if err := w.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(pa.ID)
+	stop := w.Run(w.Relay)
+	(&server{t: t}).await("the receiver to hold the payment", func() bool { return wallet.Receiver.Receipt(pa.Invoice.Hash).Held > 0 })
+	stop()
+	_, node := newNode(t)
+	if n := listNodes(t, settings(w.Pool, node))[0]; *n.InFlight != 0 || n.UnderWay != 1 || n.Holds != 1 {
+		t.Errorf("%d in flight, %d under way, %d hold invoices", *n.InFlight, n.UnderWay, n.Holds)
+	}
+}
+
 func TestNodesForPeople(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	if err := printNodes(&environment{out: &out}, []shownNode{
-		{Name: "alice", Eligible: true, InFlight: new(int64(3)), Slots: 10, Outbound: 5_000_000, Height: 144},
+		{Name: "alice", Eligible: true, InFlight: new(int64(3)), Slots: 10, UnderWay: 4, Holds: 7, Outbound: 5_000_000, Height: 144},
 		{Name: "bob", Why: "it is being drained", Slots: 1, Height: 143, CoolingUntil: new(time.Unix(0, 0))},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"alice  yes    3          10     5000000", "bob    no     -          1", "143     it is being drained"} {
+	for _, want := range []string{"alice  yes    3          10     4          7      5000000", "bob    no     -          1      0          0", "143     it is being drained"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}
