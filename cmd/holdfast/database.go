@@ -111,15 +111,18 @@ func migrated(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// durable refuses a database that may forget what it has confirmed: after a crash it would not know of payments that were
-// made (spec 05.16g).
+// durable refuses a database that may forget what it has confirmed: after a crash, or a failover to a replica that was not waited for, it would not know of
+// payments that were made (spec 05.16g).
 func durable(ctx context.Context, pool *pgxpool.Pool) error {
 	var mode string
 	if err := pool.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err != nil {
 		return err
 	}
-	if mode == "off" {
+	switch mode {
+	case "off":
 		return fmt.Errorf("%w: the database has synchronous_commit = off and can forget payments in a crash; turn it on", errSettings)
+	case "local":
+		return fmt.Errorf("%w: the database has synchronous_commit = local, waits for no replica, and can forget payments when one takes over; set it to on", errSettings)
 	}
 	return nil
 }
