@@ -140,7 +140,8 @@ func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure err
 	if err != nil {
 		return fmt.Errorf("log for wallet %d: %w", wallet, err)
 	}
-	if failure != nil && genesis != 0 {
+	// That no node of ours can be asked is no failure of the wallet, as it is none where a payment fails by it (ofPayment).
+	if failure != nil && genesis != 0 && !errors.Is(failure, paidaction.Refused(paidaction.CodeLightningUnavailable)) {
 		if err := q.CountWalletFailure(ctx, db.CountWalletFailureParams{GenesisID: genesis, WalletID: wallet}); err != nil {
 			return fmt.Errorf("count a failure of wallet %d: %w", wallet, err)
 		}

@@ -93,6 +93,15 @@ func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 		}
 	}
 	w.want(user, genesis, b)
+	for range 3 {
+		err := w.Each(w.ctx, user, genesis, 1000, "", func(int64, string) error {
+			return paidaction.Errorf(paidaction.CodeLightningUnavailable, "No node of ours answers.")
+		})
+		if !isNone(err) {
+			t.Fatal(err)
+		}
+	}
+	w.want(user, genesis, b)
 	for _, reason := range []string{"TIMEOUT", "INCORRECT_PAYMENT_DETAILS"} {
 		if err := w.Failed(w.ctx, b, genesis, reason); err != nil {
 			t.Fatal(err)
