@@ -1,11 +1,13 @@
 package wallet_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +80,11 @@ func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 	}
 	w.want(user, genesis, b)
 	first.breaks(nil)
+	w.want(user, genesis, b) // the next attempt is for the next wallet (spec 01 §1.7)
+	second.breaks(down)
 	w.want(user, genesis, a) // failed once only
+	second.breaks(nil)
+	w.want(user, genesis, a) // both have
 	if err := w.Failed(w.ctx, a, genesis, "NO_ROUTE"); err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +137,11 @@ func TestRefusedInvoicesAreFailures(t *testing.T) {
 	a, b := w.save(user, newLNbits(t, w.mint).settings()).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
 	refusal := paidaction.Errorf("WRAP_EXPIRY", "The invoice expires too soon.").Because(errors.New("node 10.0.0.1"))
 	for i, failure := range []error{refusal, fmt.Errorf("postgres at 10.0.0.1: %w", errors.New("broken"))} {
+		if i > 0 {
+			if err := w.Failed(w.ctx, b, genesis, "NO_ROUTE"); err != nil { // as often as the first
+				t.Fatal(err)
+			}
+		}
 		var tried []int64
 		err := w.Each(w.ctx, user, genesis, 1000, "", func(wallet int64, _ string) error {
 			if tried = append(tried, wallet); wallet == a {
@@ -214,7 +225,7 @@ func TestRemovedWhileAsked(t *testing.T) {
 }
 
 // Whatever fails in whatever order, the wallet that is taken is the first in the order that works, is enabled, and has failed less
-// than twice for the genesis.
+// than twice for the genesis; of those that have not failed for it, if there is one.
 func TestTheFirstThatWorksIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -268,7 +279,9 @@ func TestTheFirstThatWorksIsTaken(t *testing.T) {
 				}
 			}
 			var want int64
-			for _, m := range wallets {
+			asked := slices.Clone(wallets)
+			slices.SortStableFunc(asked, func(x, y *model) int { return cmp.Compare(x.failures, y.failures) })
+			for _, m := range asked {
 				if !m.enabled || m.failures >= 2 {
 					continue
 				}

@@ -26,11 +26,11 @@ SELECT id, kind, label, priority, enabled, created_at, changed_at FROM receiver_
 SELECT EXISTS (SELECT FROM receiver_wallet WHERE user_id = $1 AND enabled);
 
 -- name: UsableWallets :many
--- In the order in which they are asked. One that failed as often for this genesis is left out.
-SELECT id, kind, settings FROM receiver_wallet
-WHERE user_id = @user_id AND enabled AND NOT EXISTS (
-    SELECT FROM wallet_failure f WHERE f.wallet_id = receiver_wallet.id AND f.genesis_id = @genesis_id AND f.failures >= @failures)
-ORDER BY priority, id;
+-- In the order in which they are asked: one that failed for this genesis comes behind those that did not (spec 01 §1.7), and one that failed as often is left out.
+SELECT receiver_wallet.id, kind, settings FROM receiver_wallet
+LEFT JOIN wallet_failure f ON f.wallet_id = receiver_wallet.id AND f.genesis_id = @genesis_id
+WHERE user_id = @user_id AND enabled AND coalesce(f.failures, 0) < @failures::integer
+ORDER BY coalesce(f.failures, 0), priority, receiver_wallet.id;
 
 -- name: AppendWalletLog :one
 -- No row if the wallet was removed meanwhile.

@@ -261,15 +261,15 @@ func (q *Queries) ReplaceWallet(ctx context.Context, arg ReplaceWalletParams) (i
 }
 
 const usableWallets = `-- name: UsableWallets :many
-SELECT id, kind, settings FROM receiver_wallet
-WHERE user_id = $1 AND enabled AND NOT EXISTS (
-    SELECT FROM wallet_failure f WHERE f.wallet_id = receiver_wallet.id AND f.genesis_id = $2 AND f.failures >= $3)
-ORDER BY priority, id
+SELECT receiver_wallet.id, kind, settings FROM receiver_wallet
+LEFT JOIN wallet_failure f ON f.wallet_id = receiver_wallet.id AND f.genesis_id = $1
+WHERE user_id = $2 AND enabled AND coalesce(f.failures, 0) < $3::integer
+ORDER BY coalesce(f.failures, 0), priority, receiver_wallet.id
 `
 
 type UsableWalletsParams struct {
-	UserID    int64
 	GenesisID int64
+	UserID    int64
 	Failures  int32
 }
 
@@ -279,9 +279,9 @@ type UsableWalletsRow struct {
 	Settings []byte
 }
 
-// In the order in which they are asked. One that failed as often for this genesis is left out.
+// In the order in which they are asked: one that failed for this genesis comes behind those that did not (spec 01 §1.7), and one that failed as often is left out.
 func (q *Queries) UsableWallets(ctx context.Context, arg UsableWalletsParams) ([]UsableWalletsRow, error) {
-	rows, err := q.db.Query(ctx, usableWallets, arg.UserID, arg.GenesisID, arg.Failures)
+	rows, err := q.db.Query(ctx, usableWallets, arg.GenesisID, arg.UserID, arg.Failures)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,6 +73,9 @@ func (ws *Wallets) Has(_ context.Context, owner int64) (bool, error) {
 func (ws *Wallets) Each(_ context.Context, owner, genesis int64, amount paidaction.Msat, memo string, try func(int64, string) error) error {
 	ws.mu.Lock()
 	wallets := append([]*Wallet(nil), ws.wallets...)
+	slices.SortStableFunc(wallets, func(x, y *Wallet) int {
+		return cmp.Compare(ws.failures[[2]int64{x.ID, genesis}], ws.failures[[2]int64{y.ID, genesis}])
+	})
 	ws.mu.Unlock()
 	for _, w := range wallets {
 		ws.mu.Lock()

@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -121,8 +123,11 @@ func (ws *wallets) Has(_ context.Context, owner int64) (bool, error) {
 
 // Each implements relay.Wallets.
 func (ws *wallets) Each(ctx context.Context, owner, genesis int64, amount paidaction.Msat, _ string, try func(int64, string) error) error {
-	for _, p := range ws.of(owner) {
-		if ws.failures[[2]int64{p.id, genesis}] >= 2 {
+	failures := func(p *purse) int { return ws.failures[[2]int64{p.id, genesis}] }
+	mine := ws.of(owner)
+	slices.SortStableFunc(mine, func(x, y *purse) int { return cmp.Compare(failures(x), failures(y)) })
+	for _, p := range mine {
+		if failures(p) >= 2 {
 			continue
 		}
 		bolt11, err := ws.ask(ctx, p, amount)
