@@ -188,3 +188,25 @@ func TestDemoWallet(t *testing.T) {
 		t.Errorf("the wallet was asked %s", got)
 	}
 }
+
+// After an error that may have come too late for what was asked, the page asks again under the same key: it must know all of these codes.
+func TestThePageAsksAgainWhereSomethingMayHaveBeenBegun(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	marked := regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|.*\\*\\*it may have been").FindAllStringSubmatch(read("../docs/api.md"), -1)
+	list := regexp.MustCompile(`(?s)get unclear\(\) \{(.*?)\}`).FindString(read("src/api.ts"))
+	if len(marked) < 4 || list == "" {
+		t.Fatalf("%d codes, and the list %q", len(marked), list)
+	}
+	for _, code := range marked {
+		if !strings.Contains(list, "'"+code[1]+"'") {
+			t.Errorf("the page takes %s for a sign that nothing was begun", code[1])
+		}
+	}
+}

@@ -32,7 +32,7 @@ export class Refusal extends Error {
 
   // unclear says that what was asked for may have been done all the same, or may be done if it is asked for again.
   get unclear() {
-    return ['NO_ANSWER', 'UNKNOWN_OUTCOME', 'TRY_AGAIN', 'TIME_LIMIT_EXCEEDED', 'INTERNAL', 'RATE_LIMITED'].includes(this.code)
+    return ['NO_ANSWER', 'UNKNOWN_OUTCOME', 'TRY_AGAIN', 'LIGHTNING_UNAVAILABLE', 'TIME_LIMIT_EXCEEDED', 'INTERNAL', 'RATE_LIMITED'].includes(this.code)
   }
 }
 
