@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ type usersCommand struct {
 	Keys    usersKeys    `cmd:"" help:"List a user's API keys: their numbers, and what they are good for."`
 	Revoke  usersRevoke  `cmd:"" help:"Take back an API key."`
 	Wallets usersWallets `cmd:"" help:"List the keys of wallets that a user signs in by."`
+	Trust   usersTrust   `cmd:"" help:"Say what a user's zaps weigh in the votes that rewards go by."`
 	Unlink  usersUnlink  `cmd:"" help:"Let a wallet open a user's account no longer. API keys that were got by it stay good until they are revoked."`
 }
 
@@ -210,5 +212,33 @@ func (c usersUnlink) Run(ctx context.Context, e *environment) error {
 		}{true}, func(t *table) {
 			t.row("The wallet opens this account no longer. API keys that were got by it are good until they are revoked.")
 		})
+	})
+}
+
+// maxTrust is the most that one person's zaps can weigh, as that of so many.
+const maxTrust = 10
+
+type usersTrust struct {
+	Name  string  `arg:"" help:"Whose zaps they are."`
+	Trust float64 `arg:"" help:"1 is everybody's; 0 is nothing, 10 the most."`
+}
+
+// Run changes what is zapped from now on. What was weighed stays as it was.
+func (c usersTrust) Run(ctx context.Context, e *environment) error {
+	micros := math.Round(c.Trust * 1_000_000)
+	if !(micros >= 0 && micros <= maxTrust*1_000_000) { // not a number either
+		return fmt.Errorf("%w: trust is a number from 0 to %d", errArguments, maxTrust)
+	}
+	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+		user, err := userNamed(ctx, q, c.Name)
+		if err != nil {
+			return err
+		}
+		if _, err := q.SetTrust(ctx, db.SetTrustParams{ID: user, Micros: int64(micros)}); err != nil {
+			return err
+		}
+		return e.print(struct {
+			Trust float64 `json:"trust"`
+		}{micros / 1_000_000}, func(t *table) { t.row("What they zap from now on weighs so much.") })
 	})
 }

@@ -140,3 +140,29 @@ func TestWalletsAreUnlinked(t *testing.T) {
 		t.Errorf("the wallets of alice: %s, of bob: %s", alice, bob)
 	}
 }
+
+// An operator weighs the zaps of accounts that are only there to vote: from 0, nothing, over 1, everybody's, to 10.
+func TestTrustOfAUser(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	if code, _, said := command(t, env, "users", "add", "alice"); code != exitOK {
+		t.Fatal(said)
+	}
+	trust := func() (micros int64) {
+		if err := pool.QueryRow(t.Context(), `SELECT trust_micros FROM usr WHERE name = 'alice'`).Scan(&micros); err != nil {
+			t.Fatal(err)
+		}
+		return micros
+	}
+	for _, refused := range [][]string{{"alice", "10.1"}, {"alice", "NaN"}, {"alice", "much"}, {"bob", "1"}, {"alice", "--", "-0.1"}} {
+		if code, out, _ := command(t, env, append([]string{"users", "trust"}, refused...)...); code == exitOK || out != "" || trust() != 1_000_000 {
+			t.Errorf("users trust %v: exit code %d, %d\n%s", refused, code, trust(), out)
+		}
+	}
+	for given, want := range map[string]int64{"0": 0, "0.25": 250_000, "10": 10_000_000, "0.0000004": 0} {
+		if code, _, said := command(t, env, "users", "trust", "alice", given); code != exitOK || trust() != want {
+			t.Errorf("users trust alice %s: exit code %d, %d\n%s", given, code, trust(), said)
+		}
+	}
+}

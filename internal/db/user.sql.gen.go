@@ -199,6 +199,23 @@ func (q *Queries) RevokeOldestKeys(ctx context.Context, arg RevokeOldestKeysPara
 	return err
 }
 
+const setTrust = `-- name: SetTrust :execrows
+UPDATE usr SET trust_micros = $1 WHERE id = $2
+`
+
+type SetTrustParams struct {
+	Micros int64
+	ID     int64
+}
+
+func (q *Queries) SetTrust(ctx context.Context, arg SetTrustParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setTrust, arg.Micros, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const trust = `-- name: Trust :one
 SELECT trust_micros FROM usr WHERE id = $1
 `
