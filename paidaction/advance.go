@@ -422,13 +422,13 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		return nil
 	})
 	if err == nil && moved {
-		e.told(ctx, id, step)
+		e.announce(ctx, id, step)
 	}
 	return moved && err == nil, err
 }
 
-// told tells of a step that was committed.
-func (e *Engine) told(ctx context.Context, id int64, step Step) {
+// announce tells of a step that was committed: the log, the figures, whoever looks at the action, and the relay.
+func (e *Engine) announce(ctx context.Context, id int64, step Step) {
 	e.Log.DebugContext(ctx, "an action moved", "action", id, "flow", step.Flow, "from", step.From, "to", step.To, "fact", step.When)
 	e.moved(step)
 	e.changed(id)
@@ -438,7 +438,7 @@ func (e *Engine) told(ctx context.Context, id int64, step Step) {
 }
 
 // follow stores the jobs for the calls that a new state owes, one for all actions that took the step together. If those who took it make the calls, or have
-// told the relay of them (told), the first stands by for their death.
+// told the relay of them (announce), the first stands by for their death.
 func (e *Engine) follow(ctx context.Context, pg pgx.Tx, step Step, driven bool, now time.Time, actions ...int64) error {
 	if !step.To.OwesCall() {
 		return nil

@@ -77,8 +77,8 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Message == "" && t.Code == e.Code
 }
 
-// told turns what may pass by itself into a refusal that says so; refusals and faults stay as they are.
-func told(err error) error {
+// forCaller is an error as its caller may have it: what may pass by itself is a refusal that says so; refusals and faults stay as they are.
+func forCaller(err error) error {
 	switch {
 	case errors.Is(err, errUnknownCommit):
 		return Errorf(CodeUnknownOutcome, "It is not known whether this went through. Look at your actions before you try again, or repeat it with the same idempotency key.").Because(err)

@@ -100,13 +100,13 @@ func (e *Engine) answer(ctx context.Context, a *attempt, method Method) (*PaidAc
 		// Whatever stood in the way: if the key was used before, the answer is what was done then.
 		id, found, lookupErr := e.winner(ctx, a)
 		if lookupErr != nil && !errors.Is(err, errUnknownCommit) {
-			return nil, told(lookupErr)
+			return nil, forCaller(lookupErr)
 		}
 		if found {
 			pa, err = e.begun(ctx, &PaidAction{ID: id})
 		}
 	}
-	return pa, told(err)
+	return pa, forCaller(err)
 }
 
 func normalize(def Definition, args any) (json.RawMessage, error) {

@@ -36,5 +36,5 @@ func (e *Engine) Price(ctx context.Context, r Request) (cost Msat, err error) {
 	if errors.Is(err, errPriced) {
 		return cost, nil
 	}
-	return 0, told(err)
+	return 0, forCaller(err)
 }

@@ -138,7 +138,7 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
 		reason := Errorf(CodeCanceled, "You cancelled the payment.")
 		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason}); err != nil {
-			return nil, told(err)
+			return nil, forCaller(err)
 		}
 	} else if pa.State != Canceling && pa.State != Failed {
 		return nil, Errorf(CodeNotCancelable, "This can no longer be cancelled.")
@@ -157,7 +157,7 @@ func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, erro
 		return nil, errNoAction()
 	}
 	if err != nil {
-		return nil, told(err)
+		return nil, forCaller(err)
 	}
 	if !e.owns(c, pa.Payer, pa.Genesis) {
 		return nil, errNoAction()
