@@ -19,7 +19,7 @@ const (
 	OutgoingPaid      Fact = "OUTGOING_PAID"    // the outgoing payment's preimage is known
 	OutgoingRefused   Fact = "OUTGOING_REFUSED" // the outgoing payment failed for good (spec 01 §1.6)
 	IncomingLost      Fact = "INCOMING_LOST"    // the node gave the held payment back before we settled it
-	IncomingWasOwn    Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
+	IncomingSettled   Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
 	BalanceWasDebited Fact = "BALANCE_DEBITED"  // there is no incoming invoice: the payer's balance was debited
 	WrittenOff        Fact = "WRITTEN_OFF"      // an operator: a node that alone could tell more has lost its data, and the receiver was paid
 	PaidInside        Fact = "PAID_INSIDE"      // a withdrawal here pays our own invoice; no node is to take a payment for it any more
@@ -131,7 +131,7 @@ var Machine = []Step{
 	{FlowWrapped, PendingHeld, TooFewBlocks, Canceling, Nothing, CancelInvoice, blocks},
 	{FlowWrapped, Forwarding, OutgoingPaid, Forwarded, StorePreimage, SettleInvoice, owed},
 	{FlowWrapped, Forwarding, OutgoingRefused, FailedForward, Nothing, CancelInvoice, owed},
-	{FlowWrapped, Forwarded, IncomingWasOwn, Paid, BookAndFinish, NoCall, owed},
+	{FlowWrapped, Forwarded, IncomingSettled, Paid, BookAndFinish, NoCall, owed},
 	{FlowWrapped, Forwarded, IncomingLost, Paid, BookLoss, NoCall, owed},
 	{FlowWrapped, Forwarded, WrittenOff, Paid, BookLoss, NoCall, asked},
 	{FlowWrapped, FailedForward, InvoiceIsHeld, Canceling, Nothing, CancelInvoice, owed},

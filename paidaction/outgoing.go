@@ -57,7 +57,7 @@ func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, err
 	found := finding{received: inv.Received}
 	switch inv.State {
 	case InvoiceSettled:
-		found.fact = IncomingWasOwn
+		found.fact = IncomingSettled
 	case InvoiceCanceled:
 		found.fact = IncomingLost
 		e.Log.ErrorContext(ctx, "a receiver was paid, and the payer's payment is gone: the loss is booked", "action", pa.ID)

@@ -23,7 +23,7 @@ func (s Step) inStride() bool {
 	case OutgoingPaid:
 		return s.Flow == FlowWrapped
 	}
-	return s.When == IncomingWasOwn
+	return s.When == IncomingSettled
 }
 
 // take takes one step of an action, with others of its kind that take the same one at the same time where that is possible.
