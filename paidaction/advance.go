@@ -488,7 +488,7 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 		if err != nil {
 			return false, fmt.Errorf("lock the outgoing payment: %w", err)
 		}
-		return out.Stage == "failed", nil
+		return Stage(out.Stage) == StageFailed, nil
 	case step.When == WrittenOff:
 		_, err := lostPayment(ctx, q, row.ID)
 		return err == nil, err

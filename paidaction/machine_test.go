@@ -238,6 +238,9 @@ func TestDatabaseKnowsTheSameNames(t *testing.T) {
 	if got := labels("payment_method"); !slices.Equal(got, texts(paidaction.Methods)) {
 		t.Errorf("methods in the database: %v", got)
 	}
+	if got := labels("relay_stage"); !slices.Equal(got, texts(paidaction.Stages)) {
+		t.Errorf("stages in the database: %v", got)
+	}
 }
 
 func texts[S ~string](list []S) []string {

@@ -79,6 +79,21 @@ type Outcome struct {
 	Failure  *Error // given up for good: nothing of it will ever arrive
 }
 
+// Stage says how far an outgoing payment has come, as PostgreSQL names it.
+type Stage string
+
+// The stages. What failed can be put back by an operator, as long as its payer does not have the money back.
+const (
+	StageIncoming            Stage = "incoming"             // waits for a node
+	StageInWork              Stage = "in_work"              // claimed: sent, or about to be
+	StagePendingConfirmation Stage = "pending_confirmation" // the preimage is known
+	StageCompleted           Stage = "completed"            // booked
+	StageFailed              Stage = "failed"               // given up for good
+)
+
+// Stages are all stages, in the order of the Postgres enum.
+var Stages = []Stage{StageIncoming, StageInWork, StagePendingConfirmation, StageCompleted, StageFailed}
+
 // Peer is a person who can be paid directly by a payer, instead of from what Holdfast received.
 type Peer struct {
 	Receiver int64

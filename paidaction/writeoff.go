@@ -106,7 +106,7 @@ func lostPayment(ctx context.Context, q *db.Queries, action int64) (db.RelayPaym
 	if err != nil {
 		return row, fmt.Errorf("lock the outgoing payment: %w", err)
 	}
-	if row.Stage != "pending_confirmation" || len(row.Preimage) == 0 {
+	if Stage(row.Stage) != StagePendingConfirmation || len(row.Preimage) == 0 {
 		return row, fmt.Errorf("the payment of action %d is %s: %w", action, row.Stage, ErrNotLost)
 	}
 	return row, nil

@@ -13,7 +13,8 @@ import (
 
 // mayMove says that a payment is not at its end.
 func mayMove(row db.PaymentsToCompareRow) bool {
-	return row.Stage != "completed" && row.Stage != "failed"
+	stage := paidaction.Stage(row.Stage)
+	return stage != paidaction.StageCompleted && stage != paidaction.StageFailed
 }
 
 // comparePayment asks the node for one claim's payment. What moved within the grace is under way.
@@ -32,10 +33,11 @@ func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.P
 	if err != nil && !absent {
 		return errSilent{err}
 	}
-	if r.Now().Before(row.ChangedAt.Add(r.Grace)) && row.Stage != "completed" {
+	stage := paidaction.Stage(row.Stage)
+	paid, completed := row.Outcome != nil && *row.Outcome == "PAID", stage == paidaction.StageCompleted
+	if r.Now().Before(row.ChangedAt.Add(r.Grace)) && !completed {
 		return nil
 	}
-	paid, completed := row.Outcome != nil && *row.Outcome == "PAID", row.Stage == "completed"
 	switch {
 	case paid && absent && row.WrittenOff && completed: // it is listed as a loss
 	case paid && absent:
@@ -46,7 +48,7 @@ func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.P
 			row.Stage, row.ChangedAt.UTC().Format(time.RFC3339)))
 	case there.State == paidaction.PaymentFailed && paid:
 		r.found(bookedUnpaid.broken(a, "action %d: node %s says that the payment failed, and it counts as made", row.ActionID, row.Node))
-	case there.State == paidaction.PaymentInFlight && (row.Stage == "failed" || completed && !row.WrittenOff):
+	case there.State == paidaction.PaymentInFlight && (stage == paidaction.StageFailed || completed && !row.WrittenOff):
 		r.found(mayStillPay.broken(a, "action %d: node %s may still pay, and the payment is %s", row.ActionID, row.Node, row.Stage))
 	case completed && paid && (int64(there.Paid+there.Fee) != row.LeftMsat || int64(there.Fee) != row.FeeMsat):
 		r.found(leftDiffers.broken(a, "action %d: node %s paid %d msat and a fee of %d, booked are %d msat together and a fee of %d", row.ActionID, row.Node,

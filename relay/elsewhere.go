@@ -67,14 +67,14 @@ func (r *Relay) leave(ctx context.Context, c *claim, has possession) Blame {
 	if c.pinned && !has.paid {
 		return r.notSent(ctx, c, fmt.Errorf("%w: %s", errElsewhere, reason))
 	}
-	if err := r.leaveTo(context.WithoutCancel(ctx), c.row, inWork, &c.attempt, endedNotSent, reason, has.name); err != nil {
+	if err := r.leaveTo(context.WithoutCancel(ctx), c.row, paidaction.StageInWork, &c.attempt, endedNotSent, reason, has.name); err != nil {
 		r.Log.WarnContext(ctx, "a payment could not be left to the node that has it", "action", c.row.ActionID, "error", err)
 	}
 	return Nobody
 }
 
 // leaveTo has a payment go on at the node that has it, from a stage, in place of a claim that ends so, if there is one.
-func (r *Relay) leaveTo(ctx context.Context, row db.RelayPayment, from string, instead *db.RelayAttempt, outcome, reason, name string) error {
+func (r *Relay) leaveTo(ctx context.Context, row db.RelayPayment, from paidaction.Stage, instead *db.RelayAttempt, outcome, reason, name string) error {
 	node, err := r.Nodes.Sender(name)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (r *Relay) leaveTo(ctx context.Context, row db.RelayPayment, from string, i
 		if ended, err := endClaim(ctx, q, row, instead, outcome, reason, now); err != nil || !ended {
 			return err
 		}
-		left, err = q.LeaveRelay(ctx, db.LeaveRelayParams{ID: row.ID, FromStage: from, Node: name, NodeKey: key, At: now})
+		left, err = q.LeaveRelay(ctx, db.LeaveRelayParams{ID: row.ID, FromStage: string(from), Node: name, NodeKey: key, At: now})
 		return err
 	})
 	if err == nil && left > 0 {

@@ -49,9 +49,9 @@ func (m *Metrics) failed(reason paidaction.Code) { m.failures.WithLabelValues(st
 
 // show sets the gauges to what the database says. Stages that are empty are shown as such.
 func (m *Metrics) show(rows []db.RelayStagesRow, age func(db.RelayStagesRow) float64) {
-	for _, stage := range []string{incoming, inWork, pendingConfirmation} {
-		m.stages.WithLabelValues(stage).Set(0)
-		m.oldest.WithLabelValues(stage).Set(0)
+	for _, stage := range []paidaction.Stage{paidaction.StageIncoming, paidaction.StageInWork, paidaction.StagePendingConfirmation} {
+		m.stages.WithLabelValues(string(stage)).Set(0)
+		m.oldest.WithLabelValues(string(stage)).Set(0)
 	}
 	for _, row := range rows {
 		m.stages.WithLabelValues(row.Stage).Set(float64(row.Payments))

@@ -13,15 +13,6 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Stages of a payment, as PostgreSQL names them.
-const (
-	incoming            = "incoming"             // waits for a node
-	inWork              = "in_work"              // claimed: sent, or about to be
-	pendingConfirmation = "pending_confirmation" // the preimage is known
-	completed           = "completed"            // booked
-	failed              = "failed"               // given up for good
-)
-
 // How a claim ended.
 const (
 	endedFailed  = "FAILED"   // the node says so
@@ -37,14 +28,14 @@ func (r *Relay) Proceed(ctx context.Context, action int64) (paidaction.Outcome, 
 	if err != nil {
 		return paidaction.Outcome{}, fmt.Errorf("read the outgoing payment of action %d: %w", action, err)
 	}
-	switch row.Stage {
-	case incoming:
+	switch paidaction.Stage(row.Stage) {
+	case paidaction.StageIncoming:
 		return r.waiting(ctx, row)
-	case inWork:
+	case paidaction.StageInWork:
 		return r.look(ctx, row)
-	case pendingConfirmation:
+	case paidaction.StagePendingConfirmation:
 		return r.confirm(ctx, row)
-	case completed:
+	case paidaction.StageCompleted:
 		return paidaction.Outcome{Preimage: preimageOf(row)}, nil // all of it is booked
 	default:
 		return failureOf(row), nil
@@ -91,11 +82,11 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	has, answered := r.whoHas(ctx, row, "")
 	switch {
 	case has.name != "":
-		return paidaction.Outcome{}, r.leaveTo(ctx, row, incoming, nil, "", "", has.name)
+		return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageIncoming, nil, "", "", has.name)
 	case answered == 0:
 		return paidaction.Outcome{}, errAway(errors.New("no node can say whether it has the payment"))
 	}
-	return r.giveUp(ctx, row, incoming, refusal)
+	return r.giveUp(ctx, row, paidaction.StageIncoming, refusal)
 }
 
 var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long and went back to you.")
@@ -155,8 +146,8 @@ func (r *Relay) outer(ctx context.Context, row db.RelayPayment, issuer string) (
 }
 
 // giveUp ends a payment for good, unless somebody was faster.
-func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from string, refusal *paidaction.Error) (paidaction.Outcome, error) {
-	n, err := db.New(r.Pool).FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: from, FailureCode: new(string(refusal.Code)),
+func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction.Stage, refusal *paidaction.Error) (paidaction.Outcome, error) {
+	n, err := db.New(r.Pool).FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(from), FailureCode: new(string(refusal.Code)),
 		FailureMessage: &refusal.Message, At: r.now()})
 	if err != nil {
 		return paidaction.Outcome{}, fmt.Errorf("give the payment up: %w", err)
@@ -332,7 +323,7 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 // is left; else the payment is given up for good. Not where another one has it: there it goes on.
 func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, outcome, reason string) (paidaction.Outcome, error) {
 	if has, _ := r.whoHas(ctx, row, attempt.Node); has.name != "" {
-		return paidaction.Outcome{}, r.leaveTo(ctx, row, inWork, &attempt, outcome, reason, has.name)
+		return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageInWork, &attempt, outcome, reason, has.name)
 	}
 	now := r.now()
 	var out paidaction.Outcome
@@ -350,7 +341,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 			_, err = q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, NotBefore: &now, At: now})
 			return err
 		}
-		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: inWork, FailureCode: new(string(refusal.Code)),
+		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(paidaction.StageInWork), FailureCode: new(string(refusal.Code)),
 			FailureMessage: &refusal.Message, At: now})
 		if n == 1 {
 			out.Failure = refusal
@@ -439,5 +430,5 @@ func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction
 	if !paidaction.State(other.PaidAction.State).Terminal() {
 		return paidaction.Outcome{}, nil
 	}
-	return r.giveUp(ctx, row, inWork, paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. The money is back."))
+	return r.giveUp(ctx, row, paidaction.StageInWork, paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. The money is back."))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
@@ -45,8 +46,6 @@ func paymentOf(row db.RelayPayment) payment {
 		ExpiresAt: row.ExpiresAt, ChangedAt: row.ChangedAt, Failure: row.FailureMessage}
 }
 
-var stages = []string{"incoming", "in_work", "pending_confirmation", "completed", "failed"}
-
 type relayList struct {
 	Stage  string `help:"Only those in this stage, such as in_work."`
 	Before int64  `help:"Only those with a smaller number: the next page." default:"0"`
@@ -62,8 +61,12 @@ func (c relayList) Run(ctx context.Context, e *environment) error {
 		arg.Before = math.MaxInt64
 	}
 	if c.Stage != "" {
-		if !slices.Contains(stages, c.Stage) {
-			return fmt.Errorf("%w: there is no stage %q; the stages are %s", errArguments, c.Stage, strings.Join(stages, " "))
+		if !slices.Contains(paidaction.Stages, paidaction.Stage(c.Stage)) {
+			names := make([]string, len(paidaction.Stages))
+			for i, stage := range paidaction.Stages {
+				names[i] = string(stage)
+			}
+			return fmt.Errorf("%w: there is no stage %q; the stages are %s", errArguments, c.Stage, strings.Join(names, " "))
 		}
 		arg.Stage = &c.Stage
 	}
