@@ -168,12 +168,12 @@ func learn(u *paidaction.PaymentUpdate, raw []byte) {
 	}
 }
 
-var failures = map[lnrpc.PaymentFailureReason]string{
-	lnrpc.PaymentFailureReason_FAILURE_REASON_NONE:                      "NONE",
-	lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT:                   "TIMEOUT",
-	lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE:                  "NO_ROUTE",
-	lnrpc.PaymentFailureReason_FAILURE_REASON_ERROR:                     "ERROR",
-	lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS: "INCORRECT_PAYMENT_DETAILS",
-	lnrpc.PaymentFailureReason_FAILURE_REASON_INSUFFICIENT_BALANCE:      "INSUFFICIENT_BALANCE",
-	lnrpc.PaymentFailureReason_FAILURE_REASON_CANCELED:                  "CANCELED",
+var failures = map[lnrpc.PaymentFailureReason]paidaction.FailureReason{
+	lnrpc.PaymentFailureReason_FAILURE_REASON_NONE:                      paidaction.ReasonNone,
+	lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT:                   paidaction.ReasonTimeout,
+	lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE:                  paidaction.ReasonNoRoute,
+	lnrpc.PaymentFailureReason_FAILURE_REASON_ERROR:                     paidaction.ReasonError,
+	lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS: paidaction.ReasonIncorrectDetails,
+	lnrpc.PaymentFailureReason_FAILURE_REASON_INSUFFICIENT_BALANCE:      paidaction.ReasonInsufficientBalance,
+	lnrpc.PaymentFailureReason_FAILURE_REASON_CANCELED:                  paidaction.ReasonCanceled,
 }

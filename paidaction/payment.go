@@ -70,15 +70,29 @@ const (
 	PaymentFailed    PaymentState = "FAILED"
 )
 
+// FailureReason is why a payment failed, as the node that sent it says.
+type FailureReason string
+
+// The reasons, as LND names them.
+const (
+	ReasonNone                FailureReason = "NONE"
+	ReasonTimeout             FailureReason = "TIMEOUT"
+	ReasonNoRoute             FailureReason = "NO_ROUTE"
+	ReasonError               FailureReason = "ERROR"                     // also where a receiver gives an odd answer
+	ReasonIncorrectDetails    FailureReason = "INCORRECT_PAYMENT_DETAILS" // the receiver refused it
+	ReasonInsufficientBalance FailureReason = "INSUFFICIENT_BALANCE"
+	ReasonCanceled            FailureReason = "CANCELED"
+)
+
 // PaymentUpdate is a node's present view of a payment it sends.
 type PaymentUpdate struct {
 	Hash    Hash
 	Created int64 // nanoseconds, by the node's clock: a failed payment that is tried again has another. Its number need not be: SQLite gives it again
 	State   PaymentState
-	Amount  Msat   // that the invoice asks for
-	Paid    Msat   // what the settled parts carried to the receiver; less than Amount where others came back. To be booked at SUCCEEDED alone
-	Fee     Msat   // of the parts that were settled; to be booked at SUCCEEDED alone
-	Failure string // the node's reason where State is FAILED, as "NO_ROUTE"
+	Amount  Msat          // that the invoice asks for
+	Paid    Msat          // what the settled parts carried to the receiver; less than Amount where others came back. To be booked at SUCCEEDED alone
+	Fee     Msat          // of the parts that were settled; to be booked at SUCCEEDED alone
+	Failure FailureReason // where State is FAILED
 	// Preimage is set as soon as any part was settled, though others may hang and State be IN_FLIGHT still: from then on the
 	// receiver can be paid in full, and the incoming payment has to be taken. Never the all-zero preimage, with which LND
 	// means "none" (spec 01 §1.6).

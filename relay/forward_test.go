@@ -391,7 +391,7 @@ func TestANodeThatIsDownHoldsUpNoOther(t *testing.T) {
 // Nobody can let the nodes rest by naming a receiver whom they do not reach.
 func TestAPaymentWithoutARouteLetsNoNodeRest(t *testing.T) {
 	t.Parallel()
-	for failure, want := range map[string]relay.Blame{"NO_ROUTE": relay.ThePayment, "TIMEOUT": relay.ThePayment,
+	for failure, want := range map[paidaction.FailureReason]relay.Blame{"NO_ROUTE": relay.ThePayment, "TIMEOUT": relay.ThePayment,
 		"INCORRECT_PAYMENT_DETAILS": relay.ThePayment, "INSUFFICIENT_BALANCE": relay.TheNode, "ERROR": relay.ThePayment} {
 		if got := relay.BlameOf(paidaction.PaymentUpdate{State: paidaction.PaymentFailed, Failure: failure}); got != want {
 			t.Errorf("%s: %v is blamed, want %v", failure, got, want)

@@ -45,7 +45,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 }
 
-func (m *Metrics) failed(reason paidaction.Code) { m.failures.WithLabelValues(string(reason)).Inc() }
+func (m *Metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
 
 // show sets the gauges to what the database says. Stages that are empty are shown as such.
 func (m *Metrics) show(rows []db.RelayStagesRow, age func(db.RelayStagesRow) float64) {

@@ -155,7 +155,7 @@ func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction
 	if n == 0 {
 		return paidaction.Outcome{}, nil
 	}
-	r.Metrics.failed(refusal.Code)
+	r.Metrics.failed(string(refusal.Code))
 	return paidaction.Outcome{Failure: refusal}, nil
 }
 
@@ -204,7 +204,7 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	case now.State == paidaction.PaymentSucceeded:
 		return paidaction.Outcome{}, fmt.Errorf("node %s says SUCCEEDED and shows no preimage", attempt.Node)
 	case now.State == paidaction.PaymentFailed && r.sendOver(attempt):
-		return r.ended(ctx, row, attempt, endedFailed, now.Failure)
+		return r.ended(ctx, row, attempt, endedFailed, string(now.Failure))
 	}
 	return paidaction.Outcome{}, nil
 }
@@ -355,7 +355,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 		r.lookAgain()
 		return out, nil
 	}
-	r.Metrics.failed(paidaction.Code(reason))
+	r.Metrics.failed(reason)
 	if outcome == endedFailed {
 		r.tellReceiver(ctx, row, reason)
 	}
@@ -364,22 +364,22 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 
 // anotherNode says whether one that has not refused the payment is left to try.
 func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, outcome, reason string) (bool, error) {
-	if outcome != endedFailed || reasonsOfReceiver[reason] || int(row.Attempts) >= r.Settings.MaxAttempts || !r.now().Before(row.ExpiresAt) {
+	if outcome != endedFailed || receiverRefused(reason) || int(row.Attempts) >= r.Settings.MaxAttempts || !r.now().Before(row.ExpiresAt) {
 		return false, nil
 	}
 	refusing, err := q.RefusingNodes(ctx, row.ID)
 	return len(refusing) < len(r.Nodes.Names()), err
 }
 
-// reasonsOfReceiver are those for which another node would hear the same.
-var reasonsOfReceiver = map[string]bool{"INCORRECT_PAYMENT_DETAILS": true}
+// receiverRefused says whether the payment got as far as its receiver: another node would hear the same.
+func receiverRefused(reason string) bool { return reason == string(paidaction.ReasonIncorrectDetails) }
 
 // refusalOf is what a payer is told.
 func refusalOf(reason string) *paidaction.Error {
 	switch {
-	case reasonsOfReceiver[reason]:
+	case receiverRefused(reason):
 		return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's wallet refused the payment. The money is back.")
-	case reason == "NOT_HELD" || reason == "BLOCKS_SHORT":
+	case reason == string(wrap.NotHeld) || reason == string(wrap.BlocksShort):
 		return heldTooLong
 	}
 	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. The money is back.")
@@ -394,7 +394,7 @@ func (r *Relay) tellReceiver(ctx context.Context, row db.RelayPayment, reason st
 	if a, err := db.New(r.Pool).GetAction(ctx, row.ActionID); err == nil && a.PaidAction.GenesisID != nil {
 		genesis = *a.PaidAction.GenesisID
 	}
-	if err := r.Wallets.Failed(ctx, *row.WalletID, genesis, reason); err != nil {
+	if err := r.Wallets.Failed(ctx, *row.WalletID, genesis, paidaction.FailureReason(reason)); err != nil {
 		r.Log.WarnContext(ctx, "a wallet's failure could not be noted", "wallet", *row.WalletID, "error", err)
 	}
 }

@@ -68,7 +68,7 @@ type Wallets interface {
 	// for the wallet's owner. paidaction.ErrNoReceiver if no wallet is left.
 	Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error
 	// Failed notes that a payment to a wallet's invoice failed.
-	Failed(ctx context.Context, wallet, genesis int64, reason string) error
+	Failed(ctx context.Context, wallet, genesis int64, reason paidaction.FailureReason) error
 	// Address gets an invoice of a lightning address or an LNURL.
 	Address(ctx context.Context, address string, amount paidaction.Msat, comment string) (bolt11 string, err error)
 }

@@ -379,7 +379,7 @@ func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentUpdate) Blame {
 	if last.State == paidaction.PaymentFailed && last.Preimage == nil {
 		c.awaitNotes()
-		if _, err := r.ended(ctx, c.row, c.attempt, endedFailed, last.Failure); err != nil {
+		if _, err := r.ended(ctx, c.row, c.attempt, endedFailed, string(last.Failure)); err != nil {
 			r.Log.WarnContext(ctx, "the end of a payment could not be stored", "action", c.row.ActionID, "error", err)
 		}
 	}
@@ -390,10 +390,11 @@ func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentU
 // that may cost nothing, fails at every node, and whoever sent one after the other would let all nodes rest for good. The payment
 // itself is not given to the same node again anyhow.
 func blameOf(last paidaction.PaymentUpdate) Blame {
-	switch {
-	case last.State != paidaction.PaymentFailed:
+	if last.State != paidaction.PaymentFailed {
 		return Nobody
-	case reasonsOfReceiver[last.Failure], last.Failure == "NO_ROUTE", last.Failure == "TIMEOUT", last.Failure == "ERROR": // a receiver's odd answer is LND's ERROR
+	}
+	switch last.Failure {
+	case paidaction.ReasonIncorrectDetails, paidaction.ReasonNoRoute, paidaction.ReasonTimeout, paidaction.ReasonError:
 		return ThePayment
 	default:
 		return TheNode

@@ -94,9 +94,9 @@ func (w *Wallets) ask(ctx context.Context, s Settings, r Request) (invoice, erro
 	return got, nil
 }
 
-// Failed notes that the payment of a wallet's invoice failed, for a reason as nodes name them ("NO_ROUTE"). It counts as a failure of
+// Failed notes that the payment of a wallet's invoice failed, for a reason that the node gave. It counts as a failure of
 // the wallet, unless it was ours.
-func (w *Wallets) Failed(ctx context.Context, wallet, genesis int64, reason string) error {
+func (w *Wallets) Failed(ctx context.Context, wallet, genesis int64, reason paidaction.FailureReason) error {
 	why, theirs := ofPayment(reason)
 	if !theirs {
 		return nil

@@ -108,7 +108,7 @@ func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 		}
 	}
 	w.want(user, genesis, b)
-	for _, reason := range []string{"TIMEOUT", "INCORRECT_PAYMENT_DETAILS"} {
+	for _, reason := range []paidaction.FailureReason{paidaction.ReasonTimeout, paidaction.ReasonIncorrectDetails} {
 		if err := w.Failed(w.ctx, b, genesis, reason); err != nil {
 			t.Fatal(err)
 		}
@@ -310,9 +310,9 @@ func TestTheLogIsBounded(t *testing.T) {
 	// In turn, as where the first always fails and the second is taken.
 	const rounds = 3 * slack
 	for i := range rounds {
-		reason := "TIMEOUT"
+		reason := paidaction.ReasonTimeout
 		if i == rounds-1 {
-			reason = "NO_ROUTE"
+			reason = paidaction.ReasonNoRoute
 		}
 		for _, id := range []int64{a, b} {
 			if err := w.Failed(w.ctx, id, genesis, reason); err != nil {

@@ -119,15 +119,15 @@ func ofStatus(status int) error {
 }
 
 // ofPayment says what a node's reason for a failed payment means to the wallet's owner. False: it is no fault of the wallet.
-func ofPayment(reason string) (*paidaction.Error, bool) {
+func ofPayment(reason paidaction.FailureReason) (*paidaction.Error, bool) {
 	switch reason {
-	case "INSUFFICIENT_BALANCE", "CANCELED":
+	case paidaction.ReasonInsufficientBalance, paidaction.ReasonCanceled:
 		return nil, false
-	case "NO_ROUTE":
+	case paidaction.ReasonNoRoute:
 		return paidaction.Errorf("PAYMENT_NO_ROUTE", "No way to the wallet's node was found for this amount. It may lack inbound liquidity."), true
-	case "TIMEOUT":
+	case paidaction.ReasonTimeout:
 		return paidaction.Errorf("PAYMENT_TIMEOUT", "The payment did not reach the wallet's node in time."), true
-	case "INCORRECT_PAYMENT_DETAILS":
+	case paidaction.ReasonIncorrectDetails:
 		return paidaction.Errorf("PAYMENT_REFUSED", "The wallet's node refused the payment of its own invoice."), true
 	}
 	return paidaction.Errorf("PAYMENT_FAILED", "The payment of the wallet's invoice failed."), true

@@ -115,7 +115,7 @@ func (w *Wallet) invoice(amount paidaction.Msat, memo string) (string, error) {
 }
 
 // Failed implements relay.Wallets.
-func (ws *Wallets) Failed(_ context.Context, wallet, genesis int64, _ string) error {
+func (ws *Wallets) Failed(_ context.Context, wallet, genesis int64, _ paidaction.FailureReason) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.failures[[2]int64{wallet, genesis}]++

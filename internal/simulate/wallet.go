@@ -164,7 +164,7 @@ func (ws *wallets) ask(ctx context.Context, p *purse, amount paidaction.Msat) (s
 }
 
 // Failed implements relay.Wallets.
-func (ws *wallets) Failed(ctx context.Context, wallet, genesis int64, _ string) error {
+func (ws *wallets) Failed(ctx context.Context, wallet, genesis int64, _ paidaction.FailureReason) error {
 	if f := fiberOf(ctx); f != nil && f.dead() {
 		return errDead
 	}

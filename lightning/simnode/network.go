@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // Network is what simulated nodes and receivers share: one chain, one clock, and a way from each node to everybody. It does
@@ -29,11 +31,11 @@ type payee interface {
 
 // conditions are what a payment meets on its way. The zero value: nothing but what the sending node's routes take.
 type conditions struct {
-	fee     Route  // in place of the sending node's own, unless it is zero
-	parts   int    // 0: one
-	failure string // why it cannot get there, as LND names it; empty if it can
-	probes  bool   // are held
-	looking bool   // no route yet, and no reason to give up before the timeout
+	fee     Route                    // in place of the sending node's own, unless it is zero
+	parts   int                      // 0: one
+	failure paidaction.FailureReason // why it cannot get there; empty if it can
+	probes  bool                     // are held
+	looking bool                     // no route yet, and no reason to give up before the timeout
 }
 
 // NewNetwork returns a network of nobody, at height 100.

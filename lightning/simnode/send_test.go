@@ -72,7 +72,7 @@ func (w *town) present(n *simnode.Node, h paidaction.Hash) (now paidaction.Payme
 	return now
 }
 
-func (w *town) want(n *simnode.Node, h paidaction.Hash, state paidaction.PaymentState, failure string) paidaction.PaymentUpdate {
+func (w *town) want(n *simnode.Node, h paidaction.Hash, state paidaction.PaymentState, failure paidaction.FailureReason) paidaction.PaymentUpdate {
 	w.Helper()
 	u := w.present(n, h)
 	if u.State != state || u.Failure != failure {
@@ -101,7 +101,7 @@ func ignore(paidaction.PaymentUpdate) error { return nil }
 func TestWhatReceiversDo(t *testing.T) {
 	for act, want := range map[simnode.Act]struct {
 		state   paidaction.PaymentState
-		failure string
+		failure paidaction.FailureReason
 		receipt simnode.Receipt
 		spent   paidaction.Msat
 	}{

@@ -7,12 +7,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Why payments fail, as LND names it.
+// Why payments fail.
 const (
-	noRoute          = "NO_ROUTE"
-	incorrectDetails = "INCORRECT_PAYMENT_DETAILS"
-	tooPoor          = "INSUFFICIENT_BALANCE"
-	timedOut         = "TIMEOUT"
+	noRoute          = paidaction.ReasonNoRoute
+	incorrectDetails = paidaction.ReasonIncorrectDetails
+	tooPoor          = paidaction.ReasonInsufficientBalance
+	timedOut         = paidaction.ReasonTimeout
 )
 
 // Sent is all the node knows of a payment it was given.
@@ -75,7 +75,7 @@ func (h *htlc) settle(p paidaction.Preimage) bool {
 }
 
 // fail gives the HTLC back. No reason: it has expired.
-func (h *htlc) fail(reason string) {
+func (h *htlc) fail(reason paidaction.FailureReason) {
 	if h.done {
 		return
 	}
@@ -109,7 +109,7 @@ func (n *Node) learn(h *htlc, change func(*payment)) {
 }
 
 // end brings a payment to its end.
-func (n *Node) end(p *payment, failure string) {
+func (n *Node) end(p *payment, failure paidaction.FailureReason) {
 	p.Present.State, p.Present.Failure = paidaction.PaymentFailed, failure
 	if p.Present.Preimage != nil {
 		p.Present.State, p.Present.Failure = paidaction.PaymentSucceeded, ""
@@ -138,7 +138,7 @@ type way struct {
 }
 
 // find looks for a way to the receiver of an invoice. failure is empty if there may be one.
-func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, failure string) {
+func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, failure paidaction.FailureReason) {
 	to, ok := n.net.payees[inv.To]
 	if !ok || n.faults.isolated {
 		return w, noRoute

@@ -43,6 +43,12 @@ const (
 // Code names a rule by the way in which it is broken. Codes keep their meaning for ever.
 type Code string
 
+// The codes of rules whose break says something about the payer's payment rather than the invoice.
+const (
+	NotHeld     Code = "NOT_HELD"
+	BlocksShort Code = "BLOCKS_SHORT"
+)
+
 // Rule is something that has to hold before we offer, or pay, an invoice in front of another.
 type Rule struct {
 	Code  Code
@@ -102,7 +108,7 @@ var Rules = []Rule{
 	{"LOCKED_TOO_LONG", Routed, func(s Settings, f Facts) bool { return s.OuterCLTV(f.Route, f.Chain.Height) <= s.MaxOuterCLTV },
 		"the payer's money would be locked for too many blocks"},
 
-	{"NOT_HELD", Held, func(_ Settings, f Facts) bool { return f.Held.State == paidaction.InvoiceAccepted },
+	{NotHeld, Held, func(_ Settings, f Facts) bool { return f.Held.State == paidaction.InvoiceAccepted },
 		"the outer is not held now: nobody would pay us back"},
 	{"ANOTHER_HASH", Held, func(_ Settings, f Facts) bool { return f.Held.Hash == f.Inner.Hash },
 		"the preimage that is paid for would not take the outer"},
@@ -110,7 +116,7 @@ var Rules = []Rule{
 		"less is held than the payer owes"},
 	{"BUDGET_TOO_LARGE", Held, func(_ Settings, f Facts) bool { return f.Budget >= 0 && f.Budget <= f.Outer-f.Inner.Amount },
 		"routing could cost more than the outer has above the inner"},
-	{"BLOCKS_SHORT", Held, func(s Settings, f Facts) bool { return !s.Late(f) },
+	{BlocksShort, Held, func(s Settings, f Facts) bool { return !s.Late(f) },
 		"too few blocks are left: the receiver could take the inner after we have lost the outer"},
 	{"EXPIRED", Held, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > s.AttemptTimeout },
 		"the invoice expires before the last attempt to pay it"},

@@ -125,7 +125,7 @@ func (o *outside) track(h paidaction.Hash) (last paidaction.PaymentUpdate) {
 }
 
 // wantFailed checks what a failed payment looks like, to the caller and to who comes later.
-func (o *outside) wantFailed(u paidaction.PaymentUpdate, h paidaction.Hash, reason string) {
+func (o *outside) wantFailed(u paidaction.PaymentUpdate, h paidaction.Hash, reason paidaction.FailureReason) {
 	o.t.Helper()
 	for _, u := range []paidaction.PaymentUpdate{u, o.track(h)} {
 		if u.Hash != h || u.State != paidaction.PaymentFailed || u.Failure != reason || u.Preimage != nil {
