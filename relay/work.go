@@ -142,19 +142,7 @@ func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, erro
 	if err != nil {
 		return nil, err
 	}
-	var sendable paidaction.Msat
-	var key string
-	err = r.together(func() (err error) {
-		if sendable, err = node.Sendable(ctx); err != nil {
-			return fmt.Errorf("ask node %s what it can send: %w", name, err)
-		}
-		return nil
-	}, func() (err error) {
-		if key, err = node.PublicKey(ctx); err != nil {
-			return fmt.Errorf("ask node %s for its key: %w", name, err)
-		}
-		return nil
-	})
+	sendable, key, err := r.askForClaim(ctx, node, name)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +164,22 @@ func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, erro
 		return nil, err
 	}
 	return c, nil
+}
+
+// askForClaim asks a node for what a claim on it is made of: what it can send, and its key.
+func (r *Relay) askForClaim(ctx context.Context, node paidaction.SendingNode, name string) (sendable paidaction.Msat, key string, err error) {
+	err = r.together(func() (err error) {
+		if sendable, err = node.Sendable(ctx); err != nil {
+			return fmt.Errorf("ask node %s what it can send: %w", name, err)
+		}
+		return nil
+	}, func() (err error) {
+		if key, err = node.PublicKey(ctx); err != nil {
+			return fmt.Errorf("ask node %s for its key: %w", name, err)
+		}
+		return nil
+	})
+	return sendable, key, err
 }
 
 // next is what the next payment that the node could take may cost, behind those that others are claiming; 0 where there is none.
@@ -262,38 +266,42 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	case err == nil && before.State != paidaction.PaymentFailed:
 		// The node has it already, from a claim that is lost. Nothing is sent, so it does not matter what stands in the way of that.
 		r.Metrics.already.Inc()
+		return Nobody, true
 	case elsewhere.name != "":
 		return r.leave(ctx, c, elsewhere), false
 	case unfit != nil:
 		return r.notSent(ctx, c, unfit), false
-	case errors.Is(err, paidaction.ErrPaymentNotFound) || err == nil:
-		if err == nil {
-			if err := r.noteEarlier(ctx, c, before); err != nil {
-				return r.notSent(ctx, c, err), false
-			}
-		}
-		window := c.attempt.SendUntil.Sub(r.now())
-		if window <= 0 {
-			return r.notSent(ctx, c, errTooLate), false
-		}
-		// The call ends with the claim, also for a process that is stopped here and goes on an hour later. The payment does not end
-		// with the call: it is tracked.
-		limited, cancel := context.WithTimeout(ctx, window)
-		r.Metrics.sent.WithLabelValues(c.attempt.Node).Inc()
-		last := paidaction.PaymentUpdate{}
-		err = c.node.Pay(limited, request, r.follow(ctx, c, advance, &last))
-		cancel()
-		if err == nil {
-			return r.finished(ctx, c, last), false
-		}
-		if errors.Is(err, paidaction.ErrPaymentTooLate) { // the node itself says so: its clock is ahead of ours
+	case err != nil && !errors.Is(err, paidaction.ErrPaymentNotFound):
+		return r.notSent(ctx, c, err), false
+	}
+	if err == nil {
+		if err := r.noteEarlier(ctx, c, before); err != nil {
 			return r.notSent(ctx, c, err), false
 		}
-		if !errors.Is(err, paidaction.ErrPaymentExists) && ctx.Err() == nil {
-			r.Log.InfoContext(ctx, "the call of a payment ended before the payment did: it is tracked", "action", c.row.ActionID, "error", err)
-		}
-	default:
+	}
+	return r.pay(ctx, c, request, advance)
+}
+
+// pay gives the payment to the node. The call ends with the claim, also for a process that is stopped here and goes on an hour later. The
+// payment does not end with the call: it is tracked.
+func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentRequest, advance Advance) (blame Blame, tracked bool) {
+	left := c.attempt.SendUntil.Sub(r.now())
+	if left <= 0 {
+		return r.notSent(ctx, c, errTooLate), false
+	}
+	limited, cancel := context.WithTimeout(ctx, left)
+	r.Metrics.sent.WithLabelValues(c.attempt.Node).Inc()
+	last := paidaction.PaymentUpdate{}
+	err := c.node.Pay(limited, request, r.follow(ctx, c, advance, &last))
+	cancel()
+	if err == nil {
+		return r.finished(ctx, c, last), false
+	}
+	if errors.Is(err, paidaction.ErrPaymentTooLate) { // the node itself says so: its clock is ahead of ours
 		return r.notSent(ctx, c, err), false
+	}
+	if !errors.Is(err, paidaction.ErrPaymentExists) && ctx.Err() == nil {
+		r.Log.InfoContext(ctx, "the call of a payment ended before the payment did: it is tracked", "action", c.row.ActionID, "error", err)
 	}
 	return Nobody, true
 }
