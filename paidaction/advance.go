@@ -239,7 +239,6 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 
 // judge turns the node's view of the invoice into the fact it is for this action. It asks for the chain where that is needed and not known (nil).
 func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice, chain *Chain) (finding, error) {
-	now := e.now()
 	switch inv.State {
 	case InvoiceSettled:
 		if pa.State == PendingHeld && inv.Received >= pa.Cost {
@@ -249,36 +248,52 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 		}
 		return finding{fact: InvoiceIsPaid, received: inv.Received}, nil
 	case InvoiceCanceled:
-		if inside, err := e.paidInside(ctx, pa); err != nil || inside != nil {
-			return finding{fact: PaidInside, received: pa.Cost}, err
-		}
-		f := finding{fact: InvoiceIsGone}
-		if pa.Failure == nil {
-			f.failure = Errorf(CodeExpired, "The invoice was not paid in time.")
-			if pa.State == Held {
-				f.failure = Errorf(CodeExpired, "The payment was held for too long and went back to you.")
-			}
-		}
-		return f, nil
+		return e.judgeCanceled(ctx, pa)
 	case InvoiceAccepted:
-		if chain == nil {
-			now, err := node.Chain(ctx)
-			if err != nil {
-				return finding{}, fmt.Errorf("ask for the chain: %w", err)
-			}
-			chain = &now
-		}
-		safety := e.safetyHeight(inv.ExpiryHeight)
-		if chain.Height >= safety {
-			return finding{fact: TooFewBlocks, safety: safety,
-				failure: Errorf(CodeExpired, "The payment arrived with too little time left and goes back to you.")}, nil
-		}
-		if pa.State == PendingHeld && !chain.Synced {
-			// Behind the chain the node may show a height at which the payment is safe though it no longer is.
-			return finding{}, errBehindChain
-		}
-		return finding{fact: InvoiceIsHeld, received: inv.Received, safety: safety}, nil
+		return e.judgeHeld(ctx, node, pa, inv, chain)
 	}
+	return e.judgeOpen(ctx, pa, inv)
+}
+
+// judgeCanceled is what it means that the node takes no payment of the invoice any more: nobody has paid, unless a withdrawal here does.
+func (e *Engine) judgeCanceled(ctx context.Context, pa *PaidAction) (finding, error) {
+	if inside, err := e.paidInside(ctx, pa); err != nil || inside != nil {
+		return finding{fact: PaidInside, received: pa.Cost}, err
+	}
+	f := finding{fact: InvoiceIsGone}
+	if pa.Failure == nil {
+		f.failure = Errorf(CodeExpired, "The invoice was not paid in time.")
+		if pa.State == Held {
+			f.failure = Errorf(CodeExpired, "The payment was held for too long and went back to you.")
+		}
+	}
+	return f, nil
+}
+
+// judgeHeld is what a held payment means: whether it may be relied on is a matter of blocks.
+func (e *Engine) judgeHeld(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice, chain *Chain) (finding, error) {
+	if chain == nil {
+		now, err := node.Chain(ctx)
+		if err != nil {
+			return finding{}, fmt.Errorf("ask for the chain: %w", err)
+		}
+		chain = &now
+	}
+	safety := e.safetyHeight(inv.ExpiryHeight)
+	if chain.Height >= safety {
+		return finding{fact: TooFewBlocks, safety: safety,
+			failure: Errorf(CodeExpired, "The payment arrived with too little time left and goes back to you.")}, nil
+	}
+	if pa.State == PendingHeld && !chain.Synced {
+		// Behind the chain the node may show a height at which the payment is safe though it no longer is.
+		return finding{}, errBehindChain
+	}
+	return finding{fact: InvoiceIsHeld, received: inv.Received, safety: safety}, nil
+}
+
+// judgeOpen is what it means that nobody has paid yet: nothing before the deadline.
+func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice) (finding, error) {
+	now := e.now()
 	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) {
 		// Issued, but the answer was lost before it was stored. Stored now, it can still be paid.
 		if _, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: pa.ID, Bolt11: &inv.Bolt11}); err != nil {
