@@ -211,18 +211,7 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 		}
 		return e.judge(ctx, node, pa, inv, nil)
 	}
-	var chain *Chain
-	wait := func() {}
-	if driven && pa.State == PendingHeld {
-		// Whoever drives it has most likely heard that it is held: two answers are waited for at the same time.
-		wait = e.Hooks.Beside(func() {
-			if now, err := node.Chain(ctx); err == nil {
-				chain = &now
-			}
-		})
-	}
-	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
-	wait()
+	inv, chain, err := e.lookUp(ctx, node, pa, driven)
 	if errors.Is(err, ErrInvoiceNotFound) {
 		return e.absent(pa)
 	}
@@ -235,6 +224,22 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 		}
 	}
 	return e.judge(ctx, node, pa, inv, chain)
+}
+
+// lookUp asks the node for the invoice. Whoever drives an action that waits has most likely heard that the payment is held: the chain, which is
+// asked for then, is waited for at the same time. nil where it was not asked for, or not told.
+func (e *Engine) lookUp(ctx context.Context, node Node, pa *PaidAction, driven bool) (inv NodeInvoice, chain *Chain, err error) {
+	wait := func() {}
+	if driven && pa.State == PendingHeld {
+		wait = e.Hooks.Beside(func() {
+			if now, err := node.Chain(ctx); err == nil {
+				chain = &now
+			}
+		})
+	}
+	inv, err = node.LookupInvoice(ctx, pa.Invoice.Hash)
+	wait()
+	return inv, chain, err
 }
 
 // judge turns the node's view of the invoice into the fact it is for this action. It asks for the chain where that is needed and not known (nil).
@@ -405,24 +410,8 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 			return err
 		}
 		now := e.now()
-		set := db.MoveActionParams{ID: id, FromState: string(step.From), ToState: string(step.To), At: now,
-			Deadline: e.deadlineAfter(step.To, now), SettlePermittedAt: permitted(step, found.driven, now)}
-		if found.safety != 0 {
-			set.DeadlineHeight = new(int32(found.safety))
-		}
-		if found.failure != nil {
-			set.FailureCode, set.FailureMessage = new(string(found.failure.Code)), &found.failure.Message
-		}
-		n, err := q.MoveAction(ctx, set)
-		if err != nil {
-			return fmt.Errorf("move the state: %w", err)
-		}
-		if n == 0 {
-			return nil
-		}
-		if err := q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: id, FromState: new(string(step.From)),
-			ToState: string(step.To), Fact: string(step.When), At: now}); err != nil {
-			return fmt.Errorf("write the history: %w", err)
+		if ok, err := e.setState(ctx, q, id, step, found, now); err != nil || !ok {
+			return err
 		}
 		if err := e.apply(ctx, q, pg, row, step, found, now); err != nil {
 			return err
@@ -440,6 +429,30 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		e.announce(ctx, id, step)
 	}
 	return moved && err == nil, err
+}
+
+// setState writes the new state, what came with it, and the history. It returns false where the action is not in the step's first state any more.
+func (e *Engine) setState(ctx context.Context, q *db.Queries, id int64, step Step, found finding, now time.Time) (bool, error) {
+	set := db.MoveActionParams{ID: id, FromState: string(step.From), ToState: string(step.To), At: now,
+		Deadline: e.deadlineAfter(step.To, now), SettlePermittedAt: permitted(step, found.driven, now)}
+	if found.safety != 0 {
+		set.DeadlineHeight = new(int32(found.safety))
+	}
+	if found.failure != nil {
+		set.FailureCode, set.FailureMessage = new(string(found.failure.Code)), &found.failure.Message
+	}
+	n, err := q.MoveAction(ctx, set)
+	if err != nil {
+		return false, fmt.Errorf("move the state: %w", err)
+	}
+	if n == 0 {
+		return false, nil
+	}
+	if err := q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: id, FromState: new(string(step.From)),
+		ToState: string(step.To), Fact: string(step.When), At: now}); err != nil {
+		return false, fmt.Errorf("write the history: %w", err)
+	}
+	return true, nil
 }
 
 // announce tells of a step that was committed: the log, the figures, whoever looks at the action, and the relay.
