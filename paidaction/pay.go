@@ -260,7 +260,7 @@ func (e *Engine) try(ctx context.Context, a *attempt, m Method) (*PaidAction, er
 	if err != nil {
 		return nil, err
 	}
-	if m.Flow() != FlowBalance && m != Outgoing {
+	if m.hasInvoice() {
 		// From here to the node's answer requests of one payer follow each other. Those from a balance are ordered by its row.
 		// Only what can be repeated under its key may go on without order, and no retry (spec 04 §4.1).
 		if err := a.turn.Wait(ctx, a.key != nil && a.previous == 0); err != nil {
@@ -305,28 +305,14 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
-		if m.Flow() != FlowBalance && m != Outgoing {
+		if m.hasInvoice() {
 			if err := e.boundPending(ctx, q, a, p.forward); err != nil {
 				return err
 			}
 		}
 		numbers := pg.NextActions(1) // after the payer is locked: the actions of one are numbered in their order
-		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
+		if err := a.price(ctx, tx, p); err != nil {
 			return err
-		}
-		if err := a.agreed(tx.Cost); err != nil {
-			return err
-		}
-		if tx.Cost == 0 {
-			tx.Method, tx.source = ZeroCost, ledger.Lightning
-		} else if m == ZeroCost {
-			return errNotOpen
-		}
-		if flow := tx.Method.Flow(); flow != FlowBalance && flow != FlowOutgoing && tx.Cost > MaxInvoice {
-			return Errorf(CodeInvalidAmount, "No invoice can be over more than %d sats.", MaxInvoice.Sats())
-		}
-		if m == P2P && tx.Cost != p.quoted {
-			return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats()).costing(tx.Cost)
 		}
 		tx.Forward = p.forward
 		first := firstStep(tx.Method)
@@ -347,6 +333,30 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		return err
 	})
 	return e.became(ctx, a, tx, result, e.supposed(err))
+}
+
+// price computes what the attempt costs, under the locks of its transaction, and refuses what its payer has not agreed to. What costs nothing
+// needs no method.
+func (a *attempt) price(ctx context.Context, tx *Tx, p plan) (err error) {
+	asked := tx.Method
+	if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
+		return err
+	}
+	if err := a.agreed(tx.Cost); err != nil {
+		return err
+	}
+	if tx.Cost == 0 {
+		tx.Method, tx.source = ZeroCost, ledger.Lightning
+	} else if asked == ZeroCost {
+		return errNotOpen
+	}
+	if tx.Method.hasInvoice() && tx.Cost > MaxInvoice {
+		return Errorf(CodeInvalidAmount, "No invoice can be over more than %d sats.", MaxInvoice.Sats())
+	}
+	if asked == P2P && tx.Cost != p.quoted {
+		return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats()).costing(tx.Cost)
+	}
+	return nil
 }
 
 // supposed tells what begin supposes, and does not wait to hear: the statements that would say so fail by themselves, with codes of their own

@@ -84,3 +84,6 @@ func (m Method) Flow() Flow {
 		return FlowBalance
 	}
 }
+
+// hasInvoice says whether the payer is given an invoice of ours. All others pay from a balance, or nothing.
+func (m Method) hasInvoice() bool { return m.Flow() != FlowBalance && m != Outgoing }
