@@ -32,22 +32,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 	case StorePreimage:
 		return storePreimages(ctx, q, now, known{row.ID, found.outcome.Preimage})
 	case BookAndFinish, BookLoss:
-		tx.Cost = Msat(row.CostMsat)
-		if step.When == WrittenOff {
-			if err := noteWriteOff(ctx, tx, found.reason); err != nil {
-				return err
-			}
-		}
-		switch Flow(row.Flow) {
-		case FlowWrapped:
-			return e.bookForward(ctx, q, pg, def, tx, row, step, found)
-		case FlowOutgoing:
-			return e.bookPayout(ctx, q, pg, def, tx, row, step, found)
-		}
-		if step.When == PaidInside {
-			return e.bookInside(ctx, q, pg, def, tx, row)
-		}
-		return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
+		return e.finish(ctx, q, pg, def, tx, row, step, found)
 	case Refund:
 		return e.refund(ctx, def, tx, row)
 	case UndoIfDone:
@@ -59,6 +44,25 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 	default:
 		return fmt.Errorf("effect %q belongs to the first step", step.Effect)
 	}
+}
+
+// finish books the money of an action that was paid, each flow's in its own way.
+func (e *Engine) finish(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
+	tx.Cost = Msat(row.CostMsat)
+	if step.When == WrittenOff {
+		if err := noteWriteOff(ctx, tx, found.reason); err != nil {
+			return err
+		}
+	}
+	switch {
+	case step.Flow == FlowWrapped:
+		return e.bookForward(ctx, q, pg, def, tx, row, step, found)
+	case step.Flow == FlowOutgoing:
+		return e.bookPayout(ctx, q, pg, def, tx, row, step, found)
+	case step.When == PaidInside:
+		return e.bookInside(ctx, q, pg, def, tx, row)
+	}
+	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
 }
 
 // performHeld performs an action whose payment is held. The price is computed again under the locks of this transaction;

@@ -49,7 +49,7 @@ func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error)
 	}
 	left := pa.Invoice.ExpiresAt.Sub(e.now()).Truncate(time.Second)
 	if left < time.Second {
-		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
+		return nil, errNotInTime()
 	}
 	def, ok := e.actions[pa.Kind]
 	if !ok {
@@ -65,7 +65,7 @@ func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error)
 	})
 	switch {
 	case errors.Is(err, ErrInvoiceCanceled):
-		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.").Because(err)
+		return nil, errNotInTime().Because(err)
 	case err != nil:
 		return nil, Errorf(CodeLightningUnavailable, "No invoice can be made at the moment. Try again in a minute.").Because(err)
 	}
@@ -74,28 +74,39 @@ func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error)
 		return nil, fmt.Errorf("store the bolt11: %w", err)
 	}
 	if n == 0 {
-		if pa, err = e.get(ctx, pa.ID); err != nil {
-			return nil, err
-		}
-		if pa.Invoice.Bolt11 != "" {
-			// Somebody else stored it meanwhile, and it was handed out: whatever became of it is the answer.
-			return e.withSecret(pa), nil
-		}
-		if pa.State != Canceling && pa.State != Failed && pa.State != Retrying {
-			// It was paid before it was handed out: the receiver of a wrapped payment knows its hash and preimage, and that is all it takes (keysend). What is held
-			// may be on its way to them, and is not ours to give back.
-			return e.withSecret(pa), nil
-		}
-		// The action was given up while the node was at work, and from there no bolt11 can be stored any more. Nobody has seen this invoice; nobody shall pay it.
-		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil {
-			e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", pa.ID, "error", err)
-		}
-		return nil, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
+		return e.overtaken(ctx, node, pa.ID)
 	}
 	e.changed(pa.ID)
 	// As it was when the bolt11 was stored: under the action's lock, in the state that was read.
 	pa.Invoice.Bolt11 = bolt11
 	return e.withSecret(pa), nil
+}
+
+// overtaken is the answer where an action has moved on, or has its bolt11, before the one that a node has just issued could be stored.
+func (e *Engine) overtaken(ctx context.Context, node Node, id int64) (*PaidAction, error) {
+	pa, err := e.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if pa.Invoice.Bolt11 != "" {
+		// Somebody else stored it meanwhile, and it was handed out: whatever became of it is the answer.
+		return e.withSecret(pa), nil
+	}
+	if pa.State != Canceling && pa.State != Failed && pa.State != Retrying {
+		// It was paid before it was handed out: the receiver of a wrapped payment knows its hash and preimage, and that is all it takes (keysend). What is held
+		// may be on its way to them, and is not ours to give back.
+		return e.withSecret(pa), nil
+	}
+	// The action was given up while the node was at work, and from there no bolt11 can be stored any more. Nobody has seen this invoice; nobody shall pay it.
+	if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil {
+		e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", pa.ID, "error", err)
+	}
+	return nil, errNotInTime()
+}
+
+// errNotInTime says that a deadline came before the invoice did.
+func errNotInTime() *Error {
+	return Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 }
 
 // openAt opens an invoice at a node. After an error it looks: the answer may have been lost on the way back. It never returns
