@@ -75,33 +75,38 @@ func (p *Pool) arrange() {
 		}
 	}
 	for _, w := range slices.Clone(p.waiting) {
-		free, taken := p.candidates(w, now)
-		if w.trying {
-			// The first lock that comes is its own; what it asked for is kept then.
-			for _, of := range free {
-				if k := take(of); k != nil {
-					p.give(w, k)
-					break
-				}
-			}
-			continue
-		}
-		if len(free) > 0 {
-			of := free[p.random.IntN(len(free))]
-			s := of[p.random.IntN(len(of))]
+		p.serve(w, now)
+	}
+	p.wakeLater(now)
+	p.show(now)
+}
+
+// serve gives one who waits a slot whose lock is kept, or has the lock asked for it: for one of those that may be free, else for a place in the
+// queue of each that is taken. Called with mu held.
+func (p *Pool) serve(w *waiter, now time.Time) {
+	free, taken := p.candidates(w, now)
+	switch {
+	case w.trying:
+		// The first lock that comes is its own; what it asked for is kept then.
+		for _, of := range free {
 			if k := take(of); k != nil {
 				p.give(w, k)
-			} else {
-				p.ask(&asking{slot: s, by: w})
+				return
 			}
-			continue
 		}
+	case len(free) > 0:
+		of := free[p.random.IntN(len(free))]
+		s := of[p.random.IntN(len(of))]
+		if k := take(of); k != nil {
+			p.give(w, k)
+		} else {
+			p.ask(&asking{slot: s, by: w})
+		}
+	default:
 		for _, s := range taken {
 			p.ask(&asking{slot: s})
 		}
 	}
-	p.wakeLater(now)
-	p.show(now)
 }
 
 // wanted says whether somebody waits whom the node could serve.
