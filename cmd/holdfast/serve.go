@@ -126,18 +126,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		return nil, err
 	}
 	metrics := worker.NewMetrics(s.registry)
-	hooks := metrics.Hooks()
-	hooks.Changed = s.feed.Changed
-	s.engine, err = paidaction.New(paidaction.Config{
-		Pool: pool, Nodes: s.nodes, Relay: s.outgoing(), Jobs: jobs, Turns: s.turns(), Actions: community.Actions(e.config.Prices.Community()),
-		AfterFailed: community.AfterFailed, Secret: e.config.Key(), Log: e.log, Hooks: hooks,
-		Settings: paidaction.Settings{
-			InvoiceExpiry: e.config.InvoiceExpiry, CLTVDelta: e.config.CLTVDelta, HoldExpiryDelta: e.config.HoldExpiryDelta,
-			SafetyBlocks: e.config.SafetyBlocks, MaxPending: e.config.MaxPending, MaxWalletPending: e.config.Relay.MaxPending,
-			MaxForwards: e.config.Relay.MaxForwards, MaxForwarded: paidaction.Msat(e.config.Relay.MaxForwarded),
-		},
-	})
-	if err != nil {
+	if s.engine, err = s.newEngine(jobs, metrics.Hooks()); err != nil {
 		return nil, err
 	}
 	if e.config.Has("api") {
@@ -145,22 +134,8 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 			return nil, err
 		}
 	}
-	parts := worker.Config{Pool: pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: e.log, Metrics: metrics, Traces: e.traces}
-	if e.config.Has("worker") {
-		if s.worker, err = worker.New(parts); err != nil {
-			return nil, err
-		}
-	} else {
-		parts.Settings.Direct = -1 // who takes a step wakes the relay of its own process
-	}
-	if e.config.Has("listener") {
-		for _, client := range s.clients {
-			listener, err := worker.NewListener(parts, client.Name(), client)
-			if err != nil {
-				return nil, err
-			}
-			s.listeners = append(s.listeners, listener)
-		}
+	if err := s.openWorker(jobs, metrics); err != nil {
+		return nil, err
 	}
 	s.readiness = s.newReadiness()
 	s.lookout = operator.NewLookout(operator.Config{Pool: pool, Queues: worker.Queues(), Locks: e.config.Lock.Strategy == "postgres"})
@@ -171,6 +146,42 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		}
 	}
 	return s, nil
+}
+
+func (s *service) newEngine(jobs *worker.Queue, hooks paidaction.Hooks) (*paidaction.Engine, error) {
+	c := s.config
+	hooks.Changed = s.feed.Changed
+	return paidaction.New(paidaction.Config{
+		Pool: s.pool, Nodes: s.nodes, Relay: s.outgoing(), Jobs: jobs, Turns: s.turns(), Actions: community.Actions(c.Prices.Community()),
+		AfterFailed: community.AfterFailed, Secret: c.Key(), Log: s.log, Hooks: hooks,
+		Settings: paidaction.Settings{
+			InvoiceExpiry: c.InvoiceExpiry, CLTVDelta: c.CLTVDelta, HoldExpiryDelta: c.HoldExpiryDelta,
+			SafetyBlocks: c.SafetyBlocks, MaxPending: c.MaxPending, MaxWalletPending: c.Relay.MaxPending,
+			MaxForwards: c.Relay.MaxForwards, MaxForwarded: paidaction.Msat(c.Relay.MaxForwarded),
+		},
+	})
+}
+
+// openWorker makes what moves actions without being asked by people, as far as this process has the roles: jobs, and the nodes' news.
+func (s *service) openWorker(jobs *worker.Queue, metrics *worker.Metrics) (err error) {
+	parts := worker.Config{Pool: s.pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: s.log, Metrics: metrics, Traces: s.traces}
+	if s.config.Has("worker") {
+		if s.worker, err = worker.New(parts); err != nil {
+			return err
+		}
+	} else {
+		parts.Settings.Direct = -1 // who takes a step wakes the relay of its own process
+	}
+	if s.config.Has("listener") {
+		for _, client := range s.clients {
+			listener, err := worker.NewListener(parts, client.Name(), client)
+			if err != nil {
+				return err
+			}
+			s.listeners = append(s.listeners, listener)
+		}
+	}
+	return nil
 }
 
 // openAPI makes what is served to people.
