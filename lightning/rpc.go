@@ -24,12 +24,6 @@ type mainRPC interface {
 	CheckMacaroonPermissions(context.Context, *lnrpc.CheckMacPermRequest, ...grpc.CallOption) (*lnrpc.CheckMacPermResponse, error)
 	ChannelBalance(context.Context, *lnrpc.ChannelBalanceRequest, ...grpc.CallOption) (*lnrpc.ChannelBalanceResponse, error)
 	ListPayments(context.Context, *lnrpc.ListPaymentsRequest, ...grpc.CallOption) (*lnrpc.ListPaymentsResponse, error)
-
-	WalletBalance(context.Context, *lnrpc.WalletBalanceRequest, ...grpc.CallOption) (*lnrpc.WalletBalanceResponse, error)
-	NewAddress(context.Context, *lnrpc.NewAddressRequest, ...grpc.CallOption) (*lnrpc.NewAddressResponse, error)
-	ConnectPeer(context.Context, *lnrpc.ConnectPeerRequest, ...grpc.CallOption) (*lnrpc.ConnectPeerResponse, error)
-	OpenChannelSync(context.Context, *lnrpc.OpenChannelRequest, ...grpc.CallOption) (*lnrpc.ChannelPoint, error)
-	ListChannels(context.Context, *lnrpc.ListChannelsRequest, ...grpc.CallOption) (*lnrpc.ListChannelsResponse, error)
 }
 
 type invoicesRPC interface {

@@ -45,12 +45,8 @@ func (n *Node) issue(ctx context.Context, t terms) (bolt11 string, err error) {
 	return invoice.PaymentRequest, nil
 }
 
-// HoldInvoice makes an invoice whose payment waits until the node is told to settle or to cancel it, or until LND gives it back
-// shortly before it expires.
-func (n *Node) HoldInvoice(ctx context.Context, msat int64, memo string) (bolt11 string, err error) {
-	return n.hold(ctx, terms{msat: msat, memo: memo})
-}
-
+// hold makes an invoice whose payment waits until the node is told to settle or to cancel it, or until LND gives it back shortly
+// before it expires.
 func (n *Node) hold(ctx context.Context, t terms) (bolt11 string, err error) {
 	if t.msat <= 0 {
 		return "", errOfNothing
