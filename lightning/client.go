@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
@@ -75,6 +76,34 @@ func call[Request, Response any](
 	}
 	return response, nil
 }
+
+// toEnd is a method that goes on at the node after its caller has given up. LND with native SQL breaks its transaction off where a call ends early. PostgreSQL may
+// have committed it all the same, as while no replica answers: then the invoice is settled or cancelled, LND tells no channel of it, and asked again it says that
+// this is so already. The payment hangs until the node or its peer is restarted, or its channel is closed by force.
+func toEnd[Request, Response any](method rpc[Request, Response]) rpc[Request, Response] {
+	return func(ctx context.Context, request *Request, options ...grpc.CallOption) (*Response, error) {
+		type answer struct {
+			response *Response
+			err      error
+		}
+		answers := make(chan answer, 1)
+		go func() {
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+			defer cancel()
+			response, err := method(limited, request, options...)
+			answers <- answer{response, err}
+		}()
+		select {
+		case a := <-answers:
+			return a.response, a.err
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+// endTimeout is longer than a database stands still.
+const endTimeout = time.Hour
 
 // silent refuses a call of a node that does not answer.
 func (c *Client) silent(method string) error {

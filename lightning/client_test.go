@@ -145,6 +145,40 @@ func TestEveryCallHasADeadline(t *testing.T) {
 	}
 }
 
+// A call that changes an invoice goes on at the node when its caller has given up: LND on PostgreSQL would settle or cancel it, and tell no channel.
+func TestWhatChangesAnInvoiceIsNotBrokenOff(t *testing.T) {
+	t.Parallel()
+	_, server, node := fixture(t)
+	cfg := server.Config()
+	cfg.CallTimeout = 100 * time.Millisecond
+	c := server.Dial(cfg)
+	for seed, m := range []simnode.Method{simnode.MethodSettle, simnode.MethodCancel} {
+		r := request(byte(seed+1), true)
+		if _, err := node.Add(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if err := node.PayHash(r.Hash, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+		stands, ended := make(chan struct{}), make(chan struct{})
+		node.Before(m, func(paidaction.Hash) { <-stands })
+		node.After(m, func(paidaction.Hash) { close(ended) })
+		do := map[simnode.Method]func() error{
+			simnode.MethodSettle: func() error { return c.SettleInvoice(t.Context(), r.Preimage) },
+			simnode.MethodCancel: func() error { return c.CancelInvoice(t.Context(), r.Hash) },
+		}[m]
+		if err := do(); !errors.Is(err, lightning.ErrUnreachable) {
+			t.Errorf("%v: %v", m, err)
+		}
+		time.Sleep(50 * time.Millisecond) // a call that was broken off is so at the node, too
+		close(stands)
+		<-ended
+		if inv, _ := node.Inspect(r.Hash); inv.State == paidaction.InvoiceAccepted {
+			t.Errorf("%v: the payment is still held", m)
+		}
+	}
+}
+
 // A node that takes calls and does not answer holds up one caller at a time, not all; once it answers it is as before.
 func TestASilentNodeHoldsUpOneCaller(t *testing.T) {
 	t.Parallel()
