@@ -5,18 +5,56 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // WatchInvoices implements paidaction.NodeEvents. LND replays added invoices in their present state and leaves out those now
-// ACCEPTED or CANCELED: add indices have gaps there. It compares both indices with every event, so an index from before the
-// node was restored silences the stream. A spontaneous AMP payment has no hash: its events come with the zero one, for their indices.
+// ACCEPTED or CANCELED: add indices have gaps there. It compares both indices with every event, so one that the node has not reached silences the
+// stream: where it was wiped or restored, and where it was moved to native SQL, which counts settled invoices from 1 again. A second
+// stream tells what the first one leaves out, until the node is heard to be beyond both.
 func (c *Client) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64, on func(paidaction.InvoiceEvent) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var turn sync.Mutex // on is called by one at a time
+	tell := func(e paidaction.InvoiceEvent) error {
+		turn.Lock()
+		defer turn.Unlock()
+		return on(e)
+	}
+	group.Go(func() error {
+		return c.subscribeInvoices(ctx, addIndex, settleIndex, func(e paidaction.InvoiceEvent) (bool, error) { return false, tell(e) })
+	})
+	added, settled := addIndex == 0, settleIndex == 0 // the node is beyond it
+	if added && settled {
+		return group.Wait()
+	}
+	group.Go(func() error {
+		return c.subscribeInvoices(ctx, 0, 0, func(e paidaction.InvoiceEvent) (bool, error) { // what happens from now on
+			index, from, beyond := e.AddIndex, addIndex, &added
+			if e.State == paidaction.InvoiceSettled {
+				index, from, beyond = e.SettleIndex, settleIndex, &settled
+			}
+			if index <= from {
+				return false, tell(e)
+			}
+			*beyond = true
+			return added && settled, nil
+		})
+	})
+	return group.Wait()
+}
+
+// subscribeInvoices hands the node's stream of invoices from after these indices to on. Index 0 means that nothing is replayed. A spontaneous AMP payment has
+// no hash: its events come with the zero one, for their indices.
+func (c *Client) subscribeInvoices(
+	ctx context.Context, addIndex, settleIndex uint64, on func(paidaction.InvoiceEvent) (stop bool, err error),
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream at the node when on gives up
 	stream, err := c.main.SubscribeInvoices(ctx, &lnrpc.InvoiceSubscription{AddIndex: addIndex, SettleIndex: settleIndex})
@@ -28,7 +66,7 @@ func (c *Client) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64
 		if err != nil {
 			return false, err
 		}
-		return false, on(event)
+		return on(event)
 	})
 }
 

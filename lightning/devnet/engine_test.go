@@ -124,6 +124,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) {
 		nodetest.Run(t, func(*testing.T) nodetest.Env { return realEnv{network, c} })
 	})
+	t.Run("moved to native SQL", func(t *testing.T) { movedToNativeSQL(t, c, network) }) // the last: it stays there
 }
 
 // awaitState waits until the node says that the invoice is in a state.
