@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -285,12 +286,14 @@ const (
 	shutdownTimeout   = 10 * time.Second
 )
 
+// serveHTTP serves until ctx ends; whoever waits for an answer then gets it, for shutdownTimeout.
 func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
 	server := &http.Server{
-		Handler: s.routes(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		Handler: streamsUntil(ctx, s.routes()), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
-		// Shutdown does not end what runs: subscriptions end since their context does.
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext:    func(net.Listener) context.Context { return requests },
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
@@ -310,6 +313,19 @@ func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
 		s.log.WarnContext(ctx, "requests were cut off by the shutdown", "error", err)
 	}
 	return nil
+}
+
+// streamsUntil ends subscriptions as ctx does. By themselves they never end, and a shutdown does not wait for websockets nor tell them of it.
+func streamsUntil(ctx context.Context, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" || strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			stream, end := context.WithCancel(r.Context())
+			defer end()
+			defer context.AfterFunc(ctx, end)()
+			r = r.WithContext(stream)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // checkNode asks a node whether it can serve us, until it says so. Where the node or our settings have to be changed no waiting will help, so the service

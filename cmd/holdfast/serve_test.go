@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -36,6 +37,60 @@ func TestServeLeavesNothing(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, s.said())
 	}
 	goleak.VerifyNone(t, before)
+}
+
+// Who waits for an answer when the process is told to stop gets it: it is not told to try again what may have been done. What streams ends at once.
+func TestAStopLetsRequestsFinish(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, setting := newNode(t)
+	env := settings(pool, setting)
+	s := serve(t, env)
+	s.awaitReady(http.StatusOK)
+	key := keyOf(t, env, "alice")
+	var made struct {
+		Data struct{ Donate struct{ ID string } }
+	}
+	if answer := s.graphql(bearer(key), "mutation { donate(sats: 5) { id } }", nil); json.Unmarshal([]byte(answer), &made) != nil || made.Data.Donate.ID == "" {
+		t.Fatal(answer)
+	}
+	following := bearer(key)
+	following.Set("Accept", "text/event-stream")
+	streamed := make(chan string, 1)
+	go func() {
+		streamed <- s.graphql(following, "subscription { paidActionUpdated(id: "+made.Data.Donate.ID+") { state } }", nil)
+	}()
+
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context()) //nolint:errcheck // it may have ended
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE paid_action IN EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() { answered <- s.graphql(bearer(key), "mutation { donate(sats: 6) { state } }", nil) }()
+	s.await("the request waits for the table", func() (waits bool) {
+		err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'paid_action'::regclass AND mode = 'RowExclusiveLock' AND NOT granted)").Scan(&waits)
+		return err == nil && waits
+	})
+	code := make(chan int, 1)
+	go func() { code <- s.stop() }()
+	select {
+	case <-streamed:
+	case <-time.After(shutdownTimeout / 2):
+		t.Error("the stream goes on")
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if answer := <-answered; !strings.Contains(answer, `"state":"PENDING_HELD"`) {
+		t.Errorf("the request was answered %s", answer)
+	}
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d", got)
+	}
 }
 
 var operatorKey = strings.Repeat("0f", 32)
