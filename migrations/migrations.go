@@ -154,17 +154,52 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error
 
 // Up applies every migration that is missing. It changes nothing where none is.
 func Up(ctx context.Context, dsn string) error {
-	return run(ctx, dsn, (*migrate.Migrate).Up)
+	return run(ctx, dsn, func(m *migrate.Migrate) error {
+		if _, err := applied(m); err != nil {
+			return err
+		}
+		return m.Up()
+	})
 }
 
-// Down takes back the last steps migrations, all of them if steps is 0. It destroys what those migrations hold.
+// Down takes back the last steps migrations, all of them if steps is 0, and none if there are fewer. It destroys what those migrations hold.
 func Down(ctx context.Context, dsn string, steps int) error {
 	return run(ctx, dsn, func(m *migrate.Migrate) error {
-		if steps == 0 {
+		there, err := applied(m)
+		switch {
+		case err != nil:
+			return err
+		case steps > there:
+			return fmt.Errorf("%w: %d were to be taken back, and there are %d", ErrNoVersion, steps, there)
+		case steps == 0:
 			return m.Down()
 		}
 		return m.Steps(-steps)
 	})
+}
+
+// applied is how many migrations a database has. A version that is newer than all of them is refused.
+func applied(m *migrate.Migrate) (int, error) {
+	version, _, err := m.Version()
+	if errors.Is(err, migrate.ErrNilVersion) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	all, err := versions()
+	if err != nil {
+		return 0, err
+	}
+	if latest := all[len(all)-1]; version > latest {
+		return 0, fmt.Errorf("it has version %d, and this program knows %d at most: use a newer program", version, latest)
+	}
+	there := 0
+	for _, v := range all {
+		if v <= version {
+			there++
+		}
+	}
+	return there, nil
 }
 
 // ErrNoVersion means that no migration has this number.

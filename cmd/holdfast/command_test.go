@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -125,8 +126,53 @@ func TestMigrate(t *testing.T) {
 	if code, _, said = command(t, env, "serve"); code != exitFailed || !strings.Contains(said, "newer program") {
 		t.Errorf("serve on a newer schema: exit code %d\n%s", code, said)
 	}
+	for _, way := range []string{"up", "down"} {
+		if code, _, said = command(t, env, "migrate", way); code != exitFailed || !strings.Contains(said, "newer program") {
+			t.Errorf("%s from a newer schema: exit code %d\n%s", way, code, said)
+		}
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE schema_migrations SET version = version - 1"); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said = command(t, env, "migrate", "down", "--steps=1000"); code != exitUsage || !strings.Contains(said, "1000 were to be taken back") {
+		t.Errorf("more steps than there are: exit code %d\n%s", code, said)
+	}
+	step(latest, "version")
 	if code, _, _ = command(t, env, "migrate", "down", "--steps=0"); code != exitUsage {
 		t.Errorf("zero steps: exit code %d", code)
+	}
+}
+
+// What a command is to destroy, and that it is meant, is said where it is called: neither a variable left behind nor the file of settings says it.
+func TestACommandsOwnFlagsComeFromTheCommandLine(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := append(settings(pool), "HOLDFAST_ALL=true", "HOLDFAST_STEPS=40", "HOLDFAST_YES=true", "HOLDFAST_REASON=none", "HOLDFAST_LIMIT=0")
+	latest, err := migrations.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := command(t, env, "actions", "write-off", "1", "--reason=lost"); code != exitUsage || !strings.Contains(said, "--yes") {
+		t.Errorf("write-off without --yes: exit code %d\n%s", code, said)
+	}
+	if code, _, said := command(t, env, "nodes", "disable", "alice"); code != exitUsage || !strings.Contains(said, "--reason") {
+		t.Errorf("disable without --reason: exit code %d\n%s", code, said)
+	}
+	if code, _, said := command(t, env, "actions", "list"); code != exitOK {
+		t.Errorf("list: exit code %d\n%s", code, said)
+	}
+	file := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(file, []byte(`{"all": true}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := command(t, env, "--config", file, "migrate", "down"); code != exitUsage || !strings.Contains(said, `unknown key "all"`) {
+		t.Errorf("a file that says all: exit code %d\n%s", code, said)
+	}
+	if code, _, said := command(t, env, "migrate", "down"); code != exitOK {
+		t.Errorf("down: exit code %d\n%s", code, said)
+	}
+	if version, _, err := migrations.Version(t.Context(), pool.Config().ConnString()); err != nil || version == 0 || version == latest {
+		t.Errorf("version %d after one step down from %d, %v", version, latest, err)
 	}
 }
 

@@ -71,7 +71,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("holdfast"),
-		kong.Description("Paid actions over Lightning. Every flag can be given as HOLDFAST_… in the environment, or in a file."),
+		kong.Description("Paid actions over Lightning. Every setting can be given as HOLDFAST_… in the environment, or in a file; what a command alone has, as its flag."),
 		kong.Writers(stdout, stderr), kong.Resolvers(config.Resolver(env)), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help),
 		kong.Exit(func(code int) { exited = max(exited, code) }))
 	if err != nil {

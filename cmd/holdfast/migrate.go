@@ -36,7 +36,9 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	} else if steps < 1 {
 		return fmt.Errorf("%w: --steps must be 1 or more; --all takes everything back", errArguments)
 	}
-	if err := migrations.Down(ctx, string(e.config.Direct()), steps); err != nil {
+	if err := migrations.Down(ctx, string(e.config.Direct()), steps); errors.Is(err, migrations.ErrNoVersion) {
+		return fmt.Errorf("%w: %w", errArguments, err)
+	} else if err != nil {
 		return migrationError(e, err)
 	}
 	return printVersion(ctx, e)

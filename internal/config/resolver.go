@@ -18,8 +18,9 @@ func Variable(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// Resolver gives flags that are not on the command line their value: from the environment (entries "KEY=value"), else from the
-// file that --config or HOLDFAST_CONFIG names: a JSON object whose keys are the names of flags.
+// Resolver gives settings that are not on the command line their value: from the environment (entries "KEY=value"), else from the
+// file that --config or HOLDFAST_CONFIG names: a JSON object whose keys are the names of flags. What a command alone has, such as how much
+// it destroys or that it is meant, comes from the command line: of a variable left behind nobody thinks who types it.
 func Resolver(environment []string) kong.Resolver {
 	r := &resolver{environment: map[string]string{}}
 	for _, entry := range environment {
@@ -39,7 +40,10 @@ type resolver struct {
 func (r *resolver) Validate(*kong.Application) error { return nil }
 
 // Resolve implements kong.Resolver.
-func (r *resolver) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+func (r *resolver) Resolve(ctx *kong.Context, path *kong.Path, flag *kong.Flag) (any, error) {
+	if path.App == nil { // a command's own
+		return nil, nil
+	}
 	if value, ok := r.environment[Variable(flag.Name)]; ok && value != "" {
 		return value, nil
 	}
@@ -65,7 +69,7 @@ func (r *resolver) load(ctx *kong.Context) error {
 	}
 	r.loaded = true
 	path := r.environment[Variable(FileFlag)]
-	flags := ctx.Flags()
+	flags := ctx.Model.Flags
 	for _, flag := range flags {
 		if flag.Name == FileFlag {
 			if given, ok := ctx.FlagValue(flag).(string); ok && given != "" {
