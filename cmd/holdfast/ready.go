@@ -64,7 +64,7 @@ func (s *service) newReadiness() *readiness {
 	add := func(kind, name string, check func(context.Context) error) {
 		r.parts = append(r.parts, readyPart{kind, name, check})
 	}
-	add("database", "database", s.pool.Ping)
+	add("database", "database", s.writable)
 	add("migrations", "migrations", func(ctx context.Context) error { return migrated(ctx, s.pool) })
 	for i, client := range s.clients {
 		add("node", "node "+client.Name(), func(ctx context.Context) error { return nodeReady(ctx, client, s.config.Nodes[i].Sends) })
@@ -78,6 +78,19 @@ func (s *service) newReadiness() *readiness {
 		})
 	}
 	return r
+}
+
+// writable says whether the database can be written to. One that was demoted, or the replica that an address leads to after a fail-over, answers all questions, and
+// nothing can be done with it.
+func (s *service) writable(ctx context.Context) error {
+	var readOnly string
+	if err := s.pool.QueryRow(ctx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
+		return err
+	}
+	if readOnly == "on" {
+		return notReady("It takes no writes: it is a replica, or was set to read only.")
+	}
+	return nil
 }
 
 // nodeReady says whether a node can be given something. Its graph counts only where payments leave: to issue an invoice it needs none.

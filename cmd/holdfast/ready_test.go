@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
@@ -99,6 +101,22 @@ func TestReadinessNamesWhatIsWrong(t *testing.T) {
 	}
 	door.open()
 	s.wantReady(ready)
+}
+
+// A database that was demoted answers every question, and nothing can be done with it.
+func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	s := serve(t, settings(pool, "HOLDFAST_ROLES=api"))
+	s.wantReady(map[string]string{"database": "", "migrations": ""})
+	name := pgx.Identifier{pool.Config().ConnConfig.Database}.Sanitize()
+	if _, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET default_transaction_read_only = on"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReady(map[string]string{"database": "It takes no writes", "migrations": ""})
 }
 
 // A node that issues invoices alone finds no ways, and needs no graph.
