@@ -142,10 +142,18 @@ func TestOurselvesAreNotCalled(t *testing.T) {
 	own := &url.URL{Scheme: "https", Host: "example.org"}
 	for address, want := range map[string]error{
 		"https://example.org/x": ErrOwn, "https://EXAMPLE.org:443": ErrOwn, "https://example.org./x": ErrOwn, "wss://example.org": ErrOwn,
+		"https://example.org:0443": ErrOwn,
 		"https://example.org:8443": nil, "https://sub.example.org": nil, "https://example.com": nil,
 	} {
 		if _, err := New(Config{Own: own}).Parse(address); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", address, err, want)
+		}
+	}
+	for _, address := range []string{"https://\uff45xample.org", "https://example\u3002org/x", "https://exam\u00adple.org:0443"} {
+		c := New(Config{Own: own})
+		c.Resolver, _ = resolver(t, nil)
+		if _, err := c.Do(t.Context(), Request{URL: address}); !errors.Is(err, ErrOwn) {
+			t.Errorf("%s: %v, want %v", address, err, ErrOwn)
 		}
 	}
 	called := false

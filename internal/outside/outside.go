@@ -149,7 +149,16 @@ func origin(u *url.URL) string {
 			port = "80"
 		}
 	}
-	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
+	return place(net.JoinHostPort(u.Hostname(), port))
+}
+
+// place is host:port in one form.
+func place(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(host), "."), strings.TrimLeft(port, "0"))
 }
 
 // http is a client of one call. No proxy of the environment is used: it would connect for us, unguarded.
@@ -199,6 +208,10 @@ func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 func (c *Client) connect(ctx context.Context, address string) (net.Conn, error) {
+	// Here a name is as it is looked up: net/http has written in ASCII what stood in other letters, full-width ones for example.
+	if c.Own != nil && place(address) == origin(c.Own) {
+		return nil, ErrOwn
+	}
 	dialer := net.Dialer{Timeout: Timeout, Resolver: c.Resolver, Control: c.guard}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
