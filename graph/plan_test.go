@@ -142,6 +142,18 @@ func (a *api) grow(author person, post int64, n int) {
 	}
 }
 
+// failedComments writes n comments that nobody has paid for.
+func (a *api) failedComments(author person, post int64, n int) {
+	a.Helper()
+	if _, err := a.Pool.Exec(a.Ctx, `INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, body, created_at)
+		SELECT 'COMMENT', $1, 1, 'FAILED', $2, ARRAY[$2::bigint], 'failed', $3 FROM generate_series(1, $4::int)`, author.ID, post, a.Clock.Now(), n); err != nil {
+		a.Fatal(err)
+	}
+	if _, err := a.Pool.Exec(a.Ctx, "VACUUM ANALYZE item"); err != nil {
+		a.Fatal(err)
+	}
+}
+
 // What a page costs does not depend on how much there is behind it.
 func TestPagesCostTheSameHoweverMuchThereIs(t *testing.T) {
 	t.Parallel()
@@ -149,6 +161,7 @@ func TestPagesCostTheSameHoweverMuchThereIs(t *testing.T) {
 	a := serve(t, recorded(t, asked))
 	author, reader := a.Person("author", 100, 0), a.Person("reader", 0, 0)
 	post := a.PostBy(author, "popular")
+	failed := a.PostBy(author, "all of whose comments failed")
 	small := number(t, post)
 	pages := []struct {
 		as    person
@@ -156,6 +169,9 @@ func TestPagesCostTheSameHoweverMuchThereIs(t *testing.T) {
 	}{
 		{reader, `{ item(id: "` + post + `") { thread(limit: 100) { next nodes { depth more item { id } } } } }`},
 		{author, `{ item(id: "` + post + `") { thread(limit: 100) { next nodes { depth more item { id payment { id } } } } } }`},
+		{reader, `{ item(id: "` + post + `") { comments(first: 100) { next nodes { id } } } }`},
+		{author, `{ item(id: "` + post + `") { comments(first: 100) { next nodes { id payment { id } } } } }`},
+		{reader, `{ item(id: "` + failed + `") { comments(first: 100) { next nodes { id } } } }`},
 		{reader, `{ user(name: "author") { postCount commentCount items(first: 50) { next nodes { id } } } }`},
 		{author, `{ user(name: "author") { items(first: 50) { next nodes { id } } } }`},
 		{author, `{ me { unseenNotifications history(first: 50) { next nodes { at action { id } received { msat item { id } } } } } }`},
@@ -165,6 +181,7 @@ func TestPagesCostTheSameHoweverMuchThereIs(t *testing.T) {
 	before := make([]int64, len(pages))
 	for round, size := range []int{2_000, 20_000} {
 		a.grow(author, small, size)
+		a.failedComments(author, number(t, failed), size)
 		for i, p := range pages {
 			asked.take()
 			a.Want(p.as, p.query, nil)

@@ -6,12 +6,18 @@ FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.payer_id = @payer_id AND paid_action.id < @before ORDER BY paid_action.id DESC LIMIT @page;
 
 -- name: CommentsOfEach :many
--- One page of the direct comments of each of these items, oldest first.
+-- One page of the direct comments of each of these items, oldest first. What has not been paid for comes back for its author alone, from an index of
+-- theirs: nobody else reads past it. Rows are compared, and sorted by, as profile.sql says: only these two indexes do that.
 SELECT parent.id::bigint AS parent_id, comment.id FROM unnest(@parents::bigint[]) AS parent (id) CROSS JOIN LATERAL (
-    SELECT item.id FROM item
-    WHERE item.parent_id = parent.id AND item.id > @after::bigint AND item.deleted_at IS NULL
-        AND (item.state = 'PAID' OR item.author_id = sqlc.narg(viewer)::bigint)
-    ORDER BY item.id LIMIT @page
+    (SELECT paid.id FROM item AS paid
+    WHERE (paid.parent_id, paid.id) > (parent.id, @after::bigint) AND paid.parent_id <= parent.id AND paid.state = 'PAID' AND paid.deleted_at IS NULL
+    ORDER BY paid.parent_id, paid.id LIMIT @page)
+    UNION ALL
+    (SELECT own.id FROM item AS own
+    WHERE (own.author_id, own.parent_id, own.id) > (sqlc.narg(viewer)::bigint, parent.id, @after)
+        AND (own.author_id, own.parent_id) <= (sqlc.narg(viewer), parent.id) AND own.state <> 'PAID' AND own.deleted_at IS NULL
+    ORDER BY own.author_id, own.parent_id, own.id LIMIT @page)
+    ORDER BY id LIMIT @page
 ) AS comment ORDER BY parent.id, comment.id;
 
 -- name: TerritoriesByName :many

@@ -94,18 +94,23 @@ func (q *Queries) ActionsOfPayerInFull(ctx context.Context, arg ActionsOfPayerIn
 
 const commentsOfEach = `-- name: CommentsOfEach :many
 SELECT parent.id::bigint AS parent_id, comment.id FROM unnest($1::bigint[]) AS parent (id) CROSS JOIN LATERAL (
-    SELECT item.id FROM item
-    WHERE item.parent_id = parent.id AND item.id > $2::bigint AND item.deleted_at IS NULL
-        AND (item.state = 'PAID' OR item.author_id = $3::bigint)
-    ORDER BY item.id LIMIT $4
+    (SELECT paid.id FROM item AS paid
+    WHERE (paid.parent_id, paid.id) > (parent.id, $3::bigint) AND paid.parent_id <= parent.id AND paid.state = 'PAID' AND paid.deleted_at IS NULL
+    ORDER BY paid.parent_id, paid.id LIMIT $2)
+    UNION ALL
+    (SELECT own.id FROM item AS own
+    WHERE (own.author_id, own.parent_id, own.id) > ($4::bigint, parent.id, $3)
+        AND (own.author_id, own.parent_id) <= ($4, parent.id) AND own.state <> 'PAID' AND own.deleted_at IS NULL
+    ORDER BY own.author_id, own.parent_id, own.id LIMIT $2)
+    ORDER BY id LIMIT $2
 ) AS comment ORDER BY parent.id, comment.id
 `
 
 type CommentsOfEachParams struct {
 	Parents []int64
+	Page    int32
 	After   int64
 	Viewer  *int64
-	Page    int32
 }
 
 type CommentsOfEachRow struct {
@@ -113,13 +118,14 @@ type CommentsOfEachRow struct {
 	ID       int64
 }
 
-// One page of the direct comments of each of these items, oldest first.
+// One page of the direct comments of each of these items, oldest first. What has not been paid for comes back for its author alone, from an index of
+// theirs: nobody else reads past it. Rows are compared, and sorted by, as profile.sql says: only these two indexes do that.
 func (q *Queries) CommentsOfEach(ctx context.Context, arg CommentsOfEachParams) ([]CommentsOfEachRow, error) {
 	rows, err := q.db.Query(ctx, commentsOfEach,
 		arg.Parents,
+		arg.Page,
 		arg.After,
 		arg.Viewer,
-		arg.Page,
 	)
 	if err != nil {
 		return nil, err
