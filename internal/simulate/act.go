@@ -337,7 +337,7 @@ func (w *world) retry(r *request, id int64) {
 		if r.key != "" {
 			key = fmt.Sprintf("%s, again after %d", r.key, id)
 		}
-		pa, err := p.engine.Retry(ctx, r.caller(), id, key, paidaction.Terms{})
+		pa, err := p.engine.Retry(ctx, r.caller(), id, key, paidaction.Terms{Method: w.anotherWay(r, what, key)})
 		if !p.dead && !f.over {
 			w.noFault(r, what, err)
 		}
@@ -348,4 +348,16 @@ func (w *world) retry(r *request, id int64) {
 		w.tell(nil, "%s %s: %s", r.label, what, w.brief(pa))
 		w.told(r, pa)
 	})
+}
+
+// anotherWay is the method that who tries again insists on, whichever the failed attempt had; mostly none. Two who try again at once may want two, but a key stands for one.
+func (w *world) anotherWay(r *request, what, key string) paidaction.Method {
+	name := r.label + " " + what + " by another method"
+	if key != "" {
+		name = key
+	}
+	if !w.chance.happens(0.4, name, 0) {
+		return ""
+	}
+	return r.kind.methods[w.chance.below(len(r.kind.methods), name+", which", 0)]
 }
