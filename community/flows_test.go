@@ -54,6 +54,8 @@ type scene struct {
 	told []int64
 	// spoil makes it impossible to perform from now on; nil where nothing can.
 	spoil func()
+	// receiver is whose wallet method P2P pays; 0 where that is no method of the action.
+	receiver int64
 	// wallet is the receiver's (method P2P), or that of the payee (a withdrawal).
 	wallet *enginetest.Wallet
 }
@@ -89,48 +91,63 @@ func TestEveryActionOverAllItsFlows(t *testing.T) {
 	t.Parallel()
 	for _, def := range community.Actions(community.DefaultSettings()) {
 		spec := def.Spec()
-		make, ok := flowCases[spec.Kind]
-		if !ok {
-			t.Errorf("%s has no case", spec.Kind)
-			continue
-		}
 		methods := spec.Methods
 		if spec.Free && !slices.Contains(methods, paidaction.ZeroCost) {
 			methods = append(slices.Clone(methods), paidaction.ZeroCost)
 		}
 		for _, m := range methods {
-			payers := []string{"payer"}
-			if spec.Anonable && m.Flow() != paidaction.FlowBalance && m.Flow() != paidaction.FlowOptimistic {
-				payers = append(payers, "")
-			}
 			for _, o := range outcomes {
 				if o.flow != m.Flow() {
 					continue
 				}
-				for _, payer := range payers {
+				for _, payer := range payersOf(spec, m) {
 					name := fmt.Sprintf("%s/%s/%s", spec.Kind, m, o.name)
 					if payer == "" {
 						name += "/anonymous"
 					}
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
-						w := enginetest.New(t, paidaction.Settings{})
-						d := &drive{World: w, method: m, kind: spec.Kind}
-						if payer != "" {
-							d.payer = w.User(payer, 0, 0)
-						}
-						d.other = w.User("somebody_else", 0, 0)
-						if d.scene = make(w, d.payer, m); d.scene == nil {
-							return // the case says that this method leads nowhere here
+						d := play(enginetest.New(t, paidaction.Settings{}), spec.Kind, m, payer)
+						if d == nil {
+							return
 						}
 						o.run(d)
 						d.wantNothingLeft()
-						w.WantConserved()
+						d.WantConserved()
 					})
 				}
 			}
 		}
 	}
+}
+
+// payersOf are those who can pay for an action by all these methods: "" is the anonymous, who have no balance, and see nothing before it is paid.
+func payersOf(spec paidaction.Spec, methods ...paidaction.Method) []string {
+	known := func(m paidaction.Method) bool {
+		return m.Flow() == paidaction.FlowBalance || m.Flow() == paidaction.FlowOptimistic
+	}
+	if !spec.Anonable || slices.ContainsFunc(methods, known) {
+		return []string{"payer"}
+	}
+	return []string{"payer", ""}
+}
+
+// play sets an action's scene; nil where its case says that the method leads nowhere.
+func play(w *enginetest.World, kind string, m paidaction.Method, payer string) *drive {
+	w.Helper()
+	set, ok := flowCases[kind]
+	if !ok {
+		w.Fatalf("%s has no case", kind)
+	}
+	d := &drive{World: w, method: m, kind: kind}
+	if payer != "" {
+		d.payer = w.User(payer, 0, 0)
+	}
+	d.other = w.User("somebody_else", 0, 0)
+	if d.scene = set(w, d.payer, m); d.scene == nil {
+		return nil
+	}
+	return d
 }
 
 // drive is a scene being played.
@@ -149,13 +166,27 @@ type drive struct {
 func (d *drive) begin() *paidaction.PaidAction {
 	d.Helper()
 	d.note()
-	caller := enginetest.Caller(d.payer)
-	caller.Secret = d.secret
-	pa, err := d.Engine.Pay(d.Ctx, paidaction.Request{Kind: d.kind, Args: d.args, Terms: paidaction.Terms{Method: d.method}, Caller: caller})
+	return d.ask(nil, d.method)
+}
+
+// ask asks for the action by a method, once more after an attempt that has failed; nil where it is the first.
+func (d *drive) ask(failed *paidaction.PaidAction, m paidaction.Method) *paidaction.PaidAction {
+	d.Helper()
+	pa, err := d.tryAsk(failed, m)
 	if err != nil {
-		d.Fatalf("%s: %v", d.kind, err)
+		d.Fatalf("%s by %s: %v", d.kind, m, err)
 	}
 	return pa
+}
+
+func (d *drive) tryAsk(failed *paidaction.PaidAction, m paidaction.Method) (*paidaction.PaidAction, error) {
+	terms := paidaction.Terms{Method: m}
+	if failed != nil {
+		return d.Engine.Retry(d.Ctx, d.caller(failed), failed.ID, "", terms)
+	}
+	caller := enginetest.Caller(d.payer)
+	caller.Secret = d.secret
+	return d.Engine.Pay(d.Ctx, paidaction.Request{Kind: d.kind, Args: d.args, Terms: terms, Caller: caller})
 }
 
 func (d *drive) note() {
@@ -452,7 +483,12 @@ func (d *drive) impossible() {
 }
 
 func (d *drive) paidDirectly() {
-	pa := d.begin()
+	d.forward(d.begin())
+}
+
+// forward pays an invoice that leads to the receiver's wallet, and has the receiver paid.
+func (d *drive) forward(pa *paidaction.PaidAction) {
+	d.Helper()
 	d.wantUnseen("while the invoice is open")
 	d.send(pa)
 	d.Advance(pa.ID)
@@ -468,14 +504,7 @@ func (d *drive) paidDirectly() {
 func (d *drive) notReached() {
 	d.wallet.Ask.Act = simnode.Refuses
 	pa := d.begin()
-	d.send(pa)
-	d.Advance(pa.ID)
-	stop := d.Run(d.Relay)
-	d.AwaitLeft(pa.ID, paidaction.Forwarding)
-	stop()
-	for d.Look(pa.ID).State != paidaction.Failed {
-		d.Advance(pa.ID)
-	}
+	d.miss(pa)
 	d.wantFailed(pa.ID, paidaction.CodePaymentFailed)
 	if inv, ok := d.Node.Inspect(pa.Invoice.Hash); !ok || inv.State != paidaction.InvoiceCanceled {
 		d.Errorf("the payer's payment is %s", inv.State)
@@ -485,6 +514,19 @@ func (d *drive) notReached() {
 	d.Clock.Advance(time.Hour)
 	d.Drain()
 	d.wantUnseen("once the next attempt has expired")
+}
+
+// miss pays an invoice that leads to a receiver who refuses.
+func (d *drive) miss(pa *paidaction.PaidAction) {
+	d.Helper()
+	d.send(pa)
+	d.Advance(pa.ID)
+	stop := d.Run(d.Relay)
+	d.AwaitLeft(pa.ID, paidaction.Forwarding)
+	stop()
+	for d.Look(pa.ID).State != paidaction.Failed {
+		d.Advance(pa.ID)
+	}
 }
 
 func (d *drive) paidOut() {

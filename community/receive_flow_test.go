@@ -14,7 +14,7 @@ func receiveScene(w *enginetest.World, _ int64, m paidaction.Method) *scene {
 	receiver := w.User("receiver", 0, 0)
 	s := &scene{
 		args: community.ReceiveArgs{User: receiver, Msat: 100 * sat, Comment: "for lunch"}, cost: 100 * sat, private: true,
-		paid: map[ledger.Account]int64{ledger.UserSats(receiver): 90 * sat, ledger.RewardSats: 10 * sat}, told: []int64{receiver},
+		paid: map[ledger.Account]int64{ledger.UserSats(receiver): 90 * sat, ledger.RewardSats: 10 * sat}, told: []int64{receiver}, receiver: receiver,
 	}
 	if m == paidaction.P2P {
 		s.wallet = w.Wallets.Add(receiver)

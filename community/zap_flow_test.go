@@ -52,7 +52,7 @@ func zapScene(w *enginetest.World, _ int64, m paidaction.Method) *scene {
 		paid: map[ledger.Account]int64{
 			ledger.UserCredits(author): 47_369, ledger.UserCredits(forwardee): 23_331,
 			ledger.User(founder, asset): 21_210, ledger.Rewards(asset): 9_090},
-		see: seeItems(w, post), told: []int64{author, forwardee},
+		see: seeItems(w, post), told: []int64{author, forwardee}, receiver: author,
 		spoil: func() { mustExec(w, `UPDATE item SET deleted_at = $2 WHERE id = $1`, post, w.Clock.Now()) },
 	}
 	if m == paidaction.P2P {
