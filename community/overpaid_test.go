@@ -1,0 +1,132 @@
+package community_test
+
+import (
+	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// excess is what arrives beyond the price.
+const excess = 7 * sat
+
+// overpaid are the ways in which what was overpaid can go.
+var overpaid = []outcome{
+	{"paid", paidaction.FlowOptimistic, func(d *drive) { d.takeExcess(d.overpay()) }},
+	{"paid", paidaction.FlowPessimistic, func(d *drive) { d.takeExcess(d.overpay()) }},
+	{"paid", paidaction.FlowWrapped, func(d *drive) { d.Run(d.Relay); d.takeExcess(d.overpay()) }},
+	{"lost", paidaction.FlowWrapped, (*drive).overpaidAndLost},
+	{"written off", paidaction.FlowWrapped, (*drive).overpaidAndWrittenOff},
+}
+
+// TestEveryActionOverpaid: what arrives beyond the price is the payer's, as credits, or the rewards' where nobody knows the payer (spec 01 §1.5);
+// and where the payment never came to be ours, nobody's.
+func TestEveryActionOverpaid(t *testing.T) {
+	t.Parallel()
+	for _, def := range community.Actions(community.DefaultSettings()) {
+		spec := def.Spec()
+		for _, m := range spec.Methods {
+			for _, o := range overpaid {
+				if o.flow != m.Flow() {
+					continue
+				}
+				payers := payersOf(spec, m)
+				if o.name != "paid" { // what is nobody's is so whoever pays
+					payers = payers[:1]
+				}
+				for _, payer := range payers {
+					name := spec.Kind + "/" + string(m) + "/" + o.name
+					if payer == "" {
+						name += "/anonymous"
+					}
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						// One node issues, and the other one pays receivers: it knows what that has cost when the first one knows nothing any more.
+						d := play(enginetest.NewNodes(t, []string{"issues", "pays"}, paidaction.Settings{}), spec.Kind, m, payer)
+						if d == nil {
+							return
+						}
+						d.Node.SetSendable(0)
+						o.run(d)
+						d.wantNothingLeft()
+						d.WantSound()
+					})
+				}
+			}
+		}
+	}
+}
+
+// overpay asks for the action, and pays more than its price.
+func (d *drive) overpay() *paidaction.PaidAction {
+	d.Helper()
+	pa := d.begin()
+	if err := d.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{Msat: d.cost + excess}); err != nil {
+		d.Fatal(err)
+	}
+	if _, err := d.Engine.Drive(d.Ctx, pa.ID); err != nil {
+		d.Fatal(err)
+	}
+	return pa
+}
+
+// takeExcess waits until it is paid, and looks whose the excess is.
+func (d *drive) takeExcess(pa *paidaction.PaidAction) {
+	d.Helper()
+	d.Await(pa.ID, paidaction.Paid)
+	if d.method == paidaction.P2P {
+		d.AwaitStage(pa.ID, "completed")
+	}
+	d.Drain()
+	to := ledger.RewardSats
+	if d.payer != 0 {
+		to = ledger.UserCredits(d.payer)
+	}
+	d.paid[to] += excess
+	d.paid[ledger.Lightning] -= excess
+	d.wantPaid(pa.ID)
+}
+
+// unsettled has the receiver paid, while the node settles nothing.
+func (d *drive) unsettled() *paidaction.PaidAction {
+	d.Helper()
+	d.Node.FailBefore(simnode.MethodSettle, 1_000_000)
+	pa := d.overpay()
+	stop := d.Run(d.Relay)
+	d.Await(pa.ID, paidaction.Forwarded)
+	stop()
+	return pa
+}
+
+// wantLost: others keep what they have earned, and the price is our loss.
+func (d *drive) wantLost(pa *paidaction.PaidAction) {
+	d.Helper()
+	d.WantState(pa.ID, paidaction.Paid)
+	d.Run(d.Relay)
+	d.AwaitStage(pa.ID, "completed")
+	d.Drain()
+	d.paid[ledger.LossSats] -= int64(d.cost)
+	d.paid[ledger.Lightning] += int64(d.cost)
+	d.wantPaid(pa.ID)
+}
+
+func (d *drive) overpaidAndLost() {
+	pa := d.unsettled()
+	if err := d.Node.Cancel(d.Ctx, pa.Invoice.Hash); err != nil {
+		d.Fatal(err)
+	}
+	d.Advance(pa.ID)
+	d.wantLost(pa)
+}
+
+func (d *drive) overpaidAndWrittenOff() {
+	pa := d.unsettled()
+	d.Node.Wipe()
+	if err := d.Engine.WriteOff(d.Ctx, pa.ID, "the disk is gone"); err != nil {
+		d.Fatal(err)
+	}
+	d.wantLost(pa)
+}
