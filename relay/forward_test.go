@@ -371,11 +371,11 @@ func TestANodeThatIsDownHoldsUpNoOther(t *testing.T) {
 	b.wantSound()
 }
 
-// Nobody can let the nodes rest by naming a receiver whom they do not reach.
+// Nobody can let the nodes rest by naming a receiver whom they do not reach, or an amount that they do not have.
 func TestAPaymentWithoutARouteLetsNoNodeRest(t *testing.T) {
 	t.Parallel()
 	for failure, want := range map[paidaction.FailureReason]relay.Blame{"NO_ROUTE": relay.ThePayment, "TIMEOUT": relay.ThePayment,
-		"INCORRECT_PAYMENT_DETAILS": relay.ThePayment, "INSUFFICIENT_BALANCE": relay.TheNode, "ERROR": relay.ThePayment} {
+		"INCORRECT_PAYMENT_DETAILS": relay.ThePayment, "INSUFFICIENT_BALANCE": relay.ThePayment, "CANCELED": relay.TheNode, "ERROR": relay.ThePayment} {
 		if got := relay.BlameOf(paidaction.PaymentUpdate{State: paidaction.PaymentFailed, Failure: failure}); got != want {
 			t.Errorf("%s: %v is blamed, want %v", failure, got, want)
 		}

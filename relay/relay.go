@@ -47,8 +47,8 @@ type Blame int
 const (
 	Unused     Blame = iota // there was no payment
 	Nobody                  // it did not fail, or nothing is known of it yet
-	TheNode                 // no balance, down: it rests for a while
-	ThePayment              // the receiver, the terms, no route in time: another payment may well work
+	TheNode                 // down: it rests for a while
+	ThePayment              // the receiver, the terms, no route in time, too much for the node: another payment may well work
 )
 
 // Leases hands out places at nodes.
@@ -85,6 +85,7 @@ type Settings struct {
 	Audit         time.Duration   // between comparisons with the nodes; default 5 s
 	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s. Doubles each time, up to sixteenfold
 	Poll          time.Duration   // between looks for new payments that nobody was woken for; default 1 s
+	Lacking       time.Duration   // for which a node is not given as much as it had no balance for; default 20 s
 	ProbeTimeout  time.Duration   // for a route to be tried in; default 5 s
 	MaxProbes     int64           // of one receiver that are out or hang; default 3
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
@@ -105,6 +106,7 @@ func (s Settings) withDefaults() Settings {
 	s.Audit = cmp.Or(s.Audit, 5*time.Second)
 	s.Pause = cmp.Or(s.Pause, 2*time.Second)
 	s.Poll = cmp.Or(s.Poll, time.Second)
+	s.Lacking = cmp.Or(s.Lacking, 20*time.Second)
 	s.ProbeTimeout = cmp.Or(s.ProbeTimeout, 5*time.Second)
 	s.MaxProbes = cmp.Or(s.MaxProbes, 3)
 	s.WithdrawLimit = cmp.Or(s.WithdrawLimit, 1_000_000_000)
@@ -137,6 +139,7 @@ type Relay struct {
 	fresh    map[string]chan struct{} // by node: there is
 	turn     atomic.Uint32            // which of them is told so next
 	claiming map[string]*atomic.Int32 // by node: how many of this process look for a payment, or claim one
+	lacks    map[string]*lack         // by node
 
 	// heard is by action what the node has just told of a payment that this process follows, once the preimage is known: nobody needs to ask again.
 	heard sync.Map
@@ -165,9 +168,11 @@ func New(c Config) (*Relay, error) {
 	if c.Trace == nil {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
-	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{}}
+	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{},
+		lacks: map[string]*lack{}}
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &atomic.Int32{}
+		r.lacks[name] = &lack{}
 	}
 	return r, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,10 +130,11 @@ func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, erro
 	// over on account of a claim that has just been committed, is the next that the claim's own worker finds.
 	others := r.claiming[name].Add(1) - 1
 	defer r.claiming[name].Add(-1)
+	most := r.most(name)
 	var next paidaction.Msat
 	if !fresh {
 		var err error
-		if next, err = r.next(ctx, name, math.MaxInt64, others); err != nil || next == 0 {
+		if next, err = r.next(ctx, name, most, others); err != nil || next == 0 {
 			return nil, err
 		}
 	}
@@ -146,7 +146,7 @@ func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, erro
 	if err != nil {
 		return nil, err
 	}
-	if next > sendable {
+	if sendable = min(sendable, most); next > sendable {
 		if next, err = r.next(ctx, name, sendable, others); err != nil || next == 0 {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 	a.SendUntil = a.ClaimedAt.Add(r.Settings.SendWindow)
 	var claimed db.ClaimRelayRow
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
-		claimed, err = q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(sendable),
+		claimed, err = q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(min(sendable, r.most(a.Node))),
 			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil})
 		return err
 	})
@@ -387,6 +387,9 @@ func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentUpdate) Blame {
 	if last.State == paidaction.PaymentFailed && last.Preimage == nil {
 		c.awaitNotes()
+		if last.Failure == paidaction.ReasonInsufficientBalance {
+			r.lacked(ctx, c) // before another one of its kind is claimed
+		}
 		if _, err := r.ended(ctx, c.row, c.attempt, endedFailed, string(last.Failure)); err != nil {
 			r.Log.WarnContext(ctx, "the end of a payment could not be stored", "action", c.row.ActionID, "error", err)
 		}
@@ -395,14 +398,14 @@ func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentU
 }
 
 // blameOf blames the node only for what no payer and no receiver can bring about. An invoice that nobody can reach, or a withdrawal
-// that may cost nothing, fails at every node, and whoever sent one after the other would let all nodes rest for good. The payment
-// itself is not given to the same node again anyhow.
+// that may cost nothing, or one of more than nodes can send, fails at every node, and whoever sent one after the other would let all nodes
+// rest for good. The payment itself is not given to the same node again anyhow.
 func blameOf(last paidaction.PaymentUpdate) Blame {
 	if last.State != paidaction.PaymentFailed {
 		return Nobody
 	}
 	switch last.Failure {
-	case paidaction.ReasonIncorrectDetails, paidaction.ReasonNoRoute, paidaction.ReasonTimeout, paidaction.ReasonError:
+	case paidaction.ReasonIncorrectDetails, paidaction.ReasonNoRoute, paidaction.ReasonTimeout, paidaction.ReasonError, paidaction.ReasonInsufficientBalance:
 		return ThePayment
 	default:
 		return TheNode

@@ -83,8 +83,10 @@ func (s *service) openRelay() (err error) {
 	if len(s.clients) == 0 {
 		return nil
 	}
+	settings := s.config.Relay.Settings()
+	settings.Lacking = max(s.config.Sending.FailureCooldown, 1) // zero would stand for the default
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),
-		Settings: s.config.Relay.Settings(), Trace: worker.TraceRelay(s.traces, s.pool),
+		Settings: settings, Trace: worker.TraceRelay(s.traces, s.pool),
 		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
 	if s.sends() {
 		members := make([]pool.Member, len(s.clients))

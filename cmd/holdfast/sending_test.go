@@ -1,44 +1,57 @@
 package main
 
 import (
+	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// A node that is told to send no more has still sent what it was given before: its receiver takes that, and so the payer's payment is taken as well.
-func TestWhatWasSentIsFollowedWhereNothingIsSentAnyMore(t *testing.T) {
+// Whoever withdraws more than nodes can send, though they count as much, and again when the money is back, keeps nobody else waiting.
+func TestAWithdrawalOfTooMuchKeepsNoNodeFromOthers(t *testing.T) {
 	t.Parallel()
-	w := enginetest.New(t, paidaction.Settings{MaxForwards: 10})
-	author, payer := w.User("author", 100_000, 0), w.User("payer", 0, 0)
-	post := w.Post(author, "a post")
-	wallet := w.Wallets.Add(author)
-	wallet.Ask.Act = simnode.Holds
-	pa := w.Pay(payer, community.KindZap, community.ZapArgs{Item: post, Sats: 100}, paidaction.P2P)
-	h := pa.Invoice.Hash
-	if err := w.Node.PayHash(h, simnode.Payment{}); err != nil {
+	w := enginetest.NewNodes(t, []string{"one", "two"}, paidaction.Settings{})
+	var members []pool.Member
+	for _, n := range w.Nodes {
+		n.SetSendable(100_000_000)
+		n.SetReserved(50_000_000)
+		members = append(members, pool.Member{Name: n.Name(), Node: n, Slots: 10})
+	}
+	locker, err := lock.New(lock.NewMemory(0), lock.Settings{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.Advance(pa.ID)
-	stop := w.Run(w.Relay)
-	(&server{t: t}).await("the receiver to hold the payment", func() bool { return wallet.Receiver.Receipt(h).Held > 0 })
-	stop()
+	t.Cleanup(func() { _ = locker.Close() })
+	nodes, err := pool.New(pool.Config{Nodes: members, Locker: locker, Register: pool.NewRegister(w.Pool, w.Clock.Now), Settings: pool.DefaultSettings(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nodes.Close)
+	w.Run(w.NewRelay(func(c *relay.Config) { c.Leases = leases{nodes} }))
 
-	// The same node, as its LND shows it after the process was started anew.
-	node, setting := newNode(t)
-	if _, err := node.Node.OpenInvoice(t.Context(), paidaction.InvoiceRequest{Hold: true, Hash: h, Amount: pa.Invoice.Amount, Expiry: time.Hour, CLTVDelta: 200}); err != nil {
+	carol := w.Network.AddReceiver("carol")
+	withdraw := func(user int64, amount paidaction.Msat) *paidaction.PaidAction {
+		return w.Pay(user, community.KindWithdraw, community.WithdrawArgs{To: carol.Issue(simnode.Ask{Amount: amount}).Bolt11, MaxFeeSats: 5}, "")
+	}
+	rich, other := w.User("rich", 0, 90_000_000), w.User("other", 0, 1_000_000)
+	w.Await(withdraw(rich, 60_000_000).ID, paidaction.Failed)
+	w.Await(withdraw(other, 20_000).ID, paidaction.Paid) // and the clock has stood still
+	again := withdraw(rich, 60_000_000)
+	w.Await(withdraw(other, 20_000).ID, paidaction.Paid)
+	w.WantState(again.ID, paidaction.Forwarding)
+	all, err := nodes.Health(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Node.PayHash(h, simnode.Payment{}); err != nil {
-		t.Fatal(err)
-	}
-	node.ScriptWasPaid(wallet.Receiver.Preimage(h), 70_000, 1_000)
-	serve(t, settings(w.Pool, setting+";send=no")).await("the action to be PAID", func() bool { return w.Look(pa.ID).State == paidaction.Paid })
-	if inv, _ := node.Node.Inspect(h); inv.State != paidaction.InvoiceSettled {
-		t.Errorf("the payer's payment is %s", inv.State)
+	for _, s := range all {
+		if !s.Eligible {
+			t.Errorf("node %s gets no payments: %s", s.Name, s.Why)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 type Sending struct {
 	Slots           int           `help:"Payments in flight at a node at most, unless HOLDFAST_NODES says otherwise for it. With 1 it is exclusive, and rests after each." default:"10"`
 	Cooldown        time.Duration `help:"How long a node with one slot rests after a payment." default:"5s"`
-	FailureCooldown time.Duration `help:"How long a node rests after a payment failed because of it." default:"20s"`
+	FailureCooldown time.Duration `help:"How long a node rests after a payment failed because of it, or is not given as much as it had no balance for." default:"20s"`
 	RetryTimeout    time.Duration `help:"Longest wait of a payment for a node." default:"5s"`
 	Jitter          time.Duration `help:"Added to pauses by chance, up to this much." default:"100ms"`
 	MinOutbound     int64         `help:"A node that can send less is not used, in msat." default:"1000000"`

@@ -70,7 +70,7 @@ func Done(sent paidaction.Msat) Outcome {
 	return Outcome{kind: done, sent: sent, reason: "it has just sent"}
 }
 
-// NodeFault is a payment that failed because of the node: no route from there, no balance, down. The reason is for operators.
+// NodeFault is a payment that failed because of the node, as every other one would: it is down. The reason is for operators.
 func NodeFault(reason string) Outcome { return Outcome{kind: nodeFault, reason: reason} }
 
 // ReceiverFault is a payment that failed because of its receiver: another one through the same node may work at once.

@@ -49,6 +49,7 @@ type Node struct {
 	payments map[paidaction.Hash]*payment
 	given    uint64 // payments ever, so that each has its own number
 	balance  paidaction.Msat
+	reserved paidaction.Msat // of it
 	route    Route
 	height   uint32
 	encode   Encoder

@@ -43,6 +43,13 @@ func (n *Node) SetSendable(m paidaction.Msat) {
 	n.balance = m
 }
 
+// SetReserved is how much of what the node says it can send it cannot: reserves, and channels whose peers are away.
+func (n *Node) SetReserved(m paidaction.Msat) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reserved = m
+}
+
 // Sent shows a payment to a test: it is no call, is not recorded, and works while the node is away.
 func (n *Node) Sent(h paidaction.Hash) (Sent, bool) {
 	n.mu.Lock()

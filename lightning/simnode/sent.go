@@ -151,7 +151,7 @@ func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, f
 	switch {
 	case met.failure != "":
 		return w, met.failure
-	case amount+w.Fee > n.balance:
+	case amount+w.Fee > n.balance-n.reserved:
 		return w, tooPoor
 	}
 	return w, ""

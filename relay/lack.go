@@ -1,0 +1,43 @@
+package relay
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// What a node says that it can send is an upper bound: reserves are in it, and channels whose peers are away. Of what is above the truth it has no balance, and
+// whoever withdraws that gets the money back, and can do so again and again. So the node does not rest for it, but is not given as much for a while: what is
+// less it sends. Each process finds that out for itself, by a payment that the node fails at once and that goes on to another.
+
+// lack is what a node had no balance for.
+type lack struct {
+	mu     sync.Mutex
+	amount paidaction.Msat
+	until  time.Time
+}
+
+// lacked notes that the node had no balance for a payment.
+func (r *Relay) lacked(ctx context.Context, c *claim) {
+	r.Log.WarnContext(ctx, "a node has no balance for a payment: for a while it is given smaller ones", "action", c.row.ActionID, "node", c.attempt.Node)
+	l, now, amount := r.lacks[c.attempt.Node], r.now(), paidaction.Msat(c.row.AmountMsat)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !now.Before(l.until) || amount <= l.amount {
+		l.amount, l.until = amount, now.Add(r.Settings.Lacking)
+	}
+}
+
+// most is what a payment may cost that the node is given now, whatever it says that it can send.
+func (r *Relay) most(node string) paidaction.Msat {
+	l := r.lacks[node]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.now().Before(l.until) {
+		return l.amount - 1
+	}
+	return math.MaxInt64
+}
