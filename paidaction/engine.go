@@ -78,6 +78,7 @@ type Settings struct {
 	MaxWalletPending int64 // open invoices around those of one receiver's wallet; default 25
 	MaxForwards      int64 // payments under way to one receiver; default 5
 	MaxForwarded     Msat  // and what they and their routing budgets come to; default 1,000,000 sats
+	MaxWithdrawals   int64 // of one payer under way; default 10
 }
 
 func (s *Settings) defaults() error {
@@ -95,11 +96,12 @@ func (s *Settings) defaults() error {
 	s.MaxGroup = cmp.Or(s.MaxGroup, 32)
 	s.MaxPrepared = cmp.Or(s.MaxPrepared, 3)
 	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
+	s.MaxWithdrawals = cmp.Or(s.MaxWithdrawals, 10)
 	s.MaxForwards = cmp.Or(s.MaxForwards, 5)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
 	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.CallTimeout <= 0 || s.RetryWindow < 0 ||
 		s.MaxAttempts < 1 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
-		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 {
+		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 || s.MaxWithdrawals < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
 	}
 	// A held payment must leave hours to settle it in (spec 01 §1.5).

@@ -24,7 +24,7 @@ const (
 	CodeNotRetryable         Code = "NOT_RETRYABLE"         // not FAILED, too old, or tried too often
 	CodeAlreadyRetried       Code = "ALREADY_RETRIED"       // a successor attempt exists
 	CodeNotCancelable        Code = "NOT_CANCELABLE"        // the payment has gone too far to be cancelled
-	CodeTooManyPending       Code = "TOO_MANY_PENDING"      // too many unpaid invoices of this payer
+	CodeTooManyPending       Code = "TOO_MANY_PENDING"      // too many unpaid invoices of this payer, or withdrawals under way
 	CodeLightningUnavailable Code = "LIGHTNING_UNAVAILABLE" // no node can take the payment now
 	CodeReceiverBusy         Code = "RECEIVER_BUSY"         // too much is under way to the receiver
 	CodePaymentFailed        Code = "PAYMENT_FAILED"        // the receiver could not be paid; the money went back

@@ -91,11 +91,27 @@ func (e *Engine) lookAtIncoming(ctx context.Context, pa *PaidAction) (finding, e
 	}
 }
 
+// boundWithdrawals refuses more withdrawals under way than a payer may have. Who is paid may be the payer, and could let them hang: for as long as a node looks
+// for a way each has a place at it, and those whose invoices expire soonest are sent first. The lock makes the count true.
+func (e *Engine) boundWithdrawals(ctx context.Context, q *db.Queries, payer int64) error {
+	if err := q.LockPayer(ctx, payer); err != nil {
+		return fmt.Errorf("lock the payer: %w", err)
+	}
+	if err := q.BoundWithdrawals(ctx, db.BoundWithdrawalsParams{PayerID: payer, Most: e.Settings.MaxWithdrawals}); err != nil {
+		return fmt.Errorf("bound the withdrawals under way: %w", err)
+	}
+	return nil
+}
+
 // debitAndClaim takes what a withdrawal may cost from the balance, and puts the payment into the pipeline.
 func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
 	p := tx.Payout
 	if p.Inside != 0 {
 		return e.debitAndPayInside(ctx, q, pg, tx)
+	}
+	// Once the key was found to be new: whoever asks again for the last one that there is room for is told of it.
+	if err := e.boundWithdrawals(ctx, q, *tx.Payer); err != nil {
+		return err
 	}
 	if n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: p.Hash[:], Used: "WITHDRAWN"}); err != nil {
 		return fmt.Errorf("note the hash: %w", err)

@@ -373,6 +373,8 @@ func (e *Engine) supposed(err error) error {
 		return Errorf(CodeTooManyPending, "You have %d unpaid invoices. Pay or cancel some first.", e.Settings.MaxPending)
 	case "HF007":
 		return errNotOpen
+	case "HF008":
+		return Errorf(CodeTooManyPending, "You have %d withdrawals under way. Wait until one of them has ended.", e.Settings.MaxWithdrawals)
 	}
 	return err
 }

@@ -330,7 +330,8 @@ func TestAFailureFromBeforeTheClaimIsNotBelieved(t *testing.T) {
 
 // A repeated key is one withdrawal, also while the first is under way, and for an address, which gives another invoice each time.
 func TestARepeatedKeyIsOneWithdrawal(t *testing.T) {
-	b := setup(t).rich(100)
+	t.Parallel()
+	b := newBundle(t, paidaction.Settings{MaxWithdrawals: 2}, "one").rich(100) // there is no room for a second one of the last
 	inv := b.issue(simnode.Ask{Amount: 30_000})
 	for i, args := range []community.WithdrawArgs{
 		{To: inv.Bolt11, MaxFeeSats: 5}, {To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: new(int64(10)), MaxFeeSats: 5},
@@ -346,6 +347,11 @@ func TestARepeatedKeyIsOneWithdrawal(t *testing.T) {
 		}
 		if len(made) == 0 {
 			t.Fatalf("%v", refused)
+		}
+		for _, err := range refused {
+			if errors.Is(err, paidaction.Refused(paidaction.CodeTooManyPending)) {
+				t.Errorf("key %d, which there is a withdrawal for: %v", i, err)
+			}
 		}
 		again, err := b.Try(b.payer, community.KindWithdraw, args, "", key)
 		if err != nil || again.ID != made[0].ID {
@@ -564,4 +570,50 @@ func TestWhatIsPaidAboveTheAmountIsALoss(t *testing.T) {
 	b.WantBalance(ledger.LossSats, -10_000)
 	b.wantSats(49_000)
 	b.WantConserved()
+}
+
+// Whoever withdraws to invoices of their own, and lets them hang, has a few places at the nodes and no more, also for a moment.
+func TestWithdrawalsThatHangAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, paidaction.Settings{MaxWithdrawals: 3}, "one").rich(1_000)
+	inside := b.Pay(b.User("poster", 0, 0), community.KindItemCreate, community.ItemCreateArgs{Title: "to be paid inside"}, paidaction.Optimistic)
+	held := make([]simnode.Issued, 8)
+	invoices := make(chan string, len(held))
+	for i := range held {
+		held[i] = b.issue(simnode.Ask{Amount: 1_000, Act: simnode.Holds})
+		invoices <- held[i].Bolt11
+	}
+	made, refused := at(len(held), func() (*paidaction.PaidAction, error) { return b.tryWithdraw(<-invoices) })
+	if len(made) != 3 {
+		t.Fatalf("%d are under way: %v", len(made), refused)
+	}
+	for _, err := range refused {
+		b.WantRefusal(err, paidaction.CodeTooManyPending)
+	}
+	b.WantBalance(ledger.UserSats(b.payer), 1_000_000-3*6_000)
+	if _, err := b.tryWithdraw(inside.Invoice.Bolt11); err != nil {
+		t.Errorf("inside, where nothing can hang: %v", err)
+	}
+	rich := b.payer
+	b.payer = b.User("another", 0, 100_000)
+	b.withdraw(b.issue(simnode.Ask{Amount: 1_000}).Bolt11)
+	b.payer = rich
+	b.Run(b.Relay)
+	hanging := func() (n int64) {
+		for _, inv := range held {
+			n += int64(b.wallet.Receiver.Receipt(inv.Hash).Held) / 1_000
+		}
+		return n
+	}
+	b.await("all three hang", func() bool { return hanging() == 3 })
+	_, err := b.tryWithdraw(b.issue(simnode.Ask{Amount: 1_000}).Bolt11)
+	b.WantRefusal(err, paidaction.CodeTooManyPending)
+	for _, inv := range held {
+		_ = b.wallet.Receiver.Cancel(inv.Hash)
+	}
+	for _, pa := range made {
+		b.Await(pa.ID, paidaction.Failed)
+	}
+	b.Await(b.withdraw(b.issue(simnode.Ask{Amount: 1_000}).Bolt11).ID, paidaction.Paid)
+	b.wantSound()
 }

@@ -158,7 +158,7 @@ func (s *service) newEngine(jobs *worker.Queue, hooks paidaction.Hooks) (*paidac
 		Settings: paidaction.Settings{
 			InvoiceExpiry: c.InvoiceExpiry, CLTVDelta: c.CLTVDelta, HoldExpiryDelta: c.HoldExpiryDelta,
 			SafetyBlocks: c.SafetyBlocks, MaxPending: c.MaxPending, MaxWalletPending: c.Relay.MaxPending,
-			MaxForwards: c.Relay.MaxForwards, MaxForwarded: paidaction.Msat(c.Relay.MaxForwarded),
+			MaxForwards: c.Relay.MaxForwards, MaxForwarded: paidaction.Msat(c.Relay.MaxForwarded), MaxWithdrawals: c.Relay.MaxWithdrawals,
 		},
 	})
 }

@@ -20,9 +20,10 @@ type Relay struct {
 	MinFee        int64         `help:"Least fee limit of a withdrawal, in msat." default:"0"`
 	WithdrawLimit int64         `help:"Largest withdrawal, in msat." default:"1000000000"`
 
-	MaxForwards  int64 `help:"Payments under way to one receiver at most." default:"5"`
-	MaxForwarded int64 `help:"What these come to at most, routing included, in msat." default:"1000000000"`
-	MaxPending   int64 `help:"Open invoices around those of one receiver's wallet at most." default:"25"`
+	MaxForwards    int64 `help:"Payments under way to one receiver at most." default:"5"`
+	MaxForwarded   int64 `help:"What these come to at most, routing included, in msat." default:"1000000000"`
+	MaxWithdrawals int64 `help:"Withdrawals of one payer under way at most." default:"10"`
+	MaxPending     int64 `help:"Open invoices around those of one receiver's wallet at most." default:"25"`
 }
 
 // Settings are the relay's.
@@ -43,6 +44,7 @@ func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.ProbeTimeout <= 0 || r.MaxProbes < 1,
 		"No route could be tried: set HOLDFAST_RELAY_PROBE_TIMEOUT and HOLDFAST_RELAY_MAX_PROBES above zero.")
 	refuse(r.MinFee < 0 || r.WithdrawLimit < 1000, "A fee limit cannot be negative, and a withdrawal is a sat at least: look at HOLDFAST_RELAY_MIN_FEE and HOLDFAST_RELAY_WITHDRAW_LIMIT.")
+	refuse(r.MaxWithdrawals < 1, "Nothing could be withdrawn: set HOLDFAST_RELAY_MAX_WITHDRAWALS above zero.")
 	refuse(r.MaxForwards < 1 || r.MaxForwarded < 1000 || r.MaxPending < 1,
 		"Nobody could be paid directly: set HOLDFAST_RELAY_MAX_FORWARDS, HOLDFAST_RELAY_MAX_FORWARDED and HOLDFAST_RELAY_MAX_PENDING above zero.")
 }

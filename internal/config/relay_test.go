@@ -30,7 +30,7 @@ func TestDefaultsOfTheRelayAreItsOwn(t *testing.T) {
 
 func TestImpossibleSettingsOfTheRelayAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, r := range []Relay{{}, {MaxAttempts: 1, SendWindow: 1e9, SendTimeout: 15e8, Audit: 1, WithdrawLimit: 1000, MaxForwards: 1, MaxForwarded: 1000, MaxPending: 1}} {
+	for _, r := range []Relay{{}, {MaxAttempts: 1, SendWindow: 1e9, SendTimeout: 15e8, Audit: 1, WithdrawLimit: 1000, MaxForwards: 1, MaxForwarded: 1000, MaxWithdrawals: 1, MaxPending: 1}} {
 		refused := false
 		r.check(func(when bool, _ string, _ ...any) { refused = refused || when })
 		if !refused {

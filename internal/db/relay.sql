@@ -104,6 +104,13 @@ RETURNING relay_payment.*;
 -- What an operator says of a payment whose node has lost its data.
 UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failure_message WHERE action_id = @action_id;
 
+-- name: BoundWithdrawals :exec
+-- Fails with HF008 where the payer, whose row is locked, has so many withdrawals under way already. Of those that are under way to somebody outside, whose
+-- payer is looked up for each: an index on payers would have to be kept for every action.
+SELECT must_be_below(count(*), @most, 'HF008') FROM relay_payment p
+WHERE p.receiver_id IS NULL AND p.inside_id IS NULL AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    AND (SELECT payer_id FROM paid_action WHERE id = p.action_id) = @payer_id::bigint;
+
 -- name: ClaimRelay :one
 -- What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
 -- claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was

@@ -174,6 +174,24 @@ func (q *Queries) BoundWallet(ctx context.Context, arg BoundWalletParams) error 
 	return err
 }
 
+const boundWithdrawals = `-- name: BoundWithdrawals :exec
+SELECT must_be_below(count(*), $1, 'HF008') FROM relay_payment p
+WHERE p.receiver_id IS NULL AND p.inside_id IS NULL AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    AND (SELECT payer_id FROM paid_action WHERE id = p.action_id) = $2::bigint
+`
+
+type BoundWithdrawalsParams struct {
+	Most    int64
+	PayerID int64
+}
+
+// Fails with HF008 where the payer, whose row is locked, has so many withdrawals under way already. Of those that are under way to somebody outside, whose
+// payer is looked up for each: an index on payers would have to be kept for every action.
+func (q *Queries) BoundWithdrawals(ctx context.Context, arg BoundWithdrawalsParams) error {
+	_, err := q.db.Exec(ctx, boundWithdrawals, arg.Most, arg.PayerID)
+	return err
+}
+
 const claimRelay = `-- name: ClaimRelay :one
 WITH next AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p

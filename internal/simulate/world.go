@@ -121,7 +121,7 @@ func (w *world) start(number, life int) {
 		p.engine, err = paidaction.New(paidaction.Config{
 			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(settings()),
 			Secret: make([]byte, 32), Now: p.now, Random: rand.NewChaCha8(random), Log: quiet,
-			Settings: paidaction.Settings{SweepWorkers: 1, MaxGroup: 4, MaxForwards: busyReceiver},
+			Settings: paidaction.Settings{SweepWorkers: 1, MaxGroup: 4, MaxForwards: busyReceiver, MaxWithdrawals: 1 << 40},
 			Hooks: paidaction.Hooks{
 				Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) },
 				Wait:  w.waitInProcess, Beside: inTurn,
