@@ -2,8 +2,8 @@
 // and money always agree. The action happens exactly once if it was paid, and the money returns if it did not happen.
 //
 // An application implements Action, once per kind of thing that costs money, and hands the implementations to New. The
-// engine walks the payment methods (pay.go), keeps every action on the paths of one table (machine.go), and is driven by
-// facts: what a node says, what the clock shows, what a person asks for (advance.go). It imports no edge: what it needs of
+// engine walks the payment methods (pay.go, begin.go), keeps every action on the paths of one table (machine.go), and is driven by
+// facts: what a node says, what the clock shows, what a person asks for (observe.go, advance.go). It imports no edge: what it needs of
 // Lightning and of a job queue it names in small interfaces of its own.
 package paidaction
 

@@ -28,7 +28,7 @@ const (
 // Effect is what the transaction of a step does beside moving the state.
 type Effect string
 
-// The effects. What the first ones do is in pay.go, effect.go and retry.go; those of the wrapped and the outgoing flow are
+// The effects. What the first ones do is in begin.go, effect.go and retry.go; those of the wrapped and the outgoing flow are
 // in forward.go, outgoing.go and writeoff.go.
 const (
 	Nothing       Effect = ""

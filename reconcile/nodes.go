@@ -66,7 +66,7 @@ func (r *run) ask(ctx context.Context, name string, action int64, open bool, com
 		r.silent[name] = errNoTime
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, nodeTimeout)
+	limited, cancel := context.WithTimeout(paidaction.About(ctx, action), nodeTimeout)
 	defer cancel()
 	err = compare(limited, node)
 	var silent errSilent

@@ -1,0 +1,247 @@
+package paidaction
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
+
+// open says whether a method can be tried for this payer at all. Whether the balance suffices is found by the debit.
+func open(m Method, payer *int64) bool {
+	switch m {
+	case FeeCredit, RewardSats, Optimistic, Outgoing:
+		return payer != nil
+	default:
+		return true
+	}
+}
+
+// source is the account that a method takes the money from.
+func source(m Method, payer *int64) ledger.Account {
+	switch m {
+	case FeeCredit:
+		return ledger.UserCredits(*payer)
+	case RewardSats, Outgoing:
+		return ledger.UserSats(*payer)
+	default:
+		return ledger.Lightning
+	}
+}
+
+// begin makes the row of an attempt, and does in the same transaction what its method does at once.
+func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*PaidAction, error) {
+	tx := &Tx{}
+	var result json.RawMessage
+	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
+		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: source(m, a.payer),
+			proof: a.proof}
+		var previous db.PaidAction
+		if a.previous != 0 {
+			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
+				return err
+			}
+		}
+		if m.hasInvoice() {
+			if err := e.boundPending(ctx, q, a, p.forward); err != nil {
+				return err
+			}
+		}
+		numbers := pg.NextActions(1) // after the payer is locked: the actions of one are numbered in their order
+		if err := a.price(ctx, tx, p); err != nil {
+			return err
+		}
+		tx.Forward = p.forward
+		first := firstStep(tx.Method)
+		ids, err := numbers(ctx)
+		if err != nil {
+			return fmt.Errorf("number the action: %w", err)
+		}
+		tx.Action = ids[0]
+		if err := e.insert(ctx, q, a, tx, first); err != nil {
+			return err
+		}
+		if a.previous != 0 {
+			if err := e.handOver(ctx, q, previous, tx.Action, tx.Now); err != nil {
+				return err
+			}
+		}
+		result, err = e.enter(ctx, q, pg, a, tx, first, p.node, previous)
+		return err
+	})
+	return e.became(ctx, a, tx, result, e.supposed(err))
+}
+
+// price computes what the attempt costs, under the locks of its transaction, and refuses what its payer has not agreed to. What costs nothing
+// needs no method.
+func (a *attempt) price(ctx context.Context, tx *Tx, p plan) (err error) {
+	asked := tx.Method
+	if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
+		return err
+	}
+	if err := a.agreed(tx.Cost); err != nil {
+		return err
+	}
+	if tx.Cost == 0 {
+		tx.Method, tx.source = ZeroCost, ledger.Lightning
+	} else if asked == ZeroCost {
+		return errNotOpen
+	}
+	if tx.Method.hasInvoice() && tx.Cost > MaxInvoice {
+		return Errorf(CodeInvalidAmount, "No invoice can be over more than %d sats.", MaxInvoice.Sats())
+	}
+	if asked == P2P && tx.Cost != p.quoted {
+		return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats()).costing(tx.Cost)
+	}
+	return nil
+}
+
+// supposed tells what begin supposes, and does not wait to hear: the statements that would say so fail by themselves, with codes of their own
+// (migrations/0042_must_begin.up.sql), and the transaction with them, at whatever is waited for next.
+func (e *Engine) supposed(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return err
+	}
+	switch pg.Code {
+	case "HF005":
+		return errKeyUsed
+	case "HF006":
+		return Errorf(CodeTooManyPending, "You have %d unpaid invoices. Pay or cancel some first.", e.Settings.MaxPending)
+	case "HF007":
+		return errNotOpen
+	case "HF008":
+		return Errorf(CodeTooManyPending, "You have %d withdrawals under way. Wait until one of them has ended.", e.Settings.MaxWithdrawals)
+	}
+	return err
+}
+
+func firstStep(m Method) Step {
+	first, _ := FindStep(m.Flow(), Beginning, Requested)
+	return first
+}
+
+// became is an attempt that was begun, as it was written; where that is not sure, without its invoice.
+func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.RawMessage, err error) (*PaidAction, error) {
+	if errors.Is(err, errUnknownCommit) && tx.Action != 0 {
+		// The commit may have happened; its row says so. That there is no row yet says nothing: the server may still be at it.
+		// And after a crash the server may give the same id to another's action.
+		if got, lookupErr := e.get(context.WithoutCancel(ctx), tx.Action); lookupErr == nil && got.CreatedAt.Equal(tx.Now) &&
+			e.owns(Caller{User: a.payer, Secret: e.SecretOf(got.Genesis)}, got.Payer, got.Genesis) && got.Kind == a.def.Spec().Kind {
+			err, tx.invoice = nil, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	first := firstStep(tx.Method)
+	e.moved(first)
+	pa := &PaidAction{ID: tx.Action, Kind: a.def.Spec().Kind, Flow: first.Flow, Method: tx.Method, State: first.To, Payer: a.payer, Cost: tx.Cost,
+		Args: a.args, Result: result, Attempt: int(a.number), Genesis: tx.Action, CreatedAt: tx.Now, ChangedAt: tx.Now, proved: tx.proof.proved,
+		Invoice: tx.invoice}
+	if tx.invoice != nil {
+		pa.Deadline = &tx.invoice.ExpiresAt
+	}
+	if a.genesis != nil {
+		pa.Genesis = *a.genesis
+	}
+	return pa, nil
+}
+
+// insert makes the row in its first state, with its history.
+func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, first Step) error {
+	row := db.InsertActionParams{
+		ID: tx.Action, Kind: a.def.Spec().Kind, Flow: string(first.Flow), Method: string(tx.Method), State: string(first.To),
+		Attempt: a.number, PayerID: a.payer, CostMsat: int64(tx.Cost), At: tx.Now, GenesisID: a.genesis,
+		Args: a.args, IdempotencyKey: a.key, ArgsHash: a.argsHash, Fact: string(first.When), ProvedID: tx.proof.proved,
+	}
+	if !first.To.Terminal() {
+		row.Deadline = new(tx.Now.Add(e.Settings.InvoiceExpiry))
+	}
+	if tx.Forward != nil {
+		row.Deadline, row.InnerWalletID = new(tx.Now.Add(tx.Forward.Expiry)), &tx.Forward.Wallet
+	}
+	if err := q.InsertAction(ctx, row); err != nil {
+		return fmt.Errorf("insert the action: %w", err)
+	}
+	return nil
+}
+
+// enter does what the first step of a flow does in its transaction. It returns what performing made, if that was done.
+func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string, previous db.PaidAction) (result json.RawMessage, err error) {
+	// An anonymous payer's wrapped action is performed only once it is held: nobody could see it as pending.
+	if first.Effect != Nothing && (first.Flow != FlowWrapped || a.payer != nil) {
+		// What was performed as pending is kept and pointed to the new attempt; anything else is performed afresh.
+		if a.previous != 0 && previous.Result != nil && Flow(previous.Flow) != FlowPessimistic {
+			result, err = a.def.retry(ctx, tx, a.args, previous.Result)
+		} else {
+			result, err = a.def.perform(ctx, tx, a.args)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := q.SetResult(ctx, db.SetResultParams{ID: tx.Action, Result: result}); err != nil {
+			return nil, fmt.Errorf("store the result: %w", err)
+		}
+	}
+	switch first.Effect {
+	case PerformAndPay:
+		return result, e.book(ctx, q, pg, a.def, tx, a.args, result, tx.Cost)
+	case DebitAndClaim:
+		return result, e.debitAndClaim(ctx, q, pg, tx)
+	}
+	return result, e.request(ctx, q, pg, a, tx, node)
+}
+
+// request stores the invoice of an attempt, and the jobs for the cases that no node ever issues it, and that nobody pays.
+func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, node string) error {
+	inv, err := e.newInvoice(ctx, q, a, tx, node)
+	if err != nil {
+		return err
+	}
+	if err := q.InsertInvoice(ctx, inv); err != nil {
+		return fmt.Errorf("insert the invoice: %w", err)
+	}
+	tx.invoice = &Invoice{Node: inv.Node, Hash: Hash(inv.PaymentHash), Amount: Msat(inv.AmountMsat), Hold: inv.Hold, ExpiresAt: inv.ExpiresAt,
+		memo: inv.Memo, cltvDelta: uint32(inv.CltvDelta)}
+	copy(tx.invoice.preimage[:], inv.Preimage) // none of a wrapped one: its receiver has it
+	if tx.Forward != nil {
+		if err := storeInner(ctx, q, tx.Action, tx.Forward); err != nil {
+			return err
+		}
+	}
+	return e.Jobs.Insert(ctx, pg,
+		Job{Kind: JobAdvance, Action: tx.Action, At: tx.Now.Add(e.Settings.IssueTimeout)},
+		Job{Kind: JobAdvance, Action: tx.Action, At: inv.ExpiresAt})
+}
+
+// boundPending refuses more open invoices than a payer may have. The lock makes the count true: payers wait for
+// themselves alone, the anonymous for those behind the same address (spec 05.12).
+func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward) (err error) {
+	if f != nil {
+		if err := q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: e.Settings.MaxWalletPending}); err != nil {
+			return fmt.Errorf("bound the open invoices of a wallet: %w", err)
+		}
+	}
+	if a.payer != nil {
+		if err := q.LockPayer(ctx, *a.payer); err != nil {
+			return fmt.Errorf("lock the payer: %w", err)
+		}
+		err = q.BoundPayer(ctx, db.BoundPayerParams{PayerID: a.payer, Most: e.Settings.MaxPending})
+	} else {
+		if err := q.LockClient(ctx, a.client); err != nil {
+			return fmt.Errorf("lock the client: %w", err)
+		}
+		err = q.BoundClient(ctx, db.BoundClientParams{ClientHash: a.client, Most: e.Settings.MaxPending})
+	}
+	if err != nil {
+		return fmt.Errorf("bound the open invoices: %w", err)
+	}
+	return nil
+}

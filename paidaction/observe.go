@@ -1,0 +1,210 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+var errBehindChain = errors.New("the node is behind the chain")
+
+// observe finds out what has happened to an open action. All node calls are here, outside any transaction: first the one
+// that the state owes, then a look at what is true now.
+func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (finding, error) {
+	if slices.Contains([]State{Forwarding, Forwarded, FailedForward}, pa.State) {
+		return e.observeOutgoing(ctx, pa)
+	}
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return finding{}, err
+	}
+	if pa.State == Canceling {
+		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil && !errors.Is(err, ErrInvoiceNotFound) {
+			return finding{}, fmt.Errorf("cancel the invoice: %w", err)
+		}
+	}
+	if pa.heldNow {
+		inv, err := e.settleNow(ctx, node, pa)
+		if err != nil {
+			return finding{}, err
+		}
+		return e.judge(ctx, node, pa, inv, nil)
+	}
+	inv, chain, err := e.lookUp(ctx, node, pa, driven)
+	if errors.Is(err, ErrInvoiceNotFound) {
+		return e.absent(pa)
+	}
+	if err != nil {
+		return finding{}, fmt.Errorf("look up the invoice: %w", err)
+	}
+	if pa.State == Held && inv.State == InvoiceAccepted {
+		if inv, err = e.settle(ctx, node, pa, inv); err != nil {
+			return finding{}, err
+		}
+	}
+	return e.judge(ctx, node, pa, inv, chain)
+}
+
+// lookUp asks the node for the invoice. Whoever drives an action that waits has most likely heard that the payment is held: the chain, which is
+// asked for then, is waited for at the same time. nil where it was not asked for, or not told.
+func (e *Engine) lookUp(ctx context.Context, node Node, pa *PaidAction, driven bool) (inv NodeInvoice, chain *Chain, err error) {
+	wait := func() {}
+	if driven && pa.State == PendingHeld {
+		wait = e.Hooks.Beside(func() {
+			if now, err := node.Chain(ctx); err == nil {
+				chain = &now
+			}
+		})
+	}
+	inv, err = node.LookupInvoice(ctx, pa.Invoice.Hash)
+	wait()
+	return inv, chain, err
+}
+
+// judge turns the node's view of the invoice into the fact it is for this action. It asks for the chain where that is needed and not known (nil).
+func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice, chain *Chain) (finding, error) {
+	switch inv.State {
+	case InvoiceSettled:
+		if pa.State == PendingHeld && inv.Received >= pa.Cost {
+			// Nobody takes what is held but we, once it was performed or paid on: the database was restored to before that, or a copy took over that lagged
+			// behind. What was done then is done again; there is nothing to give back.
+			return finding{fact: InvoiceIsHeld, received: inv.Received, taken: true}, nil
+		}
+		return finding{fact: InvoiceIsPaid, received: inv.Received}, nil
+	case InvoiceCanceled:
+		return e.judgeCanceled(ctx, pa)
+	case InvoiceAccepted:
+		return e.judgeHeld(ctx, node, pa, inv, chain)
+	}
+	return e.judgeOpen(ctx, pa, inv)
+}
+
+// judgeCanceled is what it means that the node takes no payment of the invoice any more: nobody has paid, unless a withdrawal here does.
+func (e *Engine) judgeCanceled(ctx context.Context, pa *PaidAction) (finding, error) {
+	if inside, err := e.paidInside(ctx, pa); err != nil || inside != nil {
+		return finding{fact: PaidInside, received: pa.Cost}, err
+	}
+	f := finding{fact: InvoiceIsGone}
+	if pa.Failure == nil {
+		f.failure = Errorf(CodeExpired, "The invoice was not paid in time.")
+		if pa.State == Held {
+			f.failure = Errorf(CodeExpired, "The payment was held for too long and went back to you.")
+		}
+	}
+	return f, nil
+}
+
+// judgeHeld is what a held payment means: whether it may be relied on is a matter of blocks.
+func (e *Engine) judgeHeld(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice, chain *Chain) (finding, error) {
+	if chain == nil {
+		now, err := node.Chain(ctx)
+		if err != nil {
+			return finding{}, fmt.Errorf("ask for the chain: %w", err)
+		}
+		chain = &now
+	}
+	safety := e.safetyHeight(inv.ExpiryHeight)
+	if chain.Height >= safety {
+		return finding{fact: TooFewBlocks, safety: safety,
+			failure: Errorf(CodeExpired, "The payment arrived with too little time left and goes back to you.")}, nil
+	}
+	if pa.State == PendingHeld && !chain.Synced {
+		// Behind the chain the node may show a height at which the payment is safe though it no longer is.
+		return finding{}, errBehindChain
+	}
+	return finding{fact: InvoiceIsHeld, received: inv.Received, safety: safety}, nil
+}
+
+// judgeOpen is what it means that nobody has paid yet: nothing before the deadline.
+func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice) (finding, error) {
+	now := e.now()
+	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) {
+		// Issued, but the answer was lost before it was stored. Stored now, it can still be paid.
+		if _, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: pa.ID, Bolt11: &inv.Bolt11}); err != nil {
+			return finding{}, fmt.Errorf("store the bolt11: %w", err)
+		}
+		e.changed(pa.ID)
+	}
+	if !now.Before(*pa.Deadline) {
+		return finding{fact: DeadlinePassed, failure: Errorf(CodeExpired, "The invoice was not paid in time.")}, nil
+	}
+	return finding{}, nil
+}
+
+// absent is what it means that the node does not know the invoice. That alone means nothing (spec 01 §1.6): only where no
+// bolt11 was ever stored, and so none was handed out, can nobody have paid.
+func (e *Engine) absent(pa *PaidAction) (finding, error) {
+	if pa.Invoice.Bolt11 != "" {
+		return finding{}, fmt.Errorf("%w, though it issued it: was node %s wiped or restored?", ErrInvoiceNotFound, pa.Invoice.Node)
+	}
+	// From CANCELING no bolt11 can be stored any more; before that its node gets the time to answer.
+	if pa.State != Canceling && e.now().Sub(pa.CreatedAt) < e.Settings.IssueTimeout {
+		return finding{}, nil
+	}
+	return finding{fact: NeverIssued, failure: Errorf(CodeLightningUnavailable, "No invoice could be made. Try again.")}, nil
+}
+
+// safetyHeight is the height from which on a held payment may not be relied on: LND gives it back HoldExpiryDelta blocks
+// before its first HTLC expires, and we stay SafetyBlocks away from that (spec 01 §1.5).
+func (e *Engine) safetyHeight(expiry uint32) uint32 {
+	margin := e.Settings.HoldExpiryDelta + e.Settings.SafetyBlocks
+	if expiry < margin {
+		return 0
+	}
+	return expiry - margin
+}
+
+// settle takes the held payment of a performed action. The permission is committed before the call: from then on the
+// action can no longer be cancelled, since a call that was once permitted may reach the node at any time, even from a
+// process that was stopped for an hour. It returns the invoice as the node shows it afterwards.
+func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice) (NodeInvoice, error) {
+	chain, err := node.Chain(ctx)
+	if err != nil {
+		return inv, fmt.Errorf("ask for the chain: %w", err)
+	}
+	if !chain.Synced {
+		// Its height is an old one: the payment may be past its expiry, and the preimage would be given away for nothing. Not to
+		// call is always safe, also after a permission.
+		return inv, errBehindChain
+	}
+	if pa.settlePermitted == nil {
+		if chain.Height >= e.safetyHeight(inv.ExpiryHeight) {
+			return inv, nil
+		}
+		n, err := db.New(e.Pool).PermitSettle(ctx, db.PermitSettleParams{ID: pa.ID, At: new(e.now())})
+		if err != nil {
+			return inv, fmt.Errorf("permit the settling: %w", err)
+		}
+		if n == 0 {
+			// Another worker permitted it, or gave the payment back: the row says which.
+			again, err := e.get(ctx, pa.ID)
+			if err != nil || again.State != Held {
+				return inv, err
+			}
+		}
+	}
+	return e.settleNow(ctx, node, pa)
+}
+
+// settleNow takes a held payment, for which there is a permission or which was paid on, and returns the invoice as the node shows it afterwards.
+func (e *Engine) settleNow(ctx context.Context, node Node, pa *PaidAction) (NodeInvoice, error) {
+	if err := node.SettleInvoice(ctx, pa.Invoice.preimage); err != nil {
+		e.Log.WarnContext(ctx, "settling failed; looking up what is true", "action", pa.ID, "error", err)
+	}
+	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	if err != nil {
+		return inv, fmt.Errorf("look up the invoice after settling: %w", err)
+	}
+	return inv, nil
+}
+
+// AlarmHeight is the height from which on a held payment with this safety height is worth an alarm.
+func (e *Engine) AlarmHeight(safety uint32) uint32 {
+	if safety < e.Settings.AlarmBlocks {
+		return 0
+	}
+	return safety - e.Settings.AlarmBlocks
+}
