@@ -73,8 +73,8 @@ func thenDo(r archive.Range, dry bool) []string {
 		return []string{}
 	}
 	tables := r.Tables()
-	return []string{
-		fmt.Sprintf(`pg_dump "$HOLDFAST_DATABASE_URL" --format custom --table %s --file actions_%d_%d.dump`, strings.Join(tables, " --table "), r.First, r.Last),
-		fmt.Sprintf(`psql "$HOLDFAST_DATABASE_URL" --command 'DROP TABLE %s'`, strings.Join(tables, ", ")),
+	return []string{ // one, so that nothing is dropped where the file could not be written
+		fmt.Sprintf(`pg_dump "$HOLDFAST_DATABASE_URL" --format custom --table %s --file actions_%d_%d.dump`, strings.Join(tables, " --table "), r.First, r.Last) +
+			fmt.Sprintf(` && psql "$HOLDFAST_DATABASE_URL" --command 'DROP TABLE %s'`, strings.Join(tables, ", ")),
 	}
 }
