@@ -99,7 +99,7 @@ func (e realEnv) MineBlocks(ctx context.Context, blocks uint32) error {
 
 // TestRealNode holds a real LND to the suite that the simulated ones pass, and the engine to what spec 01 promises on one.
 func TestRealNode(t *testing.T) {
-	network := start(t, t.TempDir(), programs(t))
+	network := start(t, t.TempDir(), programs(t), devnet.Holdfast2)
 	c := client(t, network)
 	w := func(t *testing.T, nodes paidaction.Nodes) *enginetest.World {
 		return enginetest.On(t, nodes, paidaction.Settings{})

@@ -44,6 +44,9 @@ type Options struct {
 	// Bin is the directory with the programs btcd and lnd; see [Build].
 	Bin string
 
+	// NativeSQL are nodes that keep invoices and payments in tables (db.use-native-sql); the others do so in buckets. LND's ways differ.
+	NativeSQL []string
+
 	// BlockEvery mines a block at this interval while the network runs; 0 leaves mining to [Network.Mine].
 	BlockEvery time.Duration
 

@@ -21,10 +21,10 @@ func programs(t *testing.T) string {
 	return bin
 }
 
-func start(t *testing.T, dir, bin string) *devnet.Network {
+func start(t *testing.T, dir, bin string, nativeSQL ...string) *devnet.Network {
 	t.Helper()
 	begun := time.Now()
-	network, err := devnet.Start(t.Context(), devnet.Options{Dir: dir, Bin: bin, Log: t.Logf})
+	network, err := devnet.Start(t.Context(), devnet.Options{Dir: dir, Bin: bin, NativeSQL: nativeSQL, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,8 +170,8 @@ func (n *Network) WipeNode(ctx context.Context, name string) error {
 //   - tlsdisableautofill: the certificate does not tell the machine's name and addresses.
 //   - penaltyhalflife: a way over a node that was away is tried again at once instead of after an hour.
 //   - basefee, feerate: as on real routes, a part of a sat is due.
-//   - use-native-sql: one of ours keeps invoices and payments in tables, the others in buckets. LND's ways differ.
-func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
+//   - use-native-sql: see [Options].
+func (n *Node) configure(o Options, c *chain, claim *child.Claim) error {
 	settings := [][2]string{
 		{"alias", n.name}, {"noseedbackup", "1"}, {"nobootstrap", "1"},
 		{"rpclisten", n.rpc}, {"listen", n.peer},
@@ -183,7 +184,7 @@ func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
 		{"routerrpc.apriori.penaltyhalflife", "1s"}, {"bitcoin.basefee", "250"}, {"bitcoin.feerate", "1000"},
 		{"db.backend", "sqlite"},
 	}
-	if n.name == Holdfast2 {
+	if slices.Contains(o.NativeSQL, n.name) {
 		settings = append(settings, [2]string{"db.use-native-sql", "1"})
 	}
 	if n.rest == "" {
@@ -195,7 +196,7 @@ func (n *Node) configure(bin string, c *chain, claim *child.Claim) error {
 		return err
 	}
 	n.server = child.NewServer(child.Command{
-		Name: "lnd (" + n.name + ")", Path: filepath.Join(bin, "lnd"), Args: []string{"--lnddir", n.dir},
+		Name: "lnd (" + n.name + ")", Path: filepath.Join(o.Bin, "lnd"), Args: []string{"--lnddir", n.dir},
 		Env: atHome(n.dir), Dir: n.dir, Log: filepath.Join(n.dir, "lnd.log"), Holds: claim,
 	})
 	return nil

@@ -41,7 +41,7 @@ func (n *Network) prepare() error {
 		if name == Receiver {
 			node.rest = loopback(rest)
 		}
-		if err := node.configure(n.options.Bin, n.chain, n.claim); err != nil {
+		if err := node.configure(n.options, n.chain, n.claim); err != nil {
 			return err
 		}
 		n.nodes[name] = node
