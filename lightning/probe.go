@@ -22,8 +22,6 @@ import (
 const (
 	// mostProviders are how many of the nodes before a hidden receiver are tried.
 	mostProviders = 3
-	// maxTotalTimelock is LND's max-cltv-expiry: it takes no limit above it.
-	maxTotalTimelock = 2016
 	// blockPadding is what LND adds to the final CLTV of what it sends.
 	blockPadding = 3
 )
@@ -94,12 +92,15 @@ func (c *Client) targets(ctx context.Context, inv *lnrpc.PayReq) ([]target, erro
 		}
 		last := hops[len(hops)-1]
 		at := slices.IndexFunc(providers, func(t target) bool { return t.key == last.NodeId })
+		if at < 0 && len(providers) == mostProviders {
+			continue
+		}
 		if at < 0 {
 			known, err := c.knows(ctx, last.NodeId)
 			if err != nil {
 				return nil, err
 			}
-			if !known || len(providers) == mostProviders {
+			if !known {
 				continue
 			}
 			at, providers = len(providers), append(providers, target{key: last.NodeId, blocks: inv.CltvExpiry})
@@ -127,7 +128,8 @@ func (c *Client) knows(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// probe sends one, and waits until it has come back. ErrProbeOpen if it does not, or if nobody says so.
+// probe sends one, and waits until it has come back. ErrProbeOpen if it does not in time, or if the node's word of it breaks off. Any other error came before the
+// node's first word, as from one that is down: no receiver can bring that about, and none is blamed for it.
 func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paidaction.RouteRequest) (paidaction.Route, error) {
 	budget, blocks := r.FeeLimit-t.fee, int64(r.CLTVLimit)-t.blocks
 	if budget < 0 || blocks <= t.final+blockPadding {
@@ -146,7 +148,7 @@ func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paida
 	_, _ = rand.Read(hash) // it never fails
 	request := &routerrpc.SendPaymentRequest{
 		Dest: key, AmtMsat: t.amount, PaymentHash: hash, PaymentAddr: inv.PaymentAddr, FinalCltvDelta: int32(t.final), RouteHints: t.hints, MaxParts: 1,
-		FeeLimitMsat: int64(budget), CltvLimit: int32(min(blocks, maxTotalTimelock)), TimeoutSeconds: int32(patience / time.Second),
+		FeeLimitMsat: int64(budget), CltvLimit: int32(min(blocks, math.MaxInt32)), TimeoutSeconds: int32(patience / time.Second),
 	}
 	for bit := range inv.Features {
 		request.DestFeatures = append(request.DestFeatures, lnrpc.FeatureBit(bit))
