@@ -176,6 +176,7 @@ func (d *door) newExecutor() *handler.Server {
 	if d.Development {
 		s.Use(extension.Introspection{})
 	}
+	s.AroundOperations(untilItEnds)
 	s.AroundOperations(d.aroundOperation)
 	s.AroundResponses(d.aroundResponse)
 	s.AroundRootFields(d.aroundRootField)
@@ -209,10 +210,16 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		upgrade := &patientUpgrade{ResponseWriter: w, patient: 2 * d.Keepalive}
 		defer upgrade.close()
 		w = upgrade
+		gone := make(chan struct{})
+		defer close(gone)
+		s.line.ending, s.line.gone = r.Context().Done(), gone
 	}
 	r = r.WithContext(withSession(r.Context(), s))
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-		stream := newStreamWriter(w, 2*d.Keepalive)
+		ctx, cut := context.WithCancel(r.Context())
+		defer cut()
+		r, s.line.cut = r.WithContext(ctx), cut
+		stream := newStreamWriter(ctx, w, 2*d.Keepalive)
 		defer stream.close()
 		w = stream
 	}

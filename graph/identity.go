@@ -23,9 +23,17 @@ type session struct {
 	client string
 	until  time.Time     // a token of the site is good for so long, and nothing takes it back; zero for keys
 	slots  chan struct{} // of operations under way on one websocket; nil for single requests
+	line   line
 
 	mu      sync.Mutex
 	checked time.Time
+}
+
+// line is what a session hears by, where that stays open; the zero value is that of a single request.
+type line struct {
+	ending <-chan struct{} // closed when a websocket is to end
+	gone   <-chan struct{} // closed when it has ended
+	cut    func()          // ends server-sent events without saying that they are complete
 }
 
 type sessionKey struct{}
@@ -137,7 +145,7 @@ func (d *door) initWebsocket(ctx context.Context, payload transport.InitPayload)
 			const unauthorized = 4401 // as the protocol has it
 			return closing(ctx, unauthorized, "unauthenticated"), nil, errors.New(d.present(ctx, err).Message)
 		}
-		signedIn.slots = s.slots
+		signedIn.slots, signedIn.line = s.slots, s.line
 		s = signedIn
 	}
 	if !d.sockets.take(s.who()) {

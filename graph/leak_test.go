@@ -113,7 +113,7 @@ func TestPanicsEndTheirSubscription(t *testing.T) {
 	if m, err := s.read(); err != nil || m.Type != "error" || inside.Match(m.Payload) || !strings.Contains(string(m.Payload), "INTERNAL") {
 		t.Errorf("%+v %s, %v", m, m.Payload, err)
 	}
-	e.WantComplete()
+	e.WantCut()
 	broken.Store(false)
 	if r := a.Want(payer, `{ me { user { name } } }`, nil); r.text("me", "user", "name") != "payer" || !strings.Contains(a.Log.String(), "at the disco") {
 		t.Errorf("afterwards: %s", r.Raw)

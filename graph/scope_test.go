@@ -123,7 +123,7 @@ func TestRevocation(t *testing.T) {
 	if m, err := s.read(); err != nil || m.Type != "error" || !strings.Contains(string(m.Payload), "UNAUTHENTICATED") {
 		t.Errorf("%+v %s, %v", m, m.Payload, err)
 	}
-	e.WantComplete()
+	e.WantCut()
 	if r := a.Want(owner, `{ me { creditsMsat } }`, nil); r.text("me", "creditsMsat") != "1000000" {
 		t.Errorf("the other key: %s", r.Raw)
 	}

@@ -193,3 +193,11 @@ func (e *events) WantComplete() {
 		e.t.Fatalf("%q %s, want the end", name, r.Raw)
 	}
 }
+
+// WantCut fails the test unless the stream has ended, and did not say that it is complete.
+func (e *events) WantCut() {
+	e.t.Helper()
+	if name, r := e.Next(); name != "" {
+		e.t.Fatalf("%q %s, want the end of the stream", name, r.Raw)
+	}
+}

@@ -2,31 +2,36 @@ package graph
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/99designs/gqlgen/graphql"
 )
 
 // streamWriter writes server-sent events. A reader who takes nothing for too long loses the connection, and nothing is
-// written any more once the request is over: gqlgen pings from a goroutine that may come too late.
+// written any more once the request is over: gqlgen pings from a goroutine that may come too late. Nor is anything once the context has
+// ended: gqlgen says then too that the operation is complete, and whoever believed that would not ask again.
 type streamWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	patient time.Duration
+	ctx     context.Context
 
 	mu     sync.Mutex
 	closed bool
 }
 
-func newStreamWriter(w http.ResponseWriter, patient time.Duration) *streamWriter {
-	return &streamWriter{ResponseWriter: w, control: http.NewResponseController(w), patient: patient}
+func newStreamWriter(ctx context.Context, w http.ResponseWriter, patient time.Duration) *streamWriter {
+	return &streamWriter{ResponseWriter: w, control: http.NewResponseController(w), patient: patient, ctx: ctx}
 }
 
 func (w *streamWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.closed || w.ctx.Err() != nil {
 		return len(p), nil
 	}
 	// Not every writer can have a deadline; the server's own can.
@@ -66,6 +71,24 @@ func (w *patientUpgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.conn = &patientConn{conn, w.patient}
 	buffered.Writer.Reset(w.conn)
 	return w.conn, buffered, nil
+}
+
+// untilItEnds holds back what a websocket that is to end would still be told, as at a shutdown, until it has ended. gqlgen says of everything
+// under way that it is complete, in a race with the end of the connection, and whoever hears that first does not ask again.
+func untilItEnds(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	respond, line := next(ctx), sessionOf(ctx).line
+	if line.gone == nil {
+		return respond
+	}
+	return func(ctx context.Context) *graphql.Response {
+		response := respond(ctx)
+		select {
+		case <-line.ending:
+			<-line.gone
+		default:
+		}
+		return response
+	}
 }
 
 // farewell is how long both sides may take to say goodbye.

@@ -98,9 +98,13 @@ func (s subscriptions) again(ctx context.Context, c paidaction.Caller, id int64)
 	return s.Engine.Get(ctx, c, id)
 }
 
-// endWith tells why a subscription ends. Of the transports only websockets have a message for that.
+// endWith tells why a subscription ends. Of the transports only websockets have a message for that; server-sent events are cut, and who asks
+// again is told.
 func (s subscriptions) endWith(ctx context.Context, err error) {
-	if sessionOf(ctx).slots != nil {
+	switch asker := sessionOf(ctx); {
+	case asker.slots != nil:
 		transport.AddSubscriptionError(ctx, s.present(ctx, err))
+	case asker.line.cut != nil:
+		asker.line.cut()
 	}
 }
