@@ -4603,7 +4603,7 @@ scalar Date
 enum ActionState {
   "Done already, and seen by the payer alone; the invoice is open: the payer moves."
   PENDING
-  "The invoice is open: the payer moves. What was asked for is done once the payment is held."
+  "The invoice is open: the payer moves. What was asked for is done once the payment is held; by P2P already, as in PENDING, for who is signed in."
   PENDING_HELD
   "The payment is held, and what was asked for is done; we are taking the payment."
   HELD
@@ -4709,7 +4709,7 @@ type ItemCreateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: ItemCreateResult
 }
 type ItemCreateResult {
@@ -4734,7 +4734,7 @@ type ItemUpdateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: ItemUpdateResult
 }
 type ItemUpdateResult {
@@ -4757,7 +4757,7 @@ type ZapAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: ZapResult
 }
 type ZapResult {
@@ -4781,7 +4781,7 @@ type PollVoteAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: PollVoteResult
 }
 type PollVoteResult {
@@ -4806,7 +4806,7 @@ type DownZapAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: ZapResult
 }
 
@@ -4826,7 +4826,7 @@ type BoostAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: BoostResult
 }
 type BoostResult {
@@ -4850,7 +4850,7 @@ type DonateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: DonateResult
 }
 type DonateResult {
@@ -4873,7 +4873,7 @@ type BuyCreditsAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: BuyCreditsResult
 }
 type BuyCreditsResult {
@@ -4896,7 +4896,7 @@ type ReceiveAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: ReceiveResult
 }
 type ReceiveResult {
@@ -4919,7 +4919,7 @@ type WithdrawAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: WithdrawResult
 }
 type WithdrawResult {
@@ -4945,7 +4945,7 @@ type TerritoryCreateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: TerritoryResult
 }
 type TerritoryUpdateAction implements PaidAction {
@@ -4964,7 +4964,7 @@ type TerritoryUpdateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: TerritoryResult
 }
 type TerritoryBillingAction implements PaidAction {
@@ -4983,7 +4983,7 @@ type TerritoryBillingAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: TerritoryResult
 }
 type TerritoryUnarchiveAction implements PaidAction {
@@ -5002,7 +5002,7 @@ type TerritoryUnarchiveAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: TerritoryResult
 }
 type TerritoryResult {
@@ -5027,7 +5027,7 @@ type InviteGiftAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "Null while it has not been done."
+  "What was done; undone again in FAILED. Null while it has not been done."
   result: InviteGiftResult
 }
 type InviteGiftResult {

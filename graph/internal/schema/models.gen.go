@@ -59,7 +59,7 @@ func (BasePaidAction) IsPaidAction() {}
 
 type BoostAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.BoostResult `json:"result,omitempty"`
 }
 
@@ -75,7 +75,7 @@ type Bounty struct {
 
 type BuyCreditsAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.BuyCreditsResult `json:"result,omitempty"`
 }
 
@@ -83,7 +83,7 @@ func (BuyCreditsAction) IsPaidAction() {}
 
 type DonateAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.DonateResult `json:"result,omitempty"`
 }
 
@@ -91,7 +91,7 @@ func (DonateAction) IsPaidAction() {}
 
 type DownZapAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.ZapResult `json:"result,omitempty"`
 }
 
@@ -117,7 +117,7 @@ type HistoryPage struct {
 // A gift to somebody who has redeemed an invite, as the inviter sees it, who pays.
 type InviteGiftAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.InviteGiftResult `json:"result,omitempty"`
 }
 
@@ -149,7 +149,7 @@ type Invoice struct {
 // An item of whatever kind.
 type ItemCreateAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.ItemCreateResult `json:"result,omitempty"`
 }
 
@@ -164,7 +164,7 @@ type ItemPage struct {
 // A change to what was written, and what it carries besides.
 type ItemUpdateAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.ItemUpdateResult `json:"result,omitempty"`
 }
 
@@ -245,7 +245,7 @@ type Poll struct {
 
 type PollVoteAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.PollVoteResult `json:"result,omitempty"`
 }
 
@@ -256,7 +256,7 @@ type Query struct {
 
 type ReceiveAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.ReceiveResult `json:"result,omitempty"`
 }
 
@@ -300,7 +300,7 @@ type Subscription struct {
 
 type TerritoryBillingAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.TerritoryResult `json:"result,omitempty"`
 }
 
@@ -308,7 +308,7 @@ func (TerritoryBillingAction) IsPaidAction() {}
 
 type TerritoryCreateAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.TerritoryResult `json:"result,omitempty"`
 }
 
@@ -326,7 +326,7 @@ type TerritoryTransferPage struct {
 
 type TerritoryUnarchiveAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.TerritoryResult `json:"result,omitempty"`
 }
 
@@ -334,7 +334,7 @@ func (TerritoryUnarchiveAction) IsPaidAction() {}
 
 type TerritoryUpdateAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.TerritoryResult `json:"result,omitempty"`
 }
 
@@ -374,7 +374,7 @@ type WebhookSecret struct {
 
 type WithdrawAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.WithdrawResult `json:"result,omitempty"`
 }
 
@@ -382,7 +382,7 @@ func (WithdrawAction) IsPaidAction() {}
 
 type ZapAction struct {
 	BasePaidAction
-	// Null while it has not been done.
+	// What was done; undone again in FAILED. Null while it has not been done.
 	Result *community.ZapResult `json:"result,omitempty"`
 }
 
