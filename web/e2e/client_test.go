@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
 // TestClient is what people do, each scenario at windows of its own.
@@ -24,6 +25,7 @@ func TestClient(t *testing.T) {
 		{"what was not paid is tried again", failedAndRetried},
 		{"a price that has risen is asked about before it is paid", dearer},
 		{"a zap goes straight to its receiver's wallet", zapToWallet},
+		{"where a receiver could not be paid the next attempt is shown", nextAttempt},
 		{"credits are bought, and zap with one tap", credits},
 		{"sats are withdrawn", withdrawal},
 		{"the browser's own wallet pays", browsersWallet},
@@ -219,6 +221,38 @@ func zapToWallet(t *testing.T, w *world) {
 
 	receiver.open("/wallet")
 	receiver.sees("to your own wallet")
+}
+
+// nextAttempt has the receiver's wallet refuse a zap: the service begins the next attempt by itself, and nobody asks the page for it.
+func nextAttempt(t *testing.T, w *world) {
+	refusing := w.signUp(t, "refusing")
+	w.ask(t, refusing, `mutation { walletSave(settings: { lightningAddress: "`+w.stack.Network.LightningAddress()+`" }) { id } }`, &struct{}{})
+	item := w.give(t, refusing, `createPost(title: "Refused at first", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.signIn("undaunted")
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	first := v.invoice()
+	var key string
+	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
+		t.Fatal(err)
+	}
+	var begun struct {
+		PaidActions struct {
+			Nodes []struct{ Invoice struct{ PaymentHash string } }
+		}
+	}
+	w.ask(t, key, `{ paidActions { nodes { invoice { paymentHash } } } }`, &begun)
+	// The receiver's own invoice has the same hash.
+	if err := w.stack.Network.Node(devnet.Receiver).Cancel(t.Context(), begun.PaidActions.Nodes[0].Invoice.PaymentHash); err != nil {
+		t.Fatal(err)
+	}
+	if payment, err := w.stack.Network.Node(devnet.Payer).Pay(t.Context(), first); err != nil || payment.Settled {
+		t.Fatalf("what the receiver refuses: %+v, %v", payment, err)
+	}
+	v.await("state() === 'PENDING_HELD' && qr() && document.querySelector('dialog .bolt11').value !== " + quoted(first))
+	w.pay(t, v.invoice())
+	v.await("state() === 'PAID'")
 }
 
 func credits(t *testing.T, w *world) {

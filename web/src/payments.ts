@@ -125,8 +125,8 @@ export class Payment {
     if (first) this.intent.begun?.(action)
     if (action.state === 'PAID' && before?.state !== 'PAID') this.intent.paid?.(action)
     if (over(action)) {
-      this.stop()
-      this.stop = () => {}
+      // What has failed is followed until the service ends that: where the receiver could not be paid, it begins the next attempt by itself.
+      if (action.state !== 'FAILED') this.stop()
       if (action.state === 'RETRYING' && action.successorId) void this.succeed(action.successorId, action.secret)
     } else if (before?.id !== action.id) {
       this.watch()
