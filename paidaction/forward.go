@@ -122,7 +122,7 @@ func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node
 	}
 	inv := db.InsertInvoiceParams{
 		ActionID: tx.Action, Node: node, PaymentHash: f.Hash[:], Hold: true, AmountMsat: int64(tx.Cost), Memo: memo,
-		CltvDelta: int32(f.CLTVDelta), ExpiresAt: tx.Now.Add(f.Expiry),
+		CltvDelta: int32(f.CLTVDelta), ExpiresAt: tx.Now.Add(f.Expiry), Chosen: a.chosen,
 	}
 	if a.payer == nil {
 		inv.ClientHash = a.client

@@ -28,6 +28,7 @@ func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *
 	inv := db.InsertInvoiceParams{
 		ActionID: tx.Action, Node: node, PaymentHash: hash[:], Preimage: preimage[:], Hold: tx.Method != Optimistic,
 		AmountMsat: int64(tx.Cost), Memo: memo, CltvDelta: int32(e.Settings.CLTVDelta), ExpiresAt: tx.Now.Add(e.Settings.InvoiceExpiry),
+		Chosen: a.chosen,
 	}
 	if a.payer == nil {
 		inv.ClientHash = a.client

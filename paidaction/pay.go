@@ -168,6 +168,7 @@ type attempt struct {
 	genesis  *int64 // the first attempt, nil in itself
 	turn     Turn
 	proof    proof
+	chosen   bool // its payer said how it is to be paid, or how the attempt was that this one follows by itself
 }
 
 // agreed refuses a price above what the payer agreed to.
@@ -181,15 +182,18 @@ func (a *attempt) agreed(cost Msat) error {
 // walk tries the methods in order until one works.
 func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidAction, error) {
 	methods := a.def.Spec().Methods
-	if forced != "" {
+	switch {
+	case forced != "":
 		if forced != ZeroCost && !slices.Contains(methods, forced) {
 			return nil, Errorf(CodeMethodUnavailable, "This cannot be paid that way.")
 		}
-		methods = []Method{forced}
-	}
-	if forced == "" && a.payer != nil {
+		methods, a.chosen = []Method{forced}, true
+	case a.chosen: // and now nobody is asked: nothing is taken from a balance that its owner did not name
+		_, methods = byBalance(methods)
+	case a.payer != nil:
 		// P2P is for those who cannot pay from a balance, or will not and say so.
-		methods = balanceFirst(methods)
+		balance, others := byBalance(methods)
+		methods = append(balance, others...)
 	}
 	insufficient := false
 	for _, m := range methods {
@@ -233,8 +237,8 @@ func (e *Engine) begun(ctx context.Context, pa *PaidAction) (_ *PaidAction, err 
 	return pa, err
 }
 
-func balanceFirst(methods []Method) []Method {
-	var balance, others []Method
+// byBalance parts the methods that take from a balance from the others, each in their order.
+func byBalance(methods []Method) (balance, others []Method) {
 	for _, m := range methods {
 		if m.Flow() == FlowBalance {
 			balance = append(balance, m)
@@ -242,7 +246,7 @@ func balanceFirst(methods []Method) []Method {
 			others = append(others, m)
 		}
 	}
-	return append(balance, others...)
+	return balance, others
 }
 
 // try begins an attempt with one method. It returns ledger.ErrInsufficient or errNotOpen where another method may work, errKeyUsed

@@ -45,8 +45,8 @@ func (e *Engine) WillRetry(pa *PaidAction) bool {
 }
 
 // Again prepares the next attempt of an action whose receiver could not be paid: through their next wallet, or, where none is left,
-// by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices; where there can be
-// none, its payer is told. It is a job, and may be repeated; ErrNoAction is wrapped where there is no such action.
+// by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices and they did not choose
+// to pay otherwise (spec 02 §2.1); where there can be none, its payer is told. It is a job, and may be repeated; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) Again(ctx context.Context, id int64) error {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
@@ -61,7 +61,7 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 		return fmt.Errorf("read the invoice of action %d: %w", id, err)
 	}
 	a := &attempt{def: e.actions[pa.Kind], args: pa.Args, payer: pa.Payer, client: inv.ClientHash, number: int16(pa.Attempt) + 1,
-		previous: id, genesis: &pa.Genesis, turn: unordered{}, proof: proof{proved: pa.proved}}
+		previous: id, genesis: &pa.Genesis, turn: unordered{}, proof: proof{proved: pa.proved}, chosen: inv.Chosen}
 	_, err = e.walk(ctx, a, "")
 	// A node that is away now is back in a moment; for how long that is hoped for WillRetry bounds.
 	if refusal, ok := AsRefusal(err); ok && refusal.Code != CodeLightningUnavailable {

@@ -404,6 +404,34 @@ func TestTheNextAttemptIsPreparedThroughTheNextWallet(t *testing.T) {
 	b.wantSound()
 }
 
+// Spec 01 §1.7 and 02 §2.1: the next attempt is paid from the balance where that suffices now, but for a payer who chose to pay otherwise.
+func TestTheNextAttemptTakesFromNoBalanceThatWasNotNamed(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	b.Run(b.Relay)
+	for name, c := range map[string]struct {
+		chosen paidaction.Method
+		want   paidaction.Flow
+	}{
+		"named": {"", paidaction.FlowBalance}, "not_named": {paidaction.P2P, paidaction.FlowWrapped},
+	} {
+		payer := b.User(name, 0, 0)
+		b.Wallets.Add(b.author)
+		pa := b.Pay(payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, c.chosen)
+		if pa.Flow != paidaction.FlowWrapped {
+			t.Fatalf("%s: paid by %s", name, pa.Method)
+		}
+		b.Fund(payer, 100_000, 0)
+		b.pay(pa)
+		b.Await(pa.ID, paidaction.Failed)
+		b.Drain()
+		if next := b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor); next.Flow != c.want {
+			t.Errorf("%s: the next attempt is %s by %s", name, next.State, next.Method)
+		}
+	}
+	b.wantSound()
+}
+
 // A node that is away for a moment is no reason to give the payer's zap up: the job that prepares the next attempt comes again.
 func TestTheNextAttemptIsPreparedOnceTheNodeIsBack(t *testing.T) {
 	b := setup(t)

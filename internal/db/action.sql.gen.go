@@ -395,7 +395,7 @@ func (q *Queries) GetCursor(ctx context.Context, node string) (NodeCursor, error
 }
 
 const getInvoice = `-- name: GetInvoice :one
-SELECT action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, bolt11, received_msat, dropped_at FROM invoice WHERE action_id = $1
+SELECT action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, bolt11, received_msat, dropped_at, chosen FROM invoice WHERE action_id = $1
 `
 
 func (q *Queries) GetInvoice(ctx context.Context, actionID int64) (Invoice, error) {
@@ -415,6 +415,7 @@ func (q *Queries) GetInvoice(ctx context.Context, actionID int64) (Invoice, erro
 		&i.Bolt11,
 		&i.ReceivedMsat,
 		&i.DroppedAt,
+		&i.Chosen,
 	)
 	return i, err
 }
@@ -603,8 +604,8 @@ func (q *Queries) InsertHistory(ctx context.Context, arg InsertHistoryParams) er
 }
 
 const insertInvoice = `-- name: InsertInvoice :exec
-INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, chosen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type InsertInvoiceParams struct {
@@ -618,6 +619,7 @@ type InsertInvoiceParams struct {
 	CltvDelta   int32
 	ExpiresAt   time.Time
 	ClientHash  []byte
+	Chosen      bool
 }
 
 func (q *Queries) InsertInvoice(ctx context.Context, arg InsertInvoiceParams) error {
@@ -632,6 +634,7 @@ func (q *Queries) InsertInvoice(ctx context.Context, arg InsertInvoiceParams) er
 		arg.CltvDelta,
 		arg.ExpiresAt,
 		arg.ClientHash,
+		arg.Chosen,
 	)
 	return err
 }

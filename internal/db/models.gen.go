@@ -103,6 +103,7 @@ type Invoice struct {
 	Bolt11       *string
 	ReceivedMsat *int64
 	DroppedAt    *time.Time
+	Chosen       bool
 }
 
 type Item struct {

@@ -219,6 +219,13 @@ func (w *World) User(name string, credits, sats int64) int64 {
 	if err != nil {
 		w.Fatal(err)
 	}
+	w.Fund(id, credits, sats)
+	return id
+}
+
+// Fund adds to the balances of a user, in msat.
+func (w *World) Fund(id, credits, sats int64) {
+	w.Helper()
 	var transfers []ledger.Transfer
 	if sats > 0 {
 		transfers = append(transfers, ledger.Transfer{From: ledger.Lightning, To: ledger.UserSats(id), Msat: sats, Reason: "deposit"})
@@ -228,10 +235,9 @@ func (w *World) User(name string, credits, sats int64) int64 {
 			ledger.Transfer{From: ledger.Lightning, To: ledger.BackingSats, Msat: credits, Reason: "deposit"},
 			ledger.Transfer{From: ledger.IssuedCredits, To: ledger.UserCredits(id), Msat: credits, Reason: "deposit"})
 	}
-	if err := ledger.Post(w.Ctx, q, nil, w.Clock.Now(), transfers); err != nil {
+	if err := ledger.Post(w.Ctx, db.New(w.Pool), nil, w.Clock.Now(), transfers); err != nil {
 		w.Fatal(err)
 	}
-	return id
 }
 
 // Post makes a paid item of an author who has the credits for it.
