@@ -19,7 +19,8 @@ import (
 )
 
 // Action is one kind of thing a person can do that costs money. A is what they say, R what comes of it; both are stored as
-// JSON, for pessimistic execution and for retries. Embed Base for what an action does not need.
+// JSON, for pessimistic execution and for retries, and read by later programs. An idempotency key goes with a hash of A: a field that is added later is
+// omitted while it is not given, or a request that is repeated after an upgrade would be another one. Embed Base for what an action does not need.
 //
 // Every method runs inside a READ COMMITTED transaction that commits together with the money. What is read in order to be
 // written must be locked first, rows in the order user, item, anything else, each by ascending id; counters move by
