@@ -1,11 +1,13 @@
 package migrations
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // atomic records the version in the transaction of the migration that leads to it: a file is sent as a whole, and PostgreSQL makes one transaction of
@@ -31,5 +33,26 @@ func (a *atomic) Run(migration io.Reader) error {
 	if a.leadsTo != database.NilVersion {
 		record += fmt.Sprintf("\nINSERT INTO schema_migrations (version, dirty) VALUES (%d, false);", a.leadsTo)
 	}
-	return a.Driver.Run(io.MultiReader(migration, strings.NewReader(record)))
+	err := a.Driver.Run(io.MultiReader(migration, strings.NewReader(record)))
+	var failed database.Error
+	if errors.As(err, &failed) {
+		// Its own words are the whole file, with the reason in front and behind.
+		return fmt.Errorf("the migration to version %d failed: %w%s", max(a.leadsTo, 0), failed.OrigErr, detail(failed))
+	}
+	return err
+}
+
+// detail is what PostgreSQL says besides.
+func detail(failed database.Error) (text string) {
+	var refused *pgconn.PgError
+	if !errors.As(failed.OrigErr, &refused) {
+		return ""
+	}
+	if refused.Position > 0 {
+		text = fmt.Sprintf(", in line %d of its file", failed.Line)
+	}
+	if refused.Detail != "" {
+		text += ": " + refused.Detail
+	}
+	return text
 }
