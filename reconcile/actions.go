@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -12,7 +13,7 @@ type check func(ctx context.Context, r *run, q *db.Queries, ids []int64) error
 
 // checks are what rows must agree in. The latter go by the history and the postings alone, so that archived actions are none of theirs.
 var (
-	checks       = []check{count, effects, hashes, outgoing, keys}
+	checks       = []check{count, effects, hashes, outgoing, recorded, attempts, keys}
 	checksByPast = []check{payment, history}
 )
 
@@ -45,6 +46,9 @@ func payment(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 		default:
 			r.found(wrongAmount.broken(a, "action %d (%s) was to be paid with %d msat, and %d were taken for it", b.ID, b.Method, b.Due, b.Posted))
 		}
+		if b.Others && b.Sources == 1 {
+			r.found(othersMoney.broken(a, "action %d (%s) was paid from %s, which is not where its payer's money for it is", b.ID, b.Method, ledger.Account(b.Account)))
+		}
 		if b.Ends != number(b.Over) {
 			r.found(endedWrong.broken(a, "action %d is %s, and has come to an end %d times", b.ID, b.State, b.Ends))
 		}
@@ -75,6 +79,20 @@ func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 			k = notUndone
 		}
 		r.found(k.broken(of(b.ActionID), "the %s of action %d is %s, the action is %s", b.What, b.ActionID, b.Effect, b.State))
+	}
+	amounts, err := q.BreaksOfAmounts(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range amounts {
+		r.found(otherAmount.broken(of(b.ActionID), "the %s of action %d is over %d msat, the action costs %d", b.What, b.ActionID, b.Msat, b.CostMsat))
+	}
+	twice, err := q.ItemsTwice(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range twice {
+		r.found(effectTwice.broken(of(b.ActionID), "action %d has made %d items", b.ActionID, b.Items))
 	}
 	missing, err := q.MissingEffects(ctx, db.MissingEffectsParams{Actions: ids, ArchivedTo: r.archivedTo})
 	for _, b := range missing {
@@ -123,10 +141,30 @@ func outgoing(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 		tell(b.WrongPreimage, wrongPreimage, "the preimage of the outgoing payment of action %d is not that of its hash", b.ActionID)
 		tell(b.Late, notSettled, "action %d is FORWARDED, and past its safety height", b.ActionID)
 		tell(b.UnbookedLoss, lossUnbooked, "the payer's payment of action %d was lost, and no loss is booked", b.ActionID)
+		tell(b.OtherTerms, otherTerms, "the outgoing payment of action %d is not over the amount and the routing budget that it was accepted for", b.ActionID)
+		tell(b.OtherFee, otherFee, "the fee of the outgoing payment of action %d is not the one that was booked", b.ActionID)
+		tell(b.Unclaimed, unclaimed, "the outgoing payment of action %d was made, and no claim on a node says so", b.ActionID)
 		over := paidaction.State(b.State)
 		failed := over == paidaction.Failed || over == paidaction.Retrying
 		tell(b.HeldMsat != 0 && failed, notRefunded, "of action %d, which is %s, %d msat are still set aside", b.ActionID, b.State, b.HeldMsat)
 		tell(b.HeldMsat != 0 && !failed, setAside, "of action %d, whose payment is completed, %d msat are still set aside", b.ActionID, b.HeldMsat)
+	}
+	return err
+}
+
+// recorded looks whether there is what a node is asked by.
+func recorded(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	rows, err := q.LostRecords(ctx, ids)
+	for _, b := range rows {
+		r.found(recordLost.broken(of(b.ID), "the %s of action %d, which is %s, is not there", b.What, b.ID, b.State))
+	}
+	return err
+}
+
+func attempts(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	rows, err := q.BreaksOfAttempts(ctx, ids)
+	for _, b := range rows {
+		r.found(strangeAttempt.broken(of(b.ID, b.Successor), "action %d was tried again by action %d, which is not its next attempt", b.ID, b.Successor))
 	}
 	return err
 }

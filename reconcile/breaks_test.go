@@ -125,6 +125,7 @@ var breakings = map[string]breaking{
 	"2 several-sources": {sql: `{transfer} VALUES ({credits}, 16, 4, 5, 'x', '2026-01-01') {booked}`},
 	"2 wrong-amount":    {sql: `{transfer} VALUES ({credits}, 33, 3, 5, 'x', '2026-01-01') {booked}`},
 	"2 charged":         {sql: `{transfer} VALUES ({retried}, 33, 3, 5, 'x', '2026-01-01') {booked}`},
+	"2 other-source":    {sql: `UPDATE paid_action SET payer_id = (SELECT min(id) FROM usr) WHERE id = {credits}`, also: []int{6}},
 	"2 ended":           {sql: `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ({opt}, 'PENDING', 'PAID', 'INVOICE_SETTLED', now())`, also: []int{6}},
 	"2 not-refunded":    {sql: `DELETE FROM posting WHERE action_id = {refunded} AND from_account = 6`, also: []int{1}},
 
@@ -133,6 +134,11 @@ var breakings = map[string]breaking{
 	"3 not-undone":     {sql: `UPDATE zap SET state = 'PENDING' WHERE state = 'FAILED'`},
 	"3 undone":         {do: open, sql: `UPDATE zap SET state = 'FAILED' WHERE state = 'PENDING'`, also: []int{7}},
 	"3 missing":        {sql: `DELETE FROM zap WHERE action_id = {opt}`},
+	"3 amount":         {sql: `UPDATE invoice SET amount_msat = amount_msat + 1 WHERE action_id = {opt}`},
+	"3 twice": {sql: `INSERT INTO item (kind, author_id, action_id, state, ancestors, title, body, created_at)
+		SELECT kind, author_id, action_id, state, ancestors, title, body, created_at FROM item LIMIT 1`},
+	"3 counter": {sql: `UPDATE item_count SET msat = msat + 1`},
+	"3 guard":   {sql: `DROP INDEX poll_vote_once`},
 
 	"4 two-invoices": {sql: `ALTER TABLE invoice DROP CONSTRAINT invoice_payment_hash_key; UPDATE invoice SET payment_hash = (SELECT payment_hash FROM invoice LIMIT 1)`, also: []int{9}},
 	"4 two-payments": {sql: `DROP INDEX relay_payment_hash; UPDATE relay_payment SET payment_hash = (SELECT payment_hash FROM relay_payment WHERE action_id = {withdrawn})
@@ -162,12 +168,13 @@ var breakings = map[string]breaking{
 	"5 loss":        {sql: `UPDATE action_history SET fact = 'INCOMING_LOST' WHERE action_id = {wrapped} AND to_state = 'PAID'`},
 	"5 preimage":    {sql: `UPDATE relay_payment SET preimage = sha256('x') WHERE action_id = {withdrawn}`},
 
-	"6 step":  {sql: `UPDATE action_history SET to_state = 'HELD' WHERE id = (SELECT max(id) FROM action_history WHERE to_state = 'RETRYING')`},
-	"6 fact":  {sql: `UPDATE action_history SET fact = 'INVOICE_CANCELED' WHERE action_id = {opt} AND to_state = 'PAID'`},
-	"6 gap":   {sql: `DELETE FROM action_history WHERE action_id = {held} AND to_state = 'HELD'`},
-	"6 end":   {sql: `DELETE FROM action_history WHERE action_id = {opt} AND to_state = 'PAID'`, also: []int{2}},
-	"6 none":  {sql: `DELETE FROM action_history WHERE action_id = {opt}`, also: []int{2}},
-	"6 guard": {off: true, sql: `ALTER TABLE paid_action DISABLE TRIGGER refuse_step`, also: []int{1}},
+	"6 step":    {sql: `UPDATE action_history SET to_state = 'HELD' WHERE id = (SELECT max(id) FROM action_history WHERE to_state = 'RETRYING')`},
+	"6 fact":    {sql: `UPDATE action_history SET fact = 'INVOICE_CANCELED' WHERE action_id = {opt} AND to_state = 'PAID'`},
+	"6 gap":     {sql: `DELETE FROM action_history WHERE action_id = {held} AND to_state = 'HELD'`},
+	"6 end":     {sql: `DELETE FROM action_history WHERE action_id = {opt} AND to_state = 'PAID'`, also: []int{2}},
+	"6 none":    {sql: `DELETE FROM action_history WHERE action_id = {opt}`, also: []int{2}},
+	"6 attempt": {sql: `UPDATE paid_action SET successor_id = 1 WHERE id = {retried}`},
+	"6 guard":   {off: true, sql: `ALTER TABLE paid_action DISABLE TRIGGER refuse_step`, also: []int{1}},
 
 	"7 no-deadline": {do: open, sql: `ALTER TABLE paid_action DROP CONSTRAINT open_has_deadline; UPDATE paid_action SET deadline = NULL`},
 	"7 no-job":      {do: open},
@@ -201,6 +208,10 @@ var breakings = map[string]breaking{
 	"9 may-pay":      {lies: liars{payment: paying(paidaction.PaymentFailed, paidaction.PaymentInFlight)}},
 	"9 fee":          {lies: liars{payment: func(u *paidaction.PaymentUpdate) error { u.Fee++; return nil }}},
 	"9 set-aside":    {sql: `DELETE FROM posting WHERE action_id = {withdrawn} AND from_account = 6 AND reason = 'unused routing fee'`, also: []int{1}},
+	"9 terms":        {sql: `UPDATE relay_payment SET amount_msat = amount_msat + 1 WHERE action_id = {wrapped}`},
+	"9 booked-fee":   {sql: `UPDATE relay_payment SET fee_msat = fee_msat + 1 WHERE action_id = {withdrawn}`},
+	"9 unclaimed":    {sql: `UPDATE relay_attempt SET outcome = 'FAILED' WHERE outcome = 'PAID'`},
+	"9 record-lost":  {sql: `DELETE FROM invoice WHERE action_id = {retried}`},
 	"9 not-issued": {do: func(w *enginetest.World) {
 		preimage := paidaction.Preimage{9}
 		_, err := w.Node.OpenInvoice(w.Ctx, paidaction.InvoiceRequest{
@@ -388,5 +399,24 @@ func TestANodeThatIsGoneBreaksNothingThatHasEnded(t *testing.T) {
 	}
 	if !slices.ContainsFunc(report.Invariants[8].Breaks, func(b reconcile.Break) bool { return b.Kind == "node-missing" }) {
 		t.Errorf("a payment that is open cannot be asked for, and nobody is told: %+v", report.Invariants[8])
+	}
+}
+
+// Doing what is said mends it: what was taken wrongly is given back by hand, and the break is over.
+func TestWhatIsGivenBackByHandIsNoBreak(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	for kind, action := range map[string]string{"charged": "{retried}", "wrong-amount": "{credits}", "several-sources": "{held}"} {
+		exec(w, someAction.Replace(`{transfer} VALUES (`+action+`, 33, 3, 5, 'x', '2026-01-01') {booked}`))
+		found := run(t, w).Invariants[1]
+		if !slices.ContainsFunc(found.Breaks, func(b reconcile.Break) bool {
+			return b.Kind == kind && strings.Contains(b.Mend, "'given back by hand'")
+		}) {
+			t.Errorf("%s: %+v", kind, found)
+		}
+		exec(w, someAction.Replace(`{transfer} VALUES (`+action+`, 3, 33, 5, 'given back by hand', '2026-01-01') {booked}`))
+		if report := run(t, w); !report.OK {
+			t.Errorf("%s: %+v", kind, report)
+		}
 	}
 }

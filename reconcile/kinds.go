@@ -11,7 +11,7 @@ const (
 var (
 	balanceDiffers = kind(1, "balance", "BreaksOfConservation, over all accounts; only holdfast reconcile",
 		"An account's balance, with what is not folded in yet, is not the sum of its postings.",
-		bug+"compare the account's postings with account.balance and balance_delta in the last good backup; the postings are what happened, so set the balance to their sum.")
+		bug+"compare the account's postings with account.balance and balance_delta in the last good backup; the postings are what happened, so add the difference to account.balance, and leave balance_delta alone.")
 	totalDiffers = kind(1, "total", "BreaksOfTotals, over all accounts",
 		"All accounts of an asset together do not hold zero: money has come out of nothing, or is gone.",
 		bug+"run `holdfast reconcile`, which names the accounts.")
@@ -33,25 +33,27 @@ var (
 		"A process with the role worker makes partitions ahead of need, and moves such rows there; its log says why it cannot. "+
 			"If the action is archived this is a bug: keep a copy of the database, and look for what still writes to it.")
 	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
-		"What keeps postings from being changed, or users from owing, is gone or switched off.",
+		"What keeps postings from being changed, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
 		"Switch the trigger on again, or make the constraint again as the migration of its table does. Then run `holdfast reconcile`.")
 )
 
 // Invariant 2.
 var (
 	noSource = kind(2, "no-source", "BreaksOfPayment",
-		"An action is PAID, and nothing was taken for it.", byHand+bug+"book what was paid by hand once its cause is known.")
+		"An action is PAID, and nothing was taken for it.", byHand+bug+"once its cause is known book what was paid, as a posting of the action (docs/reconcile.md, booking by hand).")
 	manySources = kind(2, "several-sources", "BreaksOfPayment",
-		"An action was paid from more than one account.", byHand+bug+"give the payer back what was taken too much.")
+		"An action was paid from more than one account.", byHand+bug+"give back what was taken too much, as a posting of the action with the reason 'given back by hand' (docs/reconcile.md, booking by hand).")
 	wrongAmount = kind(2, "wrong-amount", "BreaksOfPayment",
-		"What was taken is not the price, or not what arrived: onPaid ran twice, or half.", byHand+bug+"book the difference by hand.")
+		"What was taken is not the price, or not what arrived: onPaid ran twice, or half.", byHand+bug+"if too little was taken book the difference as a posting of the action; if too much, give it back as one with the reason 'given back by hand' (docs/reconcile.md, booking by hand).")
+	othersMoney = kind(2, "other-source", "BreaksOfPayment",
+		"An action was paid from an account that is not its payer's, or not the one that its method says.", byHand+bug+"give whose account it was their money back, as a posting of the action with the reason 'given back by hand', and take it from the payer to the same account (docs/reconcile.md, booking by hand).")
 	charged = kind(2, "charged", "BreaksOfPayment",
-		"An action is not PAID, and money was taken for it.", byHand+bug+"give the money back by a posting of the opposite direction.")
+		"An action is not PAID, and money was taken for it.", byHand+bug+"give the money back by a posting of the action in the opposite direction, with the reason 'given back by hand' (docs/reconcile.md, booking by hand).")
 	endedWrong = kind(2, "ended", "BreaksOfPayment",
 		"An action has ended and its end, which runs onPaid or onFail, was not taken exactly once; or it has not ended and was.",
 		byHand+bug+"undo what the second onPaid or onFail did.")
 	notRefunded = kind(2, "not-refunded", "BreaksOfRelay",
-		"A withdrawal has failed, and not all of what was set aside for it went back.", byHand+bug+"give the rest back from routing sats.")
+		"A withdrawal has failed, and not all of what was set aside for it went back.", byHand+bug+"give the rest back from routing sats, as a posting of the action (docs/reconcile.md, booking by hand).")
 )
 
 // Invariant 3.
@@ -66,6 +68,15 @@ var (
 		"What an action did was undone, and the action has not failed.", byHand+bug+"mark its row as the action's state says.")
 	effectMissing = kind(3, "missing", "MissingEffects",
 		"An action is PAID, and what it was paid for is not there.", byHand+bug+"make what is missing, or give the money back.")
+	otherAmount = kind(3, "amount", "BreaksOfAmounts",
+		"What an action did, or its invoice, is over another amount than its price.", byHand+bug+"compare with its arguments and its postings, and set the row's amount to what was paid for.")
+	effectTwice = kind(3, "twice", "ItemsTwice",
+		"An action has made more than one item.", byHand+bug+"delete the item that its result does not name, with what refers to it alone.")
+	countedWrong = kind(3, "counter", "BreaksOfCounters, over all items; only holdfast reconcile",
+		"A counter of an item, with what is not folded in yet, is not what its paid zaps, votes, boosts and comments come to; or the item has no counters.",
+		bug+"the rows are what happened: add the difference to the item's row of item_count. zap_total is a sum of rows of zap for each person, and vote_micros one of vote_event: look there first which is right.")
+	effectsUnguarded = kind(3, "guard", "pg_index", "A unique index that makes one action do one thing, or one person vote once, is gone or not valid.",
+		"Mend what the other breaks of this invariant name, and make the index again as its migration does.")
 )
 
 // Invariant 4.
@@ -123,6 +134,8 @@ var (
 	gap        = kind(6, "gap", "BreaksOfHistory", "A step does not begin where the one before it ended.", byHand+outside+"put the missing step back.")
 	endDiffers = kind(6, "end", "BreaksOfHistory", "The last step does not lead to the state that the action has.",
 		byHand+outside+"set the state to that of the last step, unless the node says otherwise.")
+	strangeAttempt = kind(6, "attempt", "BreaksOfAttempts", "An action is RETRYING, and its successor is not the next attempt of the same.",
+		byHand+outside+"set successor_id, or the successor's genesis_id, right. An anonymous payer's secret is that of the first attempt.")
 	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
 	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps the history from being changed, or has revoked keys forgotten, is switched off.",
 		"Switch the trigger on again: ALTER TABLE … ENABLE TRIGGER; one of api_key ENABLE ALWAYS TRIGGER, and add 1 to key_epoch.epoch, "+
@@ -169,7 +182,7 @@ var (
 	stillOpen = kind(9, "open", "LookupInvoice", "An action has ended, and its invoice can still be paid.",
 		"Cancel it at the node {node} (lncli cancelinvoice). "+byHand)
 	receivedDiffers = kind(9, "received", "LookupInvoice, BookedForInvoice", "What a node received is not what is booked.",
-		byHand+bug+"book the difference between lightning and the payer's credits.")
+		byHand+bug+"book the difference by postings of no action: between lightning and backing sats, and between issued credits and the payer's credits (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
 	paymentLost = kind(9, "payment-lost", "TrackPayment", "A node does not know a payment that it made: it was wiped, or restored from an old backup.",
 		"`holdfast nodes drain {node}`: it could pay again what it does not know. Bring its own data back; if they are gone and the fee is not booked yet: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
 	paidUnbooked = kind(9, "paid-out", "TrackPayment", "A node has paid, and the payment does not count as made.",
@@ -179,7 +192,15 @@ var (
 	mayStillPay = kind(9, "may-pay", "TrackPayment", "A payment was given up, or booked to its end, and the node may still pay.",
 		"`holdfast nodes drain {node}` and `holdfast relay show {action}`: wait until the node says FAILED or SUCCEEDED; what it pays then is a loss.")
 	leftDiffers = kind(9, "fee", "TrackPayment, PaymentsToCompare", "What left with a payment, or its fee, is not what is booked to the millisatoshi.",
-		byHand+bug+"book the difference between lightning and loss sats.")
+		byHand+bug+"book the difference between lightning and loss sats by a posting of no action (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
+	otherTerms = kind(9, "terms", "BreaksOfRelay", "An outgoing payment is recorded with another amount or routing budget than the receiver's invoice, or than its payer set aside.",
+		"`holdfast relay show {action}`. "+outside+"set amount_msat and budget_msat of relay_payment to those of inner_invoice, or of a withdrawal to what its result says.")
+	otherFee = kind(9, "booked-fee", "BreaksOfRelay", "The fee that is recorded with an outgoing payment is not the one by which the rest of its budget went back.",
+		"`holdfast relay show {action}`. "+outside+"ask the node (lncli trackpayment). If it says what is booked set fee_msat of relay_payment to the budget less what went back as unused.")
+	unclaimed = kind(9, "unclaimed", "BreaksOfRelay", "A payment was made, and no claim says that a node has made it: no node is asked about it.",
+		"`holdfast relay show {action}`; ask every node (lncli trackpayment). "+outside+"put the claim on the one that has paid back into relay_attempt, with the outcome PAID.")
+	recordLost = kind(9, "record-lost", "LostRecords", "The invoice or the outgoing payment of an action is not recorded: no node is asked about it.",
+		byHand+outside+"put the row back.")
 	setAside = kind(9, "set-aside", "BreaksOfRelay", "A payment is booked to its end, and some of what was set aside for it is neither spent nor back.",
 		byHand+bug+"move the rest from routing sats to whom it belongs.")
 	unrecorded = kind(9, "not-recorded", "EachPayment, RecordedHashes", "A node has made a payment that is not recorded here.",

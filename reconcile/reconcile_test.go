@@ -79,7 +79,8 @@ func sent(w *enginetest.World, author, payer, post int64) {
 // reward lets the day end, and pays its rewards to somebody.
 func reward(w *enginetest.World, author int64) {
 	w.Helper()
-	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO vote_event (action_id, item_id, author_id, micros, at) VALUES (1, 1, $1, 5, $2)`, author, w.Clock.Now()); err != nil {
+	if _, err := w.Pool.Exec(w.Ctx, `WITH counted AS (INSERT INTO item_delta (item_id, vote_micros) VALUES (1, 5))
+		INSERT INTO vote_event (action_id, item_id, author_id, micros, at) VALUES (1, 1, $1, 5, $2)`, author, w.Clock.Now()); err != nil {
 		w.Fatal(err)
 	}
 	w.Clock.Advance(2 * time.Hour)
@@ -207,6 +208,15 @@ func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := q.PaymentsToCompare(w.Ctx, db.PaymentsToCompareParams{Actions: actions}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.BreaksOfAttempts(w.Ctx, actions); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.LostRecords(w.Ctx, actions); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.BreaksOfAmounts(w.Ctx, actions); err != nil {
 			t.Fatal(err)
 		}
 		return seen() - before

@@ -25,6 +25,9 @@ func (r *run) whole(ctx context.Context, report *Report) error {
 		if err := r.guards(ctx, tx); err != nil {
 			return err
 		}
+		if err := r.counters(ctx, q); err != nil {
+			return err
+		}
 		if err := r.rest(ctx, q); err != nil {
 			return err
 		}
@@ -125,6 +128,24 @@ func (r *run) rewards(ctx context.Context, q *db.Queries) error {
 	return err
 }
 
+// counters holds what is counted at the items against the rows that it counts. Only a run of everything does: it reads all zaps.
+func (r *run) counters(ctx context.Context, q *db.Queries) error {
+	if !r.Changed.IsZero() {
+		return nil
+	}
+	rows, err := q.BreaksOfCounters(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("count what items count: %w", err)
+	}
+	for _, b := range rows {
+		r.found(countedWrong.broken(at{}, "item %d counts %s %d, and it is %d by what happened", b.ID, b.Counter, b.Counted, b.Happened))
+	}
+	if len(rows) > 0 {
+		r.beyond[2] += rows[0].Total - int64(len(rows))
+	}
+	return nil
+}
+
 // rest looks for rows of actions where only those of no action belong.
 func (r *run) rest(ctx context.Context, q *db.Queries) error {
 	id, err := q.CaughtByRest(ctx)
@@ -152,7 +173,8 @@ var present = []struct {
 	{[]guard{{moneyUnguarded, "posting_append_only"}, {moneyUnguarded, "posting_action_known"}, {stepsUnguarded, "history_append_only"},
 		{stepsUnguarded, "history_action_known"}, {stepsUnguarded, "refuse_beginning"}, {stepsUnguarded, "refuse_step"}, {stepsUnguarded, "refuse_delete"},
 		{stepsUnguarded, "action_payer_known"}, {stepsUnguarded, "refuse_user_delete"}, {stepsUnguarded, "begin_key_epoch"},
-		{stepsUnguarded, "begin_key_epoch_without_keys"}},
+		{stepsUnguarded, "begin_key_epoch_without_keys"}, {moneyUnguarded, "reward_append_only"},
+		{moneyUnguarded, "reward_day_append_only"}, {moneyUnguarded, "open_user_accounts"}, {effectsUnguarded, "follow_item"}},
 		// Of a table with partitions, on each of them too, where it is for each row.
 		`SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname = ANY($1) AND t.tgparentid = 0 AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 1 = 0 OR NOT EXISTS (
 			SELECT FROM pg_partition_tree(t.tgrelid) p
@@ -161,7 +183,11 @@ var present = []struct {
 		`SELECT conname::text FROM pg_constraint WHERE conname = ANY($1) AND convalidated`},
 	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},
 		{hashUnguarded, "relay_attempt_open"}, {hashUnguarded, "foreign_hash_pkey"},
-		{keysUnguarded, "paid_action_key"}, {keysUnguarded, "paid_action_anonymous_key"}, {keysUnguarded, "paid_action_successor"}},
+		{keysUnguarded, "paid_action_key"}, {keysUnguarded, "paid_action_anonymous_key"}, {keysUnguarded, "paid_action_successor"},
+		{effectsUnguarded, "zap_pkey"}, {effectsUnguarded, "zap_total_pkey"}, {effectsUnguarded, "donation_pkey"}, {effectsUnguarded, "boost_pkey"},
+		{effectsUnguarded, "poll_vote_pkey"}, {effectsUnguarded, "poll_vote_once"}, {effectsUnguarded, "vote_event_pkey"},
+		{effectsUnguarded, "bounty_payment_pkey"}, {effectsUnguarded, "invite_redemption_pkey"}, {effectsUnguarded, "territory_pkey"},
+		{moneyUnguarded, "account_pkey"}, {moneyUnguarded, "reward_pkey"}, {moneyUnguarded, "reward_day_pkey"}},
 		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid`},
 }
 
@@ -186,6 +212,28 @@ func (r *run) guards(ctx context.Context, tx pgx.Tx) error {
 				r.found(g.kind.broken(at{}, "%s is gone, or switched off", g.name))
 			}
 		}
+	}
+	return r.switchedOff(ctx, tx)
+}
+
+// switchedOff finds every other trigger that somebody has switched off, those of foreign keys too: pg_restore does, and one that breaks off leaves them so.
+func (r *run) switchedOff(ctx context.Context, tx pgx.Tx) error {
+	var named []string
+	for _, g := range present[0].guards {
+		named = append(named, g.name)
+	}
+	rows, err := tx.Query(ctx, `SELECT DISTINCT c.relname || ': ' || coalesce(k.conname, t.tgname) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		LEFT JOIN pg_constraint k ON k.oid = t.tgconstraint
+		WHERE c.relnamespace = 'public'::regnamespace AND t.tgenabled NOT IN ('O', 'A') AND t.tgname <> ALL($1) ORDER BY 1`, named)
+	if err != nil {
+		return fmt.Errorf("look for triggers that are off: %w", err)
+	}
+	off, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("look for triggers that are off: %w", err)
+	}
+	for _, name := range off {
+		r.found(moneyUnguarded.broken(at{}, "the trigger of %s is switched off", name))
 	}
 	return nil
 }

@@ -74,11 +74,16 @@ SELECT count(*) FROM account;
 WITH source AS (
     -- The source is the payer's own account or the node's; the loss account where the payer's payment was lost; what a withdrawal
     -- here has set aside, where it pays another action's invoice. What else passes through the system's accounts is none.
-    SELECT posting.action_id, sum(posting.msat) AS msat, count(DISTINCT posting.from_account) AS accounts FROM posting
-    WHERE posting.action_id = ANY(@actions::bigint[]) AND (posting.from_account >= 16 OR posting.from_account = 0
-        OR (posting.from_account = 8 AND posting.to_account <> 0)
-        OR (posting.from_account = 6 AND EXISTS (SELECT FROM relay_payment WHERE inside_id = posting.action_id AND preimage IS NOT NULL)))
-    GROUP BY posting.action_id
+    -- What an operator has given back to it was not taken, and an account that has all of it back is none either.
+    SELECT net.action_id, sum(net.msat) AS msat, count(*) AS accounts, max(net.account) AS account FROM (
+        SELECT p.action_id, CASE way.sign WHEN 1 THEN p.from_account ELSE p.to_account END AS account, sum(way.sign * p.msat) AS msat
+        FROM posting p CROSS JOIN unnest(ARRAY[1, -1]) AS way (sign)
+        WHERE p.action_id = ANY(@actions::bigint[]) AND CASE way.sign
+            WHEN 1 THEN p.from_account >= 16 OR p.from_account = 0 OR (p.from_account = 8 AND p.to_account <> 0)
+                OR (p.from_account = 6 AND EXISTS (SELECT FROM relay_payment WHERE inside_id = p.action_id AND preimage IS NOT NULL))
+            ELSE p.reason = 'given back by hand' AND (p.to_account >= 16 OR p.to_account = 0) END
+        GROUP BY 1, 2
+    ) AS net WHERE net.msat <> 0 GROUP BY net.action_id
 ), ended AS (
     SELECT action_history.action_id, count(*) AS times FROM action_history
     WHERE action_history.action_id = ANY(@actions) AND to_state IN ('PAID', 'FAILED') GROUP BY action_history.action_id
@@ -88,12 +93,16 @@ WITH source AS (
             WHEN a.state = 'PAID' THEN coalesce(invoice.received_msat, 0) ELSE 0 END)::bigint AS due,
         ((a.flow = 'OUTGOING' OR a.state = 'PAID') AND a.cost_msat > 0)::boolean AS pays,
         (a.state IN ('PAID', 'FAILED', 'RETRYING'))::boolean AS over,
-        coalesce(source.msat, 0)::bigint AS posted, coalesce(source.accounts, 0)::bigint AS sources, coalesce(ended.times, 0)::bigint AS ends
+        coalesce(source.msat, 0)::bigint AS posted, coalesce(source.accounts, 0)::bigint AS sources, coalesce(ended.times, 0)::bigint AS ends,
+        coalesce(source.account, 0)::bigint AS account,
+        -- ... which is not that of the payer's that the method says, or is a user's though a node was paid
+        coalesce(CASE WHEN a.flow IN ('BALANCE', 'OUTGOING') THEN source.account <> a.payer_id * 16 + (a.method = 'FEE_CREDIT')::int
+            ELSE source.account >= 16 END, false)::boolean AS others
     FROM paid_action a LEFT JOIN source ON source.action_id = a.id LEFT JOIN ended ON ended.action_id = a.id
     LEFT JOIN invoice ON invoice.action_id = a.id
     WHERE a.id = ANY(@actions)
 )
-SELECT * FROM found WHERE posted <> due OR sources <> pays::int OR ends <> over::int ORDER BY id;
+SELECT * FROM found WHERE posted <> due OR sources <> pays::int OR ends <> over::int OR others ORDER BY id;
 
 -- name: BreaksOfEffects :many
 -- Invariant 3: rows of the application that count though their action was not paid, or the other way round.
@@ -130,6 +139,58 @@ WHERE a.id = ANY(@actions::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGO
     ELSE false END)
 ORDER BY a.id;
 
+-- name: BreaksOfAmounts :many
+-- Invariant 3: what an action did is not worth its price, or its invoice is not over it.
+SELECT e.what, e.action_id, e.msat, paid_action.cost_msat FROM (
+    SELECT 'zap' AS what, action_id, zap.msat FROM zap
+    UNION ALL SELECT 'donation', action_id, donation.msat FROM donation
+    UNION ALL SELECT 'boost', action_id, boost.msat FROM boost
+    UNION ALL SELECT 'invoice', action_id, amount_msat FROM invoice
+) AS e JOIN paid_action ON paid_action.id = e.action_id
+WHERE e.action_id = ANY(@actions::bigint[]) AND e.msat <> paid_action.cost_msat
+    AND (e.what <> 'boost' OR paid_action.kind = 'BOOST') -- others cost more than the boost that they make too
+ORDER BY 2, 1;
+
+-- name: ItemsTwice :many
+-- Invariant 3: actions that have made more than one item. Of what else an action does, a key allows one.
+SELECT item.action_id, count(*) AS items FROM item WHERE item.action_id = ANY(@actions::bigint[]) GROUP BY item.action_id HAVING count(*) > 1 ORDER BY 1;
+
+-- name: BreaksOfCounters :many
+-- Invariant 3, of all items: a counter, with what is not folded in yet, that is not what its zaps, votes, boosts and comments come to. The first are told, all
+-- counted. Each table is read once.
+WITH zapped AS MATERIALIZED (
+    SELECT zap.item_id, sum(zap.msat) FILTER (WHERE NOT zap.down) AS up, sum(zap.msat) FILTER (WHERE zap.down) AS down,
+        sum(zap.msat) FILTER (WHERE zap.user_id IS NOT NULL) AS known
+    FROM zap WHERE zap.state = 'PAID' GROUP BY zap.item_id
+), totals AS (
+    SELECT t.item_id, sum(t.msat) AS msat, count(*) FILTER (WHERE NOT t.down) AS ups, count(*) FILTER (WHERE t.down) AS downs FROM zap_total t GROUP BY t.item_id
+), voted AS (
+    SELECT v.item_id, sum(v.micros) AS micros FROM vote_event v GROUP BY v.item_id
+), boosted AS (
+    SELECT b.item_id, sum(b.msat) AS msat FROM boost b WHERE b.state = 'PAID' AND b.expired_at IS NULL GROUP BY b.item_id
+), below AS (
+    SELECT above.id, count(*) AS comments, sum(coalesce(zapped.up, 0)) AS msat
+    FROM item c CROSS JOIN LATERAL unnest(c.ancestors) AS above (id) LEFT JOIN zapped ON zapped.item_id = c.id
+    WHERE c.state = 'PAID' AND c.parent_id IS NOT NULL GROUP BY above.id
+), unfolded AS (
+    SELECT d.item_id, sum(d.msat) AS msat, sum(d.down_msat) AS down_msat, sum(d.comment_msat) AS comment_msat, sum(d.boost_msat) AS boost_msat, sum(d.upvotes) AS upvotes,
+        sum(d.downvotes) AS downvotes, sum(d.vote_micros) AS vote_micros, sum(d.comments) AS comments
+    FROM item_delta d GROUP BY d.item_id
+), found AS (
+    SELECT item.id, c.item_id IS NULL AS none, n.counter, n.counted, n.happened
+    FROM item LEFT JOIN item_count c ON c.item_id = item.id LEFT JOIN unfolded u ON u.item_id = item.id LEFT JOIN zapped ON zapped.item_id = item.id
+    LEFT JOIN totals ON totals.item_id = item.id LEFT JOIN voted ON voted.item_id = item.id LEFT JOIN boosted ON boosted.item_id = item.id
+    LEFT JOIN below ON below.id = item.id
+    CROSS JOIN LATERAL (SELECT unnest(ARRAY['msat', 'down_msat', 'comment_msat', 'boost_msat', 'upvotes', 'downvotes', 'vote_micros', 'comments', 'zap_total']) AS counter,
+        unnest(ARRAY[coalesce(c.msat, 0) + coalesce(u.msat, 0), coalesce(c.down_msat, 0) + coalesce(u.down_msat, 0), coalesce(c.comment_msat, 0) + coalesce(u.comment_msat, 0),
+            coalesce(c.boost_msat, 0) + coalesce(u.boost_msat, 0), coalesce(c.upvotes, 0) + coalesce(u.upvotes, 0), coalesce(c.downvotes, 0) + coalesce(u.downvotes, 0),
+            coalesce(c.vote_micros, 0) + coalesce(u.vote_micros, 0), coalesce(c.comments, 0) + coalesce(u.comments, 0), coalesce(totals.msat, 0)]) AS counted,
+        unnest(ARRAY[coalesce(zapped.up, 0), coalesce(zapped.down, 0), coalesce(below.msat, 0), coalesce(boosted.msat, 0), coalesce(totals.ups, 0),
+            coalesce(totals.downs, 0), coalesce(voted.micros, 0), coalesce(below.comments, 0), coalesce(zapped.known, 0)]) AS happened) AS n
+)
+SELECT found.id, found.counter::text AS counter, found.counted::bigint AS counted, found.happened::bigint AS happened, count(*) OVER ()::bigint AS total
+FROM found WHERE found.counted <> found.happened OR (found.none AND found.counter = 'msat') ORDER BY 1, 2 LIMIT @page;
+
 -- name: BreaksOfHashes :many
 -- Invariant 4: one payment hash on two invoices.
 SELECT least(i.action_id, o.action_id)::bigint AS first, greatest(i.action_id, o.action_id)::bigint AS last
@@ -165,6 +226,13 @@ WITH found AS (
         (r.stage <> 'failed' AND a.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')) AS live,
         (r.preimage IS NOT NULL AND sha256(r.preimage) <> r.payment_hash) AS wrong_preimage,
         (a.flow = 'WRAPPED' AND a.state = 'FORWARDED' AND coalesce(c.height > a.deadline_height, false)) AS late,
+        -- 9: not over what it was accepted for: the receiver's invoice, or what the payer set aside; a fee that is not the one that was booked; made, and no claim says so
+        (r.inside_id IS NULL AND CASE a.flow WHEN 'OUTGOING' THEN r.amount_msat + r.budget_msat <> a.cost_msat
+            ELSE EXISTS (SELECT FROM inner_invoice n WHERE n.action_id = r.action_id AND (n.amount_msat <> r.amount_msat OR n.budget_msat <> r.budget_msat)) END) AS other_terms,
+        (r.stage = 'completed' AND a.id > @archived_to AND greatest(r.budget_msat - r.fee_msat, 0) <> coalesce((
+            SELECT sum(p.msat) FROM posting p WHERE p.action_id = r.action_id AND p.from_account = 6 AND p.reason = 'unused routing fee'), 0)) AS other_fee,
+        (r.preimage IS NOT NULL AND r.inside_id IS NULL
+            AND NOT EXISTS (SELECT FROM relay_attempt t WHERE t.payment_id = r.id AND t.outcome = 'PAID')) AS unclaimed,
         (a.flow = 'WRAPPED' AND a.state = 'PAID' AND a.id > @archived_to::bigint
             AND EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'PAID' AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
             AND NOT EXISTS (SELECT FROM posting p WHERE p.action_id = a.id AND p.from_account = 8 AND p.to_account <> 0)) AS unbooked_loss,
@@ -178,9 +246,19 @@ WITH found AS (
 )
 SELECT action_id, stage, state, node, twice::boolean AS twice, foreign_invoice::boolean AS foreign_invoice, unsaid::boolean AS unsaid,
     given_up::boolean AS given_up, live::boolean AS live, wrong_preimage::boolean AS wrong_preimage, late::boolean AS late,
-    unbooked_loss::boolean AS unbooked_loss, held::bigint AS held_msat
-FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR held <> 0
+    unbooked_loss::boolean AS unbooked_loss, other_terms::boolean AS other_terms, other_fee::boolean AS other_fee, unclaimed::boolean AS unclaimed,
+    held::bigint AS held_msat
+FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR other_terms OR other_fee OR unclaimed OR held <> 0
 ORDER BY action_id;
+
+-- name: LostRecords :many
+-- Invariant 9: what is not there of an action that goes through a node, so that the node is not asked about it. One by one, as BreaksOfKeys.
+SELECT a.id, a.state, 'invoice'::text AS what FROM paid_action a
+WHERE a.id = ANY(@actions::bigint[]) AND a.flow IN ('OPTIMISTIC', 'PESSIMISTIC', 'WRAPPED') AND (SELECT i.action_id FROM invoice i WHERE i.action_id = a.id) IS NULL
+UNION ALL SELECT a.id, a.state, 'outgoing payment' FROM paid_action a
+WHERE a.id = ANY(@actions) AND (a.flow = 'OUTGOING' OR (a.flow = 'WRAPPED' AND a.state IN ('FORWARDING', 'FORWARDED', 'FAILED_FORWARD', 'PAID')))
+    AND (SELECT r.action_id FROM relay_payment r WHERE r.action_id = a.id) IS NULL
+ORDER BY 1;
 
 -- name: BreaksOfHistory :many
 -- Invariant 6: a step that the machine does not have, a gap between two steps, or an end other than the row's state.
@@ -208,6 +286,14 @@ WHERE h.action_id = ANY(@actions::bigint[]) GROUP BY paid_action.flow, h.from_st
 
 -- name: ActionsWithoutHistory :many
 SELECT id FROM paid_action WHERE id = ANY(@actions::bigint[]) AND NOT EXISTS (SELECT FROM action_history WHERE action_id = paid_action.id) ORDER BY id;
+
+-- name: BreaksOfAttempts :many
+-- Invariant 6: a successor that is not the next attempt of the same. One by one, as BreaksOfKeys.
+SELECT a.id, a.successor_id::bigint AS successor FROM paid_action a
+CROSS JOIN LATERAL (SELECT p.genesis_id, p.attempt, p.kind, p.payer_id FROM paid_action p WHERE p.id = a.successor_id OFFSET 0) AS s
+WHERE a.id = ANY(@actions::bigint[]) AND a.successor_id IS NOT NULL
+    AND (s.genesis_id IS DISTINCT FROM coalesce(a.genesis_id, a.id) OR s.attempt <> a.attempt + 1 OR s.kind <> a.kind OR s.payer_id IS DISTINCT FROM a.payer_id)
+ORDER BY a.id;
 
 -- name: BreaksOfDeadlines :many
 -- Invariant 7, of everything open, in pages: past its deadline, or without what will ever move it. While a node is at an outgoing payment
