@@ -67,7 +67,7 @@ func DropInvoices(ctx context.Context, q *db.Queries, now time.Time) (found bool
 	if err != nil {
 		return false, fmt.Errorf("find whose invoices are to be dropped: %w", err)
 	}
-	actions, err := q.ActionsAfter(ctx, db.ActionsAfterParams{PayerID: &p.UserID, After: p.DroppedTo, Page: dropPage,
+	actions, err := q.ActionsAfter(ctx, db.ActionsAfterParams{PayerID: p.UserID, After: p.DroppedTo, Page: dropPage,
 		Before: now.AddDate(0, 0, -int(*p.DropInvoicesAfterDays))})
 	if err != nil {
 		return false, fmt.Errorf("read the actions of a payer: %w", err)

@@ -58,7 +58,7 @@ func (e *Engine) List(ctx context.Context, c Caller, before int64, page int32) (
 	if c.User == nil {
 		return nil, Errorf(CodeUnauthenticated, "Sign in to see what you have paid for.")
 	}
-	rows, err := db.New(e.Pool).ActionsOfPayerInFull(ctx, db.ActionsOfPayerInFullParams{PayerID: c.User, Before: before, Page: page})
+	rows, err := db.New(e.Pool).ActionsOfPayerInFull(ctx, db.ActionsOfPayerInFullParams{PayerID: *c.User, Before: before, Page: page})
 	if err != nil {
 		return nil, fmt.Errorf("read the actions of a payer: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -14,9 +15,16 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
+// planned says how pages are read. Of an index that begins with the owner, and goes on with another column than the page is ordered by, PostgreSQL would read
+// all that is the owner's and sort that, since it believes owners to have little (internal/db/profile.sql). And to compile a plan for a page takes longer
+// than to read it.
+var planned = map[string]int64{"enable_incremental_sort": 0, "jit": 0}
+
 // openPool connects, and makes sure that it is the database it should be: reachable, at this program's version.
 func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
-	pool, err := connect(ctx, e, e.config.Bounds.Parameters())
+	parameters := e.config.Bounds.Parameters()
+	maps.Copy(parameters, planned)
+	pool, err := connect(ctx, e, parameters)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "08P01" {
 		// A pooler in transaction mode knows no parameters of a session, and refuses them. There the server's own have to do.

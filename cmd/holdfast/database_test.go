@@ -64,6 +64,22 @@ func stall(t *testing.T, pool *pgxpool.Pool, others *pgxpool.Pool) {
 	}
 }
 
+// No page is sorted anew by an index that is nearly in its order, and no plan is compiled, unless the address says otherwise.
+func TestPagesArePlannedAsTheyAreMeant(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t).Config().ConnString()
+	for address, want := range map[string]string{url: "off off", url + "&jit=on": "off on"} {
+		pool, _ := opened(t, address, config.Bounds{})
+		var sort, jit string
+		if err := pool.QueryRow(t.Context(), "SELECT current_setting('enable_incremental_sort'), current_setting('jit')").Scan(&sort, &jit); err != nil {
+			t.Fatal(err)
+		}
+		if got := sort + " " + jit; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // The bounds of this program are those of each of its connections, unless the address sets others.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()

@@ -252,28 +252,32 @@ func (q *Queries) TopPostsIn(ctx context.Context, arg TopPostsInParams) ([]TopPo
 }
 
 const topPostsSince = `-- name: TopPostsSince :many
-SELECT best.id, best.score FROM (
-    SELECT any_day AS number FROM generate_series($1::int, $2::int) AS any_day CROSS JOIN LATERAL (
+WITH best_day AS MATERIALIZED (
+    SELECT any_day AS number, winner.vote_micros, winner.id FROM generate_series($3::int, $6::int) AS any_day CROSS JOIN LATERAL (
         SELECT item_id AS id, vote_micros FROM item_count
-        WHERE listed AND day = any_day
-            AND (any_day > $1 OR created_at > $3::timestamptz) AND (vote_micros, item_id) < ($4::bigint, $5::bigint)
-        ORDER BY vote_micros DESC, item_id DESC LIMIT 1
-    ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT $6
-) AS best_day CROSS JOIN LATERAL (
+        WHERE listed AND day >= any_day AND (day, vote_micros, item_id) < (any_day, $1::bigint, $2::bigint)
+            AND (any_day > $3 OR created_at > $4::timestamptz)
+        ORDER BY day DESC, vote_micros DESC, item_id DESC LIMIT 1
+    ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT $5
+), lowest AS MATERIALIZED (
+    SELECT b.vote_micros, b.id FROM best_day AS b WHERE (SELECT count(*) FROM best_day) = $5::int ORDER BY b.vote_micros, b.id LIMIT 1
+)
+SELECT best.id, best.score FROM best_day LEFT JOIN lowest ON true CROSS JOIN LATERAL (
     SELECT item_id AS id, vote_micros AS score FROM item_count
-    WHERE listed AND day = best_day.number
-        AND (best_day.number > $1 OR created_at > $3::timestamptz) AND (vote_micros, item_id) < ($4::bigint, $5::bigint)
-    ORDER BY vote_micros DESC, item_id DESC LIMIT $6
-) AS best ORDER BY best.score DESC, best.id DESC LIMIT $6
+    WHERE listed AND (day, vote_micros, item_id) < (best_day.number, $1::bigint, $2::bigint)
+        AND (day, vote_micros, item_id) >= (best_day.number, coalesce(lowest.vote_micros, -9223372036854775808), coalesce(lowest.id, 0))
+        AND (best_day.number > $3::int OR created_at > $4::timestamptz)
+    ORDER BY day DESC, vote_micros DESC, item_id DESC LIMIT $5
+) AS best ORDER BY best.score DESC, best.id DESC LIMIT $5
 `
 
 type TopPostsSinceParams struct {
-	FirstDay int32
-	LastDay  int32
-	Since    time.Time
 	Score    int64
 	Before   int64
+	FirstDay int32
+	Since    time.Time
 	Page     int32
+	LastDay  int32
 }
 
 type TopPostsSinceRow struct {
@@ -281,17 +285,18 @@ type TopPostsSinceRow struct {
 	Score int64
 }
 
-// The best of the days with the best posts: on a page of ten there is nothing from an eleventh day. What is read grows with the days
-// and the page, not with the posts. That the first day alone is asked for the moment also keeps the planner from the belief that
-// hardly any post of a day is young enough.
+// The best of the days with the best posts: on a page of ten there is nothing from an eleventh day, and nothing below the best post of the tenth. What is read
+// grows with the days and the page, not with the posts. A day is asked for as the end of a range as well: as an equal it lets the planner walk the index of all
+// posts for each day, once a page is far down. That the first day alone is asked for the moment also keeps the planner from the belief that hardly any post of a
+// day is young enough.
 func (q *Queries) TopPostsSince(ctx context.Context, arg TopPostsSinceParams) ([]TopPostsSinceRow, error) {
 	rows, err := q.db.Query(ctx, topPostsSince,
-		arg.FirstDay,
-		arg.LastDay,
-		arg.Since,
 		arg.Score,
 		arg.Before,
+		arg.FirstDay,
+		arg.Since,
 		arg.Page,
+		arg.LastDay,
 	)
 	if err != nil {
 		return nil, err
@@ -312,31 +317,33 @@ func (q *Queries) TopPostsSince(ctx context.Context, arg TopPostsSinceParams) ([
 }
 
 const topPostsSinceIn = `-- name: TopPostsSinceIn :many
-SELECT best.id, best.score FROM (
-    SELECT any_day AS number FROM generate_series($1::int, $2::int) AS any_day CROSS JOIN LATERAL (
+WITH best_day AS MATERIALIZED (
+    SELECT any_day AS number, winner.vote_micros, winner.id FROM generate_series($4::int, $7::int) AS any_day CROSS JOIN LATERAL (
         SELECT item_id AS id, vote_micros FROM item_count
-        WHERE listed
-            AND territory = $3::text AND day = any_day
-            AND (any_day > $1 OR created_at > $4::timestamptz) AND (vote_micros, item_id) < ($5::bigint, $6::bigint)
-        ORDER BY vote_micros DESC, item_id DESC LIMIT 1
-    ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT $7
-) AS best_day CROSS JOIN LATERAL (
+        WHERE listed AND territory = $1::text AND day >= any_day AND (day, vote_micros, item_id) < (any_day, $2::bigint, $3::bigint)
+            AND (any_day > $4 OR created_at > $5::timestamptz)
+        ORDER BY day DESC, vote_micros DESC, item_id DESC LIMIT 1
+    ) AS winner ORDER BY winner.vote_micros DESC, winner.id DESC LIMIT $6
+), lowest AS MATERIALIZED (
+    SELECT b.vote_micros, b.id FROM best_day AS b WHERE (SELECT count(*) FROM best_day) = $6::int ORDER BY b.vote_micros, b.id LIMIT 1
+)
+SELECT best.id, best.score FROM best_day LEFT JOIN lowest ON true CROSS JOIN LATERAL (
     SELECT item_id AS id, vote_micros AS score FROM item_count
-    WHERE listed
-        AND territory = $3::text AND day = best_day.number
-        AND (best_day.number > $1 OR created_at > $4::timestamptz) AND (vote_micros, item_id) < ($5::bigint, $6::bigint)
-    ORDER BY vote_micros DESC, item_id DESC LIMIT $7
-) AS best ORDER BY best.score DESC, best.id DESC LIMIT $7
+    WHERE listed AND territory = $1::text AND (day, vote_micros, item_id) < (best_day.number, $2::bigint, $3::bigint)
+        AND (day, vote_micros, item_id) >= (best_day.number, coalesce(lowest.vote_micros, -9223372036854775808), coalesce(lowest.id, 0))
+        AND (best_day.number > $4::int OR created_at > $5::timestamptz)
+    ORDER BY day DESC, vote_micros DESC, item_id DESC LIMIT $6
+) AS best ORDER BY best.score DESC, best.id DESC LIMIT $6
 `
 
 type TopPostsSinceInParams struct {
-	FirstDay  int32
-	LastDay   int32
 	Territory string
-	Since     time.Time
 	Score     int64
 	Before    int64
+	FirstDay  int32
+	Since     time.Time
 	Page      int32
+	LastDay   int32
 }
 
 type TopPostsSinceInRow struct {
@@ -346,13 +353,13 @@ type TopPostsSinceInRow struct {
 
 func (q *Queries) TopPostsSinceIn(ctx context.Context, arg TopPostsSinceInParams) ([]TopPostsSinceInRow, error) {
 	rows, err := q.db.Query(ctx, topPostsSinceIn,
-		arg.FirstDay,
-		arg.LastDay,
 		arg.Territory,
-		arg.Since,
 		arg.Score,
 		arg.Before,
+		arg.FirstDay,
+		arg.Since,
 		arg.Page,
+		arg.LastDay,
 	)
 	if err != nil {
 		return nil, err

@@ -1,9 +1,10 @@
 -- name: ActionsOfPayerInFull :many
--- As GetAction, for one page of a payer's actions.
+-- As GetAction, for one page of a payer's actions. Rows are compared, and sorted by, as profile.sql says.
 SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.payer_id = @payer_id AND paid_action.id < @before ORDER BY paid_action.id DESC LIMIT @page;
+WHERE (paid_action.payer_id, paid_action.id) < (@payer_id::bigint, @before::bigint) AND paid_action.payer_id >= @payer_id
+ORDER BY paid_action.payer_id DESC, paid_action.id DESC LIMIT @page;
 
 -- name: CommentsOfEach :many
 -- One page of the direct comments of each of these items, oldest first. What has not been paid for comes back for its author alone, from an index of

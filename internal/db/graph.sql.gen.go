@@ -14,11 +14,12 @@ const actionsOfPayerInFull = `-- name: ActionsOfPayerInFull :many
 SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.payer_id = $1 AND paid_action.id < $2 ORDER BY paid_action.id DESC LIMIT $3
+WHERE (paid_action.payer_id, paid_action.id) < ($1::bigint, $2::bigint) AND paid_action.payer_id >= $1
+ORDER BY paid_action.payer_id DESC, paid_action.id DESC LIMIT $3
 `
 
 type ActionsOfPayerInFullParams struct {
-	PayerID *int64
+	PayerID int64
 	Before  int64
 	Page    int32
 }
@@ -37,7 +38,7 @@ type ActionsOfPayerInFullRow struct {
 	ReceivedMsat *int64
 }
 
-// As GetAction, for one page of a payer's actions.
+// As GetAction, for one page of a payer's actions. Rows are compared, and sorted by, as profile.sql says.
 func (q *Queries) ActionsOfPayerInFull(ctx context.Context, arg ActionsOfPayerInFullParams) ([]ActionsOfPayerInFullRow, error) {
 	rows, err := q.db.Query(ctx, actionsOfPayerInFull, arg.PayerID, arg.Before, arg.Page)
 	if err != nil {

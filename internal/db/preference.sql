@@ -11,9 +11,10 @@ SELECT * FROM user_preference WHERE drop_invoices_after_days IS NOT NULL AND due
 ORDER BY due_at, user_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: ActionsAfter :many
--- The payer's next actions in the order in which they began, and which of them ended before a moment: for good.
+-- The payer's next actions in the order in which they began, and which of them ended before a moment: for good. Rows are compared, and sorted by, as
+-- profile.sql says.
 SELECT id, (state IN ('PAID', 'FAILED', 'RETRYING') AND changed_at < @before::timestamptz)::boolean AS ended FROM paid_action
-WHERE payer_id = @payer_id AND id > @after ORDER BY id LIMIT @page;
+WHERE (payer_id, id) > (@payer_id::bigint, @after::bigint) AND payer_id <= @payer_id ORDER BY payer_id, id LIMIT @page;
 
 -- name: DropBolt11 :execrows
 UPDATE invoice SET bolt11 = NULL, dropped_at = @at WHERE action_id = ANY(@ids::bigint[]) AND bolt11 IS NOT NULL;

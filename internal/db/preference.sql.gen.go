@@ -12,12 +12,12 @@ import (
 
 const actionsAfter = `-- name: ActionsAfter :many
 SELECT id, (state IN ('PAID', 'FAILED', 'RETRYING') AND changed_at < $1::timestamptz)::boolean AS ended FROM paid_action
-WHERE payer_id = $2 AND id > $3 ORDER BY id LIMIT $4
+WHERE (payer_id, id) > ($2::bigint, $3::bigint) AND payer_id <= $2 ORDER BY payer_id, id LIMIT $4
 `
 
 type ActionsAfterParams struct {
 	Before  time.Time
-	PayerID *int64
+	PayerID int64
 	After   int64
 	Page    int32
 }
@@ -27,7 +27,8 @@ type ActionsAfterRow struct {
 	Ended bool
 }
 
-// The payer's next actions in the order in which they began, and which of them ended before a moment: for good.
+// The payer's next actions in the order in which they began, and which of them ended before a moment: for good. Rows are compared, and sorted by, as
+// profile.sql says.
 func (q *Queries) ActionsAfter(ctx context.Context, arg ActionsAfterParams) ([]ActionsAfterRow, error) {
 	rows, err := q.db.Query(ctx, actionsAfter,
 		arg.Before,

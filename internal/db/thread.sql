@@ -1,8 +1,8 @@
 -- name: Threads :many
 -- One page of what is below each of these items, as a thread reads from top to bottom, siblings oldest first. What has not been paid for
 -- comes back for its author alone; what was deleted keeps its place. Each row costs a look into an index or two, however large the thread
--- is: the next row is that with the next path, or, where the depth is reached, the next that is not below it. The columns are those of
--- ItemsByID.
+-- is: the next row is that with the next path, or, where the depth is reached, the next that is not below it. Items and counters are read row by row
+-- (OFFSET 0): as joins, of many threads, they would read all there are. The columns are those of ItemsByID.
 WITH RECURSIVE walk AS (
     SELECT top.id AS top_id, 0::bigint AS id, 0 AS place, cardinality(top.ancestors) + 1 AS height,
         top.ancestors || top.id || 9223372036854775807 AS until,
@@ -51,7 +51,8 @@ SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.terr
             AND own.ancestors || own.id > item.ancestors || item.id
             AND own.ancestors || own.id < item.ancestors || item.id || 9223372036854775807)))::boolean AS more,
     (item.deleted_at IS NOT NULL)::boolean AS deleted
-FROM walk JOIN item ON item.id = walk.id JOIN item_count c ON c.item_id = item.id LEFT JOIN LATERAL (
+FROM walk CROSS JOIN LATERAL (SELECT * FROM item AS found WHERE found.id = walk.id OFFSET 0) AS item
+CROSS JOIN LATERAL (SELECT * FROM item_count AS counted WHERE counted.item_id = item.id OFFSET 0) AS c LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
         sum(x.boost_msat) AS boost_msat, max(x.last_zap_at) AS last_zap_at,

@@ -59,7 +59,8 @@ SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.terr
             AND own.ancestors || own.id > item.ancestors || item.id
             AND own.ancestors || own.id < item.ancestors || item.id || 9223372036854775807)))::boolean AS more,
     (item.deleted_at IS NOT NULL)::boolean AS deleted
-FROM walk JOIN item ON item.id = walk.id JOIN item_count c ON c.item_id = item.id LEFT JOIN LATERAL (
+FROM walk CROSS JOIN LATERAL (SELECT id, author_id, action_id, state, territory, parent_id, ancestors, title, body, created_at, deleted_at, kind, url, bounty_msat, poll_msat, poll_closes_at, job_company, job_location, edited_at FROM item AS found WHERE found.id = walk.id OFFSET 0) AS item
+CROSS JOIN LATERAL (SELECT item_id, listed, territory, created_at, msat, credit_msat, comment_msat, boost_msat, down_msat, upvotes, downvotes, vote_micros, comments, last_zap_at, last_comment_at, hot, day FROM item_count AS counted WHERE counted.item_id = item.id OFFSET 0) AS c LEFT JOIN LATERAL (
     SELECT sum(x.msat) AS msat, sum(x.credit_msat) AS credit_msat, sum(x.comment_msat) AS comment_msat, sum(x.upvotes) AS upvotes,
         sum(x.vote_micros) AS vote_micros, sum(x.comments) AS comments, sum(x.down_msat) AS down_msat, sum(x.downvotes) AS downvotes,
         sum(x.boost_msat) AS boost_msat, max(x.last_zap_at) AS last_zap_at,
@@ -116,8 +117,8 @@ type ThreadsRow struct {
 
 // One page of what is below each of these items, as a thread reads from top to bottom, siblings oldest first. What has not been paid for
 // comes back for its author alone; what was deleted keeps its place. Each row costs a look into an index or two, however large the thread
-// is: the next row is that with the next path, or, where the depth is reached, the next that is not below it. The columns are those of
-// ItemsByID.
+// is: the next row is that with the next path, or, where the depth is reached, the next that is not below it. Items and counters are read row by row
+// (OFFSET 0): as joins, of many threads, they would read all there are. The columns are those of ItemsByID.
 func (q *Queries) Threads(ctx context.Context, arg ThreadsParams) ([]ThreadsRow, error) {
 	rows, err := q.db.Query(ctx, threads,
 		arg.Depth,

@@ -68,7 +68,9 @@ UPDATE webhook_message SET ended_at = @at, next_at = NULL WHERE id = @id AND end
 INSERT INTO webhook_attempt (message_id, at, ms, status, code) VALUES (@message_id, @at, @ms, sqlc.narg(status), @code);
 
 -- name: MessagesOf :many
-SELECT * FROM webhook_message WHERE webhook_id = @webhook_id AND id < @before ORDER BY id DESC LIMIT @page;
+-- Rows are compared, and sorted by, as profile.sql says.
+SELECT * FROM webhook_message WHERE (webhook_id, id) < (@webhook_id::bigint, @before::bigint) AND webhook_id >= @webhook_id
+ORDER BY webhook_id DESC, id DESC LIMIT @page;
 
 -- name: MessageOf :one
 SELECT m.* FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id

@@ -355,7 +355,8 @@ func (q *Queries) MessageToDeliver(ctx context.Context, id int64) (MessageToDeli
 }
 
 const messagesOf = `-- name: MessagesOf :many
-SELECT id, webhook_id, step_id, type, created_at, queued_at, attempts, next_at, ended_at, delivered, action_id FROM webhook_message WHERE webhook_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+SELECT id, webhook_id, step_id, type, created_at, queued_at, attempts, next_at, ended_at, delivered, action_id FROM webhook_message WHERE (webhook_id, id) < ($1::bigint, $2::bigint) AND webhook_id >= $1
+ORDER BY webhook_id DESC, id DESC LIMIT $3
 `
 
 type MessagesOfParams struct {
@@ -364,6 +365,7 @@ type MessagesOfParams struct {
 	Page      int32
 }
 
+// Rows are compared, and sorted by, as profile.sql says.
 func (q *Queries) MessagesOf(ctx context.Context, arg MessagesOfParams) ([]WebhookMessage, error) {
 	rows, err := q.db.Query(ctx, messagesOf, arg.WebhookID, arg.Before, arg.Page)
 	if err != nil {

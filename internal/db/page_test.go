@@ -1,0 +1,93 @@
+package db_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+)
+
+// A page begins where it is in an index that is in its order, also where much belongs to one owner and all of it is old: an index of everybody's would be
+// read past all that came since.
+func TestAPageIsReadWhereItBegins(t *testing.T) {
+	t.Parallel()
+	ctx, pool, now := t.Context(), pgtest.New(t), time.Now()
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO usr (name, created_at) SELECT 'user_' || g, now() FROM generate_series(1, 300) AS g ORDER BY g;
+		INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at) VALUES ('big', 1, 1000, 1000, now());
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result)
+			SELECT 'ITEM_CREATE', 'BALANCE', 'ZERO_COST', 'PAID', CASE WHEN g <= 5000 THEN 1 ELSE 2 + g % 299 END, 0, now(), now(), '{}', '{}'
+			FROM generate_series(1, 20000) AS g ORDER BY g;
+		INSERT INTO item (author_id, action_id, state, territory, ancestors, title, body, created_at)
+			SELECT payer_id, id, 'PAID', CASE WHEN id % 2 = 0 THEN 'big' END, '{}', 'title', 'body', now() - interval '400 days' + id * interval '25 minutes'
+			FROM paid_action ORDER BY id;
+		UPDATE item_count SET vote_micros = 1000000 * (item_id / 100);
+		INSERT INTO webhook (user_id, url, events, secret, created_at) SELECT 1, '', '{}', '', now() FROM generate_series(1, 5);
+		INSERT INTO webhook_message (webhook_id, type, created_at) SELECT CASE WHEN g <= 15000 THEN 1 ELSE 2 + g % 4 END, '', now()
+			FROM generate_series(1, 20000) AS g ORDER BY g;
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := tx.Exec(ctx, "SET LOCAL enable_incremental_sort = off"); err != nil { // as in the service's connections
+		t.Fatal(err)
+	}
+	const all = math.MaxInt64
+	day := int32(now.Unix() / (24 * 60 * 60))
+	e := &explained{t: t, pool: tx}
+	q := db.New(e)
+	for _, page := range []struct {
+		name, index, other string
+		do                 func() error
+	}{
+		{"ActionsOfPayerInFull", "paid_action_payer", "paid_action_pkey", func() error {
+			_, err := q.ActionsOfPayerInFull(ctx, db.ActionsOfPayerInFullParams{PayerID: 1, Before: all, Page: 101})
+			return err
+		}},
+		{"ActionsAfter", "paid_action_payer", "paid_action_pkey", func() error {
+			_, err := q.ActionsAfter(ctx, db.ActionsAfterParams{Before: now, PayerID: 1, Page: 101})
+			return err
+		}},
+		{"MessagesOf", "webhook_message_webhook", "webhook_message_pkey", func() error {
+			_, err := q.MessagesOf(ctx, db.MessagesOfParams{WebhookID: 1, Before: all, Page: 101})
+			return err
+		}},
+		{"ItemsOfEach", "item_of_author", "item_author ", func() error {
+			_, err := q.ItemsOfEach(ctx, db.ItemsOfEachParams{Authors: []int64{1, 2, 3}, Before: all, Page: 31})
+			return err
+		}},
+		// The next pages of a year, where little is below.
+		{"TopPostsSince", "item_count_top_of_day", "item_count_top ", func() error {
+			_, err := q.TopPostsSince(ctx, db.TopPostsSinceParams{FirstDay: day - 365, LastDay: day, Since: now.Add(-365 * 24 * time.Hour), Score: 0, Before: all, Page: 101})
+			return err
+		}},
+		{"TopPostsSinceIn", "item_count_top_of_day_in", "item_count_top ", func() error {
+			_, err := q.TopPostsSinceIn(ctx, db.TopPostsSinceInParams{Territory: "big", FirstDay: day - 365, LastDay: day, Since: now.Add(-365 * 24 * time.Hour), Score: 0, Before: all, Page: 101})
+			return err
+		}},
+	} {
+		if err := page.do(); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(e.plan, "using "+page.index+" ") || strings.Contains(e.plan, "using "+page.other) {
+			t.Errorf("%s reads more:\n%s", page.name, e.plan)
+		}
+	}
+	// As many threads as a page has posts: each row is found by its key, and no table is joined as a whole.
+	if _, err := q.Threads(ctx, db.ThreadsParams{Tops: make([]int64, 100), Depth: 6, Page: 41}); err != nil && err != pgx.ErrNoRows {
+		t.Fatal(err)
+	}
+	if strings.Contains(e.plan, "Seq Scan on item_count") || strings.Contains(e.plan, "Seq Scan on item ") {
+		t.Errorf("Threads reads more:\n%s", e.plan)
+	}
+}
