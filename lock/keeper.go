@@ -131,6 +131,8 @@ func (k *keeper) touch(leases []*Lease) error {
 		case err != nil:
 			// A failure is no loss: the lease lasts until its end, and there is time for further tries.
 			k.again(s, min(touches[i].TTL/10, time.Second))
+		case !ok && !time.Now().Before(s.last): // a touch that comes after the longest hold finds nothing any more
+			s.lose(ErrMaxHold)
 		case !ok:
 			s.lose(ErrTaken)
 		default:

@@ -13,7 +13,7 @@ import (
 
 // order: those who wait get the lock in the order in which they asked, also over several Lockers.
 func order(t *testing.T, s *suite) {
-	lockers := []*lock.Locker{s.open(t, lock.Settings{}), s.open(t, lock.Settings{}), s.open(t, lock.Settings{})}
+	lockers := []*lock.Locker{s.open(t, Patient), s.open(t, Patient), s.open(t, Patient)}
 	first := Acquire(t, lockers[0], s.key, lock.Options{})
 	const n = 30
 	var waiting []<-chan Result
@@ -40,7 +40,7 @@ func order(t *testing.T, s *suite) {
 
 // otherKeys: a held key and a long queue for it are nothing to other keys.
 func otherKeys(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{})
+	l := s.open(t, Patient)
 	held := Acquire(t, l, s.key+"held", lock.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting []<-chan Result
@@ -48,12 +48,12 @@ func otherKeys(t *testing.T, s *suite) {
 		waiting = append(waiting, Go(ctx, l, s.key+"held", lock.Options{}))
 	}
 	Queued(t, s.Strategy, s.key+"held", 200)
-	for range 50 {
-		begun := time.Now()
-		Release(t, Acquire(t, l, s.key+"other", lock.Options{}))
-		if took := time.Since(begun); took > time.Second {
-			t.Errorf("another key took %v", took)
-		}
+	for range 10 {
+		Within(t, time.Second, "another key", func() time.Duration {
+			begun := time.Now()
+			Release(t, Acquire(t, l, s.key+"other", lock.Options{}))
+			return time.Since(begun)
+		})
 	}
 	cancel()
 	for _, w := range waiting {
@@ -65,7 +65,7 @@ func otherKeys(t *testing.T, s *suite) {
 
 // exclusive: never two at once.
 func exclusive(t *testing.T, s *suite) {
-	lockers := []*lock.Locker{s.open(t, lock.Settings{}), s.open(t, lock.Settings{})}
+	lockers := []*lock.Locker{s.open(t, Patient), s.open(t, Patient)}
 	var inside, total atomic.Int32
 	var all sync.WaitGroup
 	for i := range 16 {
@@ -93,7 +93,7 @@ func exclusive(t *testing.T, s *suite) {
 
 // wrongReleases: only the owner frees the lock, and only once.
 func wrongReleases(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{})
+	l := s.open(t, Patient)
 	first := Acquire(t, l, s.key, lock.Options{})
 	next := Go(t.Context(), l, s.key, lock.Options{})
 	Queued(t, s.Strategy, s.key, 1)
@@ -127,7 +127,7 @@ func wrongReleases(t *testing.T, s *suite) {
 
 // drop: a lease is over at once, and the lock goes to whoever waits.
 func drop(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{})
+	l := s.open(t, Patient)
 	first := Acquire(t, l, s.key, lock.Options{})
 	next := Go(t.Context(), l, s.key, lock.Options{})
 	Queued(t, s.Strategy, s.key, 1)
@@ -146,10 +146,10 @@ func drop(t *testing.T, s *suite) {
 // touchAndLoss: a lease outlives its TTL by automatic touches. One that was taken away is noticed, and can be neither touched
 // nor released.
 func touchAndLoss(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{})
-	ttl := 300 * time.Millisecond
+	l := s.open(t, Patient)
+	ttl := 3 * time.Second // two thirds of it may pass before a touch gets through: a busy machine takes a part of a second
 	lease := Acquire(t, l, s.key, lock.Options{TTL: ttl})
-	over := time.NewTimer(4 * ttl)
+	over := time.NewTimer(ttl + ttl/2)
 	defer over.Stop()
 	select {
 	case <-lease.Context().Done():
@@ -160,7 +160,7 @@ func touchAndLoss(t *testing.T, s *suite) {
 		t.Errorf("touch: %v", err)
 	}
 
-	manual := Acquire(t, l, s.key+"manual", lock.Options{TTL: ttl, Manual: true})
+	manual := Acquire(t, l, s.key+"manual", lock.Options{TTL: 300 * time.Millisecond, Manual: true})
 	Wait(t, "the loss", manual.Context().Done())
 	mustBe(t, "the cause", context.Cause(manual.Context()), lock.ErrLost, lock.ErrExpired)
 	mustBe(t, "a touch after the loss", manual.Touch(t.Context(), ttl), lock.ErrLost)
@@ -175,13 +175,14 @@ func touchAndLoss(t *testing.T, s *suite) {
 
 // manualTouch: a lease that came from the queue and is touched by hand has its whole TTL, whatever the heartbeat.
 func manualTouch(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{Heartbeat: 50 * time.Millisecond})
+	settings := lock.Settings{Heartbeat: time.Second} // its process is known to live for three of them
+	l := s.open(t, settings)
 	first := Acquire(t, l, s.key, lock.Options{})
-	next := Go(t.Context(), s.open(t, lock.Settings{Heartbeat: 50 * time.Millisecond}), s.key, lock.Options{TTL: 2 * time.Second, Manual: true})
+	next := Go(t.Context(), s.open(t, settings), s.key, lock.Options{TTL: Patience, Manual: true})
 	Queued(t, s.Strategy, s.key, 1)
 	Release(t, first)
 	lease := got(t, "the lock", next)
-	over := time.NewTimer(time.Second)
+	over := time.NewTimer(4 * time.Second)
 	defer over.Stop()
 	select {
 	case <-lease.Context().Done():
@@ -194,13 +195,13 @@ func manualTouch(t *testing.T, s *suite) {
 // maxHold: whoever holds for too long is put out, and fenced off.
 func maxHold(t *testing.T, s *suite) {
 	l := s.open(t, lock.Settings{})
-	lease := Acquire(t, l, s.key, lock.Options{MaxHold: 500 * time.Millisecond})
-	next := Go(t.Context(), s.open(t, lock.Settings{}), s.key, lock.Options{})
+	lease := Acquire(t, l, s.key, lock.Options{TTL: 2 * Patience, MaxHold: 500 * time.Millisecond})
+	next := Go(t.Context(), s.open(t, Patient), s.key, lock.Options{})
 	Wait(t, "the forced release", lease.Context().Done())
 	mustBe(t, "the cause", context.Cause(lease.Context()), lock.ErrLost, lock.ErrMaxHold)
 	r := Wait(t, "the next one's lock", next)
-	if r.Err != nil || r.Lease.Fence() <= lease.Fence() || r.Took > 2*time.Second {
-		t.Fatalf("the next one: %v after %v", r.Err, r.Took)
+	if r.Err != nil || r.Lease.Fence() <= lease.Fence() {
+		t.Fatalf("the next one: %v", r.Err)
 	}
 	mustBe(t, "a late release", lease.Release(t.Context()), lock.ErrLost, lock.ErrMaxHold)
 	if r.Lease.Err() != nil {
@@ -211,7 +212,7 @@ func maxHold(t *testing.T, s *suite) {
 
 // limits: longest wait, longest queue, no wait at all.
 func limits(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{})
+	l := s.open(t, Patient)
 	held := Acquire(t, l, s.key, lock.Options{})
 	_, err := l.TryAcquire(t.Context(), s.key, lock.Options{})
 	mustBe(t, "TryAcquire", err, lock.ErrBusy)
@@ -242,7 +243,7 @@ func limits(t *testing.T, s *suite) {
 
 // keys: spellings of one key are one key, and what is no key is refused.
 func keys(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{})
+	l := s.open(t, Patient)
 	lease := Acquire(t, l, "  "+strings.ToUpper(s.key)+"Äß ", lock.Options{})
 	_, err := l.TryAcquire(t.Context(), strings.ToLower(s.key)+"äß", lock.Options{})
 	mustBe(t, "another spelling", err, lock.ErrBusy)
@@ -256,12 +257,12 @@ func keys(t *testing.T, s *suite) {
 
 // closing: a Locker that is closed leaves nothing in the way of others.
 func closing(t *testing.T, s *suite) {
-	other := s.open(t, lock.Settings{})
+	other := s.open(t, Patient)
 	store, err := s.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lock.New(store, lock.Settings{})
+	l, err := lock.New(store, Patient)
 	if err != nil {
 		t.Fatal(err)
 	}

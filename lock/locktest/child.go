@@ -20,7 +20,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// childVariable makes the test's program another process that obeys commands instead of running tests.
+// childVariable makes the test's program another process that obeys commands instead of running tests. It says how often that process says that it lives.
 const childVariable = "HOLDFAST_LOCKTEST_CHILD"
 
 // guardedVariable names the database of guarded writes.
@@ -53,7 +53,11 @@ func obey(open func() (lock.Store, error), in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	l, err := lock.New(store, lock.Settings{})
+	settings := Patient
+	if settings.Heartbeat, err = time.ParseDuration(os.Getenv(childVariable)); err != nil {
+		return err
+	}
+	l, err := lock.New(store, settings)
 	if err != nil {
 		return err
 	}
@@ -160,14 +164,14 @@ type process struct {
 	answers chan []string
 }
 
-func (s *suite) spawn(t *testing.T) *process {
+func (s *suite) spawn(t *testing.T, heartbeat time.Duration) *process {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program)
-	cmd.Env = append(append(os.Environ(), s.Child...), childVariable+"=1", guardedVariable+"="+s.Guarded.Config().ConnString())
+	cmd.Env = append(append(os.Environ(), s.Child...), childVariable+"="+heartbeat.String(), guardedVariable+"="+s.Guarded.Config().ConnString())
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()

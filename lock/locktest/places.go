@@ -26,7 +26,7 @@ func use(ctx context.Context, p *lock.Place, o lock.Options) <-chan Result {
 // places: a place counts from when it was taken, however late the lock is asked for with it, and holds up nobody once it is
 // left.
 func places(t *testing.T, s *suite) {
-	l, other := s.open(t, lock.Settings{}), s.open(t, lock.Settings{})
+	l, other := s.open(t, Patient), s.open(t, Patient)
 	first, second, third, fourth := l.Queue(s.key), l.Queue(s.key), l.Queue(" "+strings.ToUpper(s.key)), l.Queue(s.key)
 	late := use(t.Context(), fourth, lock.Options{})
 	middle := use(t.Context(), second, lock.Options{})
@@ -87,7 +87,7 @@ func placesAtClose(t *testing.T, s *suite) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lock.New(store, lock.Settings{})
+	l, err := lock.New(store, Patient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func placesAtClose(t *testing.T, s *suite) {
 
 // placesRace: leaving, cancelling and the lock meet in every order. Nothing is left behind, and nobody waits for ever.
 func placesRace(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{})
+	l := s.open(t, Patient)
 	const keys = 8
 	var all sync.WaitGroup
 	for k := range keys {

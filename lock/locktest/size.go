@@ -19,7 +19,7 @@ import (
 
 // cancelRace: a wait that is cancelled just when the lock comes either has it or gives it on. Nothing is left behind.
 func cancelRace(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{})
+	l := s.open(t, Patient)
 	const keys = 8
 	var all sync.WaitGroup
 	var granted, cancelled atomic.Int32
@@ -77,10 +77,41 @@ func (s *suite) nothingLeft(t *testing.T) {
 	})
 }
 
+// touched is a store that knows which keys' leases were touched.
+type touched struct {
+	lock.Store
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+func (s *touched) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	valid, err := s.Store.Touch(ctx, touches)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range touches {
+		if valid[t.ID] > 0 {
+			s.keys[t.Key] = true
+		}
+	}
+	return valid, err
+}
+
+func (s *touched) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.keys)
+}
+
 // manyHeld: thousands of keys are held and kept, and another is got as fast as ever.
 func manyHeld(t *testing.T, s *suite) {
-	l := s.open(t, lock.Settings{Patience: 20 * time.Second})
-	const n, ttl = 5000, 4 * time.Second
+	store := &touched{keys: map[string]bool{}}
+	watched := s.Strategy
+	watched.Open = func() (_ lock.Store, err error) {
+		store.Store, err = s.Open()
+		return store, err
+	}
+	l := Open(t, watched, Patient)
+	const n, ttl = 5000, 15 * time.Second
 	leases := make([]*lock.Lease, n)
 	var group errgroup.Group
 	group.SetLimit(32)
@@ -93,17 +124,17 @@ func manyHeld(t *testing.T, s *suite) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	over := time.NewTimer(ttl + ttl/2)
-	defer over.Stop()
-	Wait(t, "the time", over.C)
+	Eventually(t, "each was touched", func() bool { return store.count() == n })
 	for _, lease := range leases {
 		if err := lease.Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	begun := time.Now()
-	Release(t, Acquire(t, l, s.key+"other", lock.Options{}))
-	t.Logf("one more key beside %d held ones: %v", n, time.Since(begun))
+	Within(t, time.Second, fmt.Sprintf("one more key beside %d held ones", n), func() time.Duration {
+		begun := time.Now()
+		Release(t, Acquire(t, l, s.key+"other", lock.Options{}))
+		return time.Since(begun)
+	})
 	for _, lease := range leases {
 		group.Go(func() error { return lease.Release(context.Background()) })
 	}
@@ -120,8 +151,10 @@ func manyWaiters(t *testing.T, s *suite) {
 	metrics := lock.NewMetrics(registry)
 	options := lock.Options{MaxWait: 2 * time.Minute, TTL: 20 * time.Second, MaxHold: time.Minute}
 	var lockers []*lock.Locker
+	settings := Patient
+	settings.Metrics = metrics
 	for range processes {
-		lockers = append(lockers, s.open(t, lock.Settings{Metrics: metrics, Patience: 20 * time.Second}))
+		lockers = append(lockers, s.open(t, settings))
 	}
 	for _, l := range lockers {
 		Eventually(t, "wakes get through", l.Listening)

@@ -63,7 +63,8 @@ func TestMemoryIsForOne(t *testing.T) {
 	}()
 	locktest.Eventually(t, "the intruder waits", func() bool {
 		var n int
-		err := pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&n)
+		err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+			WHERE d.datname = current_database() AND locktype = 'advisory' AND NOT granted`).Scan(&n)
 		return err == nil && n == 1
 	})
 	if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -155,7 +156,10 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString()})
-	a, b := locktest.Open(t, s, lock.Settings{Name: "a"}), locktest.Open(t, s, lock.Settings{Name: "b"})
+	settings := func(name string) lock.Settings { // in which somebody who waits counts as alive for long
+		return lock.Settings{Name: name, Heartbeat: locktest.Patient.Heartbeat, Patience: locktest.Patient.Patience}
+	}
+	a, b := locktest.Open(t, s, settings("a")), locktest.Open(t, s, settings("b"))
 	held := locktest.Acquire(t, a, "payer:1", lock.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := locktest.Go(ctx, b, "payer:1", lock.Options{})

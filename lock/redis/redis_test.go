@@ -83,7 +83,7 @@ func TestFlushedMidHold(t *testing.T) {
 	t.Parallel()
 	_, client, s := server(t)
 	l := locktest.Open(t, s, lock.Settings{})
-	held := locktest.Acquire(t, l, "k", lock.Options{TTL: time.Second})
+	held := locktest.Acquire(t, l, "k", lock.Options{TTL: 6 * time.Second}) // it is touched after two
 	next := locktest.Go(t.Context(), l, "k", lock.Options{})
 	locktest.Queued(t, s, "k", 1)
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
