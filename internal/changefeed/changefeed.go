@@ -27,6 +27,8 @@ type Feed struct {
 	log  *slog.Logger
 	self string // tells our own notifications from those of others
 
+	wakeEvery time.Duration
+
 	mu          sync.Mutex
 	subscribers map[int64]map[chan struct{}]struct{}
 	pending     map[int64]struct{} // changed here, not yet told to others
@@ -38,7 +40,7 @@ type Feed struct {
 // New makes a feed.
 func New(pool *pgxpool.Pool, log *slog.Logger) *Feed {
 	return &Feed{
-		pool: pool, log: log, self: newID(),
+		pool: pool, log: log, self: newID(), wakeEvery: wakeEvery,
 		subscribers: map[int64]map[chan struct{}]struct{}{}, pending: map[int64]struct{}{}, wake: make(chan struct{}, 1),
 		listening: make(chan struct{}),
 	}
@@ -90,7 +92,7 @@ func (f *Feed) Subscribe(ctx context.Context, id int64) <-chan struct{} {
 
 // wakeAnyway wakes every subscriber now and then.
 func (f *Feed) wakeAnyway(ctx context.Context) {
-	turn := time.NewTicker(wakeEvery / wakeParts)
+	turn := time.NewTicker(f.wakeEvery / wakeParts)
 	defer turn.Stop()
 	for part := int64(0); ; part = (part + 1) % wakeParts {
 		select {

@@ -20,14 +20,20 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// running is a feed that runs and hears the others. The function stops it.
+// running is a feed that runs and hears the others, and wakes nobody without a reason. The function stops it.
 func running(t *testing.T, pool *pgxpool.Pool) (*Feed, func()) {
 	t.Helper()
 	f := New(pool, slog.New(slog.DiscardHandler))
+	f.wakeEvery = time.Hour
+	return f, run(t, f)
+}
+
+func run(t *testing.T, f *Feed) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var group errgroup.Group
 	group.Go(func() error { return f.Run(ctx) })
-	stop := func() {
+	stop = func() {
 		cancel()
 		if err := group.Wait(); err != nil {
 			t.Error(err)
@@ -39,38 +45,20 @@ func running(t *testing.T, pool *pgxpool.Pool) (*Feed, func()) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the feed does not listen")
 	}
-	return f, stop
+	return stop
 }
 
-// soon is well before a subscriber of this id would be woken anyway: its turn comes last.
-const (
-	soon = wakeEvery / 3
-	id   = wakeParts - 1
-)
+const id = 15
 
-func wantToken(t *testing.T, from <-chan struct{}, within time.Duration) {
+func wantToken(t *testing.T, from <-chan struct{}) {
 	t.Helper()
 	select {
 	case _, open := <-from:
 		if !open {
 			t.Error("the channel was closed")
 		}
-	case <-time.After(within):
+	case <-time.After(20 * time.Second):
 		t.Error("no token")
-	}
-}
-
-// fresh is a subscription from which the tokens of the beginning are gone.
-func fresh(t *testing.T, f *Feed, id int64) <-chan struct{} {
-	from := f.Subscribe(t.Context(), id)
-	drain(from)
-	return from
-}
-
-func drain(from <-chan struct{}) {
-	select {
-	case <-from:
-	default:
 	}
 }
 
@@ -95,10 +83,10 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 	t.Cleanup(pool.Close)
 	here, _ := running(t, pool)
 	there, _ := running(t, pool)
-	from := fresh(t, there, id)
+	from := there.Subscribe(t.Context(), id)
 	begun := time.Now()
 	here.Changed(id)
-	wantToken(t, from, soon)
+	wantToken(t, from)
 	t.Logf("told after %s", time.Since(begun))
 }
 
@@ -183,10 +171,10 @@ func TestASlowReaderHoldsUpNobody(t *testing.T) {
 	here, _ := running(t, pool)
 	there, _ := running(t, pool)
 	slow := there.Subscribe(t.Context(), id) // never reads
-	quick := fresh(t, there, id)
+	quick := there.Subscribe(t.Context(), id)
 	for range 50 {
 		here.Changed(id)
-		wantToken(t, quick, soon)
+		wantToken(t, quick)
 	}
 	if len(slow) != 1 {
 		t.Errorf("%d tokens wait for the slow reader, want 1", len(slow))
@@ -198,7 +186,7 @@ func TestTheConnectionIsMadeAgain(t *testing.T) {
 	pool := pgtest.New(t)
 	here, _ := running(t, pool)
 	there, _ := running(t, pool)
-	from := fresh(t, there, id)
+	from := there.Subscribe(t.Context(), id)
 	var cut int
 	err := pool.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND query = 'LISTEN holdfast_changed'`).Scan(&cut)
@@ -206,10 +194,9 @@ func TestTheConnectionIsMadeAgain(t *testing.T) {
 		t.Fatalf("%d connections cut: %v", cut, err)
 	}
 	// What came while nobody listened is unknown, so a new connection wakes at once.
-	wantToken(t, from, soon)
-	drain(from)
+	wantToken(t, from)
 	here.Changed(id)
-	wantToken(t, from, soon)
+	wantToken(t, from)
 }
 
 // Once a restart of the server is noticed, nobody is handed a connection that it has ended.
@@ -217,7 +204,7 @@ func TestNoConnectionOfBeforeIsHandedOut(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	f, _ := running(t, pool)
-	fresh(t, f, id)
+	f.Subscribe(t.Context(), id)
 	all := func(do func(*pgxpool.Conn)) {
 		t.Helper()
 		taken := make([]*pgxpool.Conn, pool.Config().MaxConns)
@@ -261,13 +248,14 @@ func TestNoConnectionOfBeforeIsHandedOut(t *testing.T) {
 
 func TestEverybodyIsWokenNowAndThen(t *testing.T) {
 	t.Parallel()
-	f, _ := running(t, pgtest.New(t))
+	f := New(pgtest.New(t), slog.New(slog.DiscardHandler))
+	run(t, f)
 	all := map[int64]<-chan struct{}{}
 	for id := range int64(2 * wakeParts) {
-		all[id] = fresh(t, f, id)
+		all[id] = f.Subscribe(t.Context(), id)
 	}
 	for id, from := range all {
-		t.Run(fmt.Sprint(id), func(t *testing.T) { wantToken(t, from, 2*wakeEvery) })
+		t.Run(fmt.Sprint(id), func(t *testing.T) { wantToken(t, from) })
 	}
 }
 

@@ -131,9 +131,9 @@ func (f *Feed) listen(ctx context.Context) error {
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
 		return err
 	}
-	f.heard.Do(func() { close(f.listening) })
 	// What changed while nobody listened is unknown.
 	f.wakeIf(func(int64) bool { return true })
+	f.heard.Do(func() { close(f.listening) })
 	for {
 		message, err := conn.WaitForNotification(ctx)
 		if err != nil && ctx.Err() == nil {
