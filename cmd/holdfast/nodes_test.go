@@ -34,7 +34,7 @@ func TestNodes(t *testing.T) {
 	_, node := newNode(t)
 	const away = ",away=127.0.0.1:1"
 	_, files, _ := strings.Cut(node, ";")
-	env := settings(database, node+";slots=2"+away+";"+files+";send=no", "HOLDFAST_NODE_PROBE_TIMEOUT=500ms", "HOLDFAST_NODE_MIN_OUTBOUND=0")
+	env := settings(database, node+";slots=2"+away+";"+files+";send=no", "HOLDFAST_NODE_PROBE_TIMEOUT=2s", "HOLDFAST_NODE_MIN_OUTBOUND=0")
 
 	store, err := postgres.Open(t.Context(), postgres.Options{DSN: database.Config().ConnString()})
 	if err != nil {

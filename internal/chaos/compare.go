@@ -108,7 +108,7 @@ func comparePayer(f facts, differ differ) {
 		switch {
 		case r.state != paidaction.Paid:
 		case !tried || !p.Settled:
-			differ("action %s (%s) is PAID, and the payer's node has not paid it", r.id, r.kind)
+			differ("action %s (%s) is PAID, and the payer's node has not paid it: tried %t, failure %q, forgotten %t", r.id, r.kind, tried, p.Failure, f.forgotten[r.hash])
 		case p.AmountMsat != r.received:
 			differ("action %s (%s) was paid with %d msat, and %d are booked", r.id, r.kind, p.AmountMsat, r.received)
 		}

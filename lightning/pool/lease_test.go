@@ -33,9 +33,9 @@ func TestExclusivityLastsUntilTheRelease(t *testing.T) {
 		alice := member{"alice", newNode("a", 1000*sat), 1}
 		s := quick()
 		s.Cooldown = 50 * time.Millisecond
-		first := w.openOn(w.db, w.locker(lock.Settings{Options: lock.Options{TTL: time.Second, MaxHold: time.Second}}), s, alice)
+		first := w.openOn(w.db, w.locker(lock.Settings{Options: lock.Options{TTL: 3 * time.Second, MaxHold: 3 * time.Second}}), s, alice)
 		lease := first.lease(pool.Need{})
-		s.RetryTimeout = 3 * time.Second
+		s.RetryTimeout = 7 * time.Second
 		w.open(s, alice).none(pool.Need{}, pool.Busy)
 		if lease.Context().Err() != nil {
 			t.Errorf("the lease is over: %v", context.Cause(lease.Context()))
@@ -228,34 +228,44 @@ func TestALeaseThatComesTooLateIsGivenBack(t *testing.T) {
 	s.Probe, s.Cooldown = time.Hour, 0
 	alice := member{"alice", newNode("a", 1000*sat), 1}
 	elsewhere := w.open(s, alice)
-	held := elsewhere.lease(pool.Need{})
-
-	ctx, cancel := context.WithCancel(t.Context())
+	var giveUp func()
 	var waits, read atomic.Bool
 	database := &switched{DBTX: w.db, asked: func() { read.Store(waits.Load()) }}
 	here := *w
 	here.clock = newClock()
 	here.clock.asked = func() {
 		if read.Swap(false) {
-			cancel()
+			giveUp()
 		}
 	}
 	p := here.openOn(database, w.locker(lock.Settings{}), s, alice)
-	done := make(chan error, 1)
-	go func() {
-		_, err := p.Acquire(ctx, pool.Need{})
-		done <- err
-	}()
-	locktest.Eventually(t, "it waits", func() bool { return p.QueuedFor("alice") == 1 })
-	waits.Store(true)
-	release(t, held, pool.Done(0))
-	if err := locktest.Wait(t, "the end of the wait", done); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	for tries := 0; ; tries++ {
+		held := elsewhere.lease(pool.Need{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		giveUp = cancel
+		done := make(chan error, 1)
+		go func() {
+			_, err := p.Acquire(ctx, pool.Need{})
+			done <- err
+		}()
+		locktest.Eventually(t, "it waits", func() bool { return p.QueuedFor("alice") == 1 })
+		waits.Store(true)
+		release(t, held, pool.Done(0))
+		err := locktest.Wait(t, "the end of the wait", done)
+		waits.Store(false)
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		release(t, elsewhere.lease(pool.Need{}), pool.Done(0))
+		n := p.metric("holdfast_node_leases_total", "alice", "unused")
+		if n == 1 {
+			break
+		}
+		if n > 1 || tries == 20 { // else this machine was too busy: something else asked for the time, and the wait was given up before there was a lease
+			t.Fatalf("%v leases came too late, this test is about one", n)
+		}
 	}
-	if n := p.metric("holdfast_node_leases_total", "alice", "unused"); n != 1 {
-		t.Errorf("%v leases came too late, this test is about one", n)
-	}
-	release(t, elsewhere.lease(pool.Need{}), pool.Done(0))
 }
 
 // The lease's context ends with that of Acquire, and the lease can be released then.

@@ -1,11 +1,14 @@
 package pool_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -123,10 +126,10 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// quick are settings under which tests need not wait for long.
+// quick are settings under which tests need not wait for long, unless the machine is busy.
 func quick() pool.Settings {
 	s := pool.DefaultSettings()
-	s.RetryTimeout, s.Probe, s.ProbeTimeout, s.Jitter = 10*time.Second, 100*time.Millisecond, time.Second, time.Millisecond
+	s.RetryTimeout, s.Probe, s.ProbeTimeout, s.Jitter = time.Minute, 100*time.Millisecond, 20*time.Second, time.Millisecond
 	return s
 }
 
@@ -151,6 +154,7 @@ func newWorld(t *testing.T) *world {
 	store := lock.NewMemory(0)
 	w := &world{TB: t, db: pgtest.New(t), clock: newClock()}
 	w.locker = func(s lock.Settings) *lock.Locker {
+		s.Heartbeat, s.Patience = cmp.Or(s.Heartbeat, locktest.Patient.Heartbeat), cmp.Or(s.Patience, locktest.Patient.Patience)
 		s.Log = slog.New(slog.DiscardHandler)
 		return locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, s)
 	}
@@ -186,8 +190,20 @@ func (w *world) open(s pool.Settings, members ...member) *process {
 
 func (w *world) openOn(database db.DBTX, locker *lock.Locker, s pool.Settings, members ...member) *process {
 	w.Helper()
-	registry := prometheus.NewRegistry()
 	w.random++
+	for tries := 0; ; tries++ {
+		p := w.openOnce(database, locker, s, members)
+		busy := slices.ContainsFunc(slices.Collect(maps.Values(p.health())), func(s pool.Status) bool { return s.Reason == pool.Unasked })
+		if !busy || tries == 2 {
+			return p
+		}
+		p.Close() // on a busy machine the first look may have ended too early
+	}
+}
+
+func (w *world) openOnce(database db.DBTX, locker *lock.Locker, s pool.Settings, members []member) *process {
+	w.Helper()
+	registry := prometheus.NewRegistry()
 	c := pool.Config{
 		Locker: locker, Register: pool.NewRegister(database, w.now), Settings: s, Metrics: pool.NewMetrics(registry),
 		Random: rand.NewPCG(1, w.random), Log: slog.New(slog.DiscardHandler),
@@ -200,9 +216,7 @@ func (w *world) openOn(database db.DBTX, locker *lock.Locker, s pool.Settings, m
 		w.Fatal(err)
 	}
 	w.Cleanup(p.Close)
-	opened := &process{Pool: p, w: w, metrics: registry}
-	opened.health()
-	return opened
+	return &process{Pool: p, w: w, metrics: registry}
 }
 
 func (p *process) health() map[string]pool.Status {
@@ -230,12 +244,17 @@ func (p *process) reason(name string, want pool.Reason) {
 	p.eventually(name+" is "+string(want), name, func(s pool.Status) bool { return s.Reason == want })
 }
 
-func (p *process) lease(need pool.Need) *pool.Lease {
+// lease waits for a lease. A brief wait may end before a busy machine has got to it.
+func (p *process) lease(need pool.Need) (lease *pool.Lease) {
 	p.w.Helper()
-	lease, err := p.Acquire(p.w.Context(), need)
-	if err != nil {
-		p.w.Fatal(err)
-	}
+	locktest.Eventually(p.w, "a lease", func() bool {
+		var err error
+		lease, err = p.Acquire(p.w.Context(), need)
+		if none := (*pool.NoNodeError)(nil); err != nil && !(errors.As(err, &none) && none.Reason() == pool.Busy) {
+			p.w.Fatal(err)
+		}
+		return err == nil
+	})
 	return lease
 }
 
@@ -285,6 +304,7 @@ func release(t testing.TB, lease *pool.Lease, o pool.Outcome) {
 func inPostgres(t *testing.T) *world {
 	w := &world{TB: t, db: pgtest.New(t)}
 	w.locker = func(s lock.Settings) *lock.Locker {
+		s.Heartbeat, s.Patience = cmp.Or(s.Heartbeat, locktest.Patient.Heartbeat), cmp.Or(s.Patience, locktest.Patient.Patience)
 		s.Log = slog.New(slog.DiscardHandler)
 		return locktest.Open(t, locktest.Strategy{Open: openPostgres(w.db.Config().ConnString())}, s)
 	}
@@ -313,6 +333,7 @@ func inRedis(t *testing.T) (w *world, url string) {
 	})
 	w = &world{TB: t, db: pgtest.New(t)}
 	w.locker = func(s lock.Settings) *lock.Locker {
+		s.Heartbeat, s.Patience = cmp.Or(s.Heartbeat, locktest.Patient.Heartbeat), cmp.Or(s.Patience, locktest.Patient.Patience)
 		s.Log = slog.New(slog.DiscardHandler)
 		return locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return redis.Open(server.URL()) }}, s)
 	}
