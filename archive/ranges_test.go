@@ -13,7 +13,7 @@ func TestRangesAreMadeAheadOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.zap(1)
-	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 7*few) // as after many payments
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 5*few) // as after many payments
 	var mu sync.Mutex
 	var made int64
 	var all sync.WaitGroup
@@ -26,14 +26,14 @@ func TestRangesAreMadeAheadOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if last, want := w.Count(`SELECT max(last_action) FROM action_range`), int64(9*few); last != want || made != 6 {
+	if last, want := w.Count(`SELECT max(last_action) FROM action_range`), int64(7*few); last != want || made != 4 {
 		t.Errorf("%d ranges were made, up to action %d, want %d", made, last, want)
 	}
 	if n := w.make(); n != 0 {
 		t.Errorf("%d more were made", n)
 	}
-	if n := w.Count(`SELECT count(*) FROM action_range a JOIN action_range b ON b.first_action = a.last_action + 1`); n != 8 {
-		t.Errorf("%d ranges abut, want 8", n)
+	if n := w.Count(`SELECT count(*) FROM action_range a JOIN action_range b ON b.first_action = a.last_action + 1`); n != 6 {
+		t.Errorf("%d ranges abut, want 6", n)
 	}
 }
 
@@ -41,9 +41,9 @@ func TestRangesAreMadeAheadOnce(t *testing.T) {
 func TestWhatFindsNoPartitionIsCaught(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 6*few+1)
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 4*few+1)
 	w.live() // of its ranges the first ones are made meanwhile
-	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 20*few)
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 9*few)
 	before := w.rows()
 	w.WantConserved()
 	w.make()

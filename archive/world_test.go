@@ -74,13 +74,15 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
-// zap pays from credits, as often as said.
+// zap pays from credits, as often as said. Ranges are made as they are needed: many at once take a busy machine longer than a lock may be held.
 func (w *world) zap(times int) {
 	w.Helper()
-	for range times {
+	for i := range times {
 		w.Pay(w.payer, community.KindZap, community.ZapArgs{Item: w.post, Sats: 10}, paidaction.FeeCredit)
+		if (i+1)%few == 0 || i+1 == times {
+			w.make()
+		}
 	}
-	w.make()
 }
 
 // live has actions end in every way that leaves rows behind: paid from balances and by invoice, given up, tried again, bought.
