@@ -1,11 +1,13 @@
 package relay_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // No node can send it, and its invoice is good for a week: nobody is kept from their money for so long.
@@ -26,7 +28,28 @@ func TestAWithdrawalThatNoNodeCanSendComesBack(t *testing.T) {
 	b.wantSound()
 }
 
-// The same of a forward: it goes back to its payer as soon as too few blocks are left to send it, and not only when LND gives it back.
+// One that an operator has put back is waited for anew: how old it is says nothing about the nodes of now.
+func TestAWithdrawalThatIsRequeuedIsWaitedForAnew(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Expiry: 7 * 24 * time.Hour, Act: simnode.Refuses})
+	pa := b.withdraw(inv.Bolt11)
+	// The relay gives it up, and the action does not hear of it.
+	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
+	b.AwaitStage(pa.ID, "failed")
+	stop()
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	b.Clock.Advance(2 * time.Hour)
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b.Advance(pa.ID)
+	b.AwaitStage(pa.ID, "incoming")
+	b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantSound()
+}
+
+// A forward goes back to its payer as soon as too few blocks are left to send it, and not only when LND gives it back.
 func TestAForwardThatNoNodeCanSendGoesBackInTime(t *testing.T) {
 	b := setup(t)
 	b.wallet.Ask.Expiry = 7 * 24 * time.Hour

@@ -109,6 +109,10 @@ func TestSoundFactsPassEveryStage(t *testing.T) {
 			t.Errorf("stage %b: %v", stage, err)
 		}
 	}
+	way := Settings{}.Probe("lnbc1", sound())
+	if want := (paidaction.RouteRequest{Bolt11: "lnbc1", FeeLimit: 30 * sat, CLTVLimit: 920}); way != want {
+		t.Errorf("%+v", way)
+	}
 	terms, err := Settings{}.Wrap(sound())
 	if want := (Terms{Expiry: 480 * time.Second, CLTVDelta: 280, Budget: 30 * sat}); err != nil || terms != want {
 		t.Errorf("%+v, %v", terms, err)
