@@ -225,6 +225,49 @@ func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
 	b.wantSound()
 }
 
+// By that node's own clock, not by ours: until the invoice has expired there, it may yet take what it was given.
+func TestWhatMayHaveBeenGivenToANodeIsGivenUpByItsClock(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
+	sending := make(chan struct{})
+	b.Nodes[1].Before(simnode.MethodPay, func(paidaction.Hash) { close(sending) })
+	b.Run(b.Relay)
+	<-sending
+	b.Nodes[1].SetSendable(0)
+	b.Nodes[1].SetAhead(-4 * time.Hour)
+	b.Clock.Advance(3 * time.Hour)
+	b.AwaitStage(pa.ID, "incoming")
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.Nodes[1].SetAhead(0)
+	b.rounds(2)
+	b.Await(pa.ID, paidaction.Failed)
+	b.wantReceived(pa, 0)
+	b.wantSound()
+}
+
+// A claim outlasts the time that its send had by a grace: what was sent at the last moment is on its way to the node.
+func TestAClaimEndsAfterItsGrace(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	b.pay(pa)
+	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
+	sending := make(chan struct{})
+	b.Nodes[1].Before(simnode.MethodPay, func(paidaction.Hash) { close(sending) })
+	b.Run(b.Relay)
+	<-sending
+	b.Nodes[1].SetSendable(0)
+	b.Clock.Advance(over - 2*time.Second)
+	b.rounds(3)
+	b.AwaitStage(pa.ID, "in_work")
+	b.Clock.Advance(2 * time.Second)
+	b.AwaitStage(pa.ID, "incoming")
+}
+
 // Spec 05.37: a restart takes nobody's work and forgets no attempts.
 func TestARestartTakesNoWorkAndForgetsNoAttempts(t *testing.T) {
 	b := setup(t)
