@@ -200,9 +200,9 @@ func TestWhatIsNotKnownIsGivenToTheSameNodeAgain(t *testing.T) {
 	b.wantSound()
 }
 
-// It is given up only when that node, asked again, still does not know it, and is still the same; spec 05.16e.
-func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
-	b := setup(t, "one", "two")
+// lostOnItsWay is a forward that the second node was given, and did not get.
+func (b *bundle) lostOnItsWay() *paidaction.PaidAction {
+	b.Helper()
 	b.Node.SetSendable(0)
 	pa := b.zap()
 	b.pay(pa)
@@ -212,6 +212,13 @@ func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
 	b.Run(b.Relay)
 	<-sending
 	b.Nodes[1].SetSendable(0)
+	return pa
+}
+
+// It is given up only when that node, asked again, still does not know it, and is still the same; spec 05.16e.
+func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
+	b := setup(t, "one", "two")
+	pa := b.lostOnItsWay()
 	b.Clock.Advance(over)
 	b.AwaitStage(pa.ID, "incoming")
 	b.Clock.Advance(3 * time.Hour)
@@ -225,18 +232,23 @@ func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
 	b.wantSound()
 }
 
+// Another node under its name says nothing of what it was given.
+func TestWhatMayHaveBeenGivenToANodeIsNotGivenUpByAnother(t *testing.T) {
+	b := setup(t, "one", "two")
+	pa := b.lostOnItsWay()
+	b.Clock.Advance(over)
+	b.AwaitStage(pa.ID, "incoming")
+	b.Nodes[1].Replace()
+	b.Clock.Advance(3 * time.Hour)
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.wantOuter(pa, paidaction.InvoiceAccepted)
+}
+
 // By that node's own clock, not by ours: until the invoice has expired there, it may yet take what it was given.
 func TestWhatMayHaveBeenGivenToANodeIsGivenUpByItsClock(t *testing.T) {
 	b := setup(t, "one", "two")
-	b.Node.SetSendable(0)
-	pa := b.zap()
-	b.pay(pa)
-	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
-	sending := make(chan struct{})
-	b.Nodes[1].Before(simnode.MethodPay, func(paidaction.Hash) { close(sending) })
-	b.Run(b.Relay)
-	<-sending
-	b.Nodes[1].SetSendable(0)
+	pa := b.lostOnItsWay()
 	b.Nodes[1].SetAhead(-4 * time.Hour)
 	b.Clock.Advance(3 * time.Hour)
 	b.AwaitStage(pa.ID, "incoming")
@@ -252,15 +264,7 @@ func TestWhatMayHaveBeenGivenToANodeIsGivenUpByItsClock(t *testing.T) {
 // A claim outlasts the time that its send had by a grace: what was sent at the last moment is on its way to the node.
 func TestAClaimEndsAfterItsGrace(t *testing.T) {
 	b := setup(t, "one", "two")
-	b.Node.SetSendable(0)
-	pa := b.zap()
-	b.pay(pa)
-	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
-	sending := make(chan struct{})
-	b.Nodes[1].Before(simnode.MethodPay, func(paidaction.Hash) { close(sending) })
-	b.Run(b.Relay)
-	<-sending
-	b.Nodes[1].SetSendable(0)
+	pa := b.lostOnItsWay()
 	b.Clock.Advance(over - 2*time.Second)
 	b.rounds(3)
 	b.AwaitStage(pa.ID, "in_work")

@@ -328,6 +328,30 @@ func TestAFailureFromBeforeTheClaimIsNotBelieved(t *testing.T) {
 	b.wantPaidOut(inv.Hash, 50_000)
 }
 
+// The same while its worker has not sent it yet, nor noted what failed before: an auditor who looks then takes nothing from that.
+func TestAFailureFromBeforeTheSendIsNotBelieved(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	stop()
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	again := b.withdraw(inv.Bolt11)
+	stopped, goOn := make(chan struct{}), make(chan struct{})
+	b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { close(stopped); <-goOn })
+	var worker sync.WaitGroup
+	worker.Go(func() { _, _ = b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance) })
+	<-stopped
+	b.rounds(2)
+	b.WantState(again.ID, paidaction.Forwarding)
+	close(goOn)
+	worker.Wait()
+	b.rounds(1)
+	b.WantState(again.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
 // A repeated key is one withdrawal, also while the first is under way, and for an address, which gives another invoice each time.
 func TestARepeatedKeyIsOneWithdrawal(t *testing.T) {
 	t.Parallel()
