@@ -152,13 +152,16 @@ func TestPriceThatMovedIsRefused(t *testing.T) {
 	t.Parallel()
 	price := paidaction.Msat(5 * sat)
 	w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(broken{price: &price, perform: func(*paidaction.Tx) error { return nil }}))
-	pa := w.Pay(0, "BROKEN", struct{}{}, "")
-	pay(w, pa, simnode.Payment{})
-	price = 6 * sat
-	w.Advance(pa.ID)
-	w.Drain()
-	if failed := w.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodePriceChanged {
-		t.Errorf("failure %v", failed.Failure)
+	for _, moved := range []paidaction.Msat{6 * sat, 4 * sat} {
+		price = 5 * sat
+		pa := w.Pay(0, "BROKEN", struct{}{}, "")
+		pay(w, pa, simnode.Payment{})
+		price = moved
+		w.Advance(pa.ID)
+		w.Drain()
+		if failed := w.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodePriceChanged {
+			t.Errorf("failure %v", failed.Failure)
+		}
 	}
 	// spec 05.7, 05.8: a price that an action computes as negative, or as nothing where nothing is not for sale.
 	for _, price = range []paidaction.Msat{-1, 0, paidaction.MaxMsat + 1} {
@@ -364,7 +367,11 @@ func TestInvoiceThatWasNeverIssuedFails(t *testing.T) {
 	id := w.Count(`SELECT max(id) FROM paid_action`)
 	w.Drain()
 	w.WantState(id, paidaction.Pending)
-	w.Clock.Advance(31 * time.Second)
+	w.Clock.Advance(29 * time.Second)
+	if p := w.Advance(id); p != paidaction.Waiting { // its node may be at work
+		t.Errorf("progress %d", p)
+	}
+	w.Clock.Advance(2 * time.Second)
 	w.Drain()
 	w.WantState(id, paidaction.Failed)
 }

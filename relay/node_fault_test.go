@@ -232,6 +232,26 @@ func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
 	b.wantSound()
 }
 
+// Nor because nothing may be sent any more: what may have been sent before is not the less under way for that.
+func TestWhatMayHaveBeenGivenToANodeIsNotGivenUpByARule(t *testing.T) {
+	b := setup(t, "one", "two")
+	pa := b.lostOnItsWay()
+	b.Clock.Advance(over)
+	b.AwaitStage(pa.ID, "incoming")
+	const innerCLTV, padding, margin = 80, 3, 80
+	b.Node.Mine(b.outer(pa).NodeInvoice().ExpiryHeight - (innerCLTV + padding + margin) - b.Node.Height())
+	b.Nodes[1].SetSendable(1_000_000_000)
+	b.await("it was refused for the blocks that are left", func() bool {
+		b.Clock.Advance(time.Second)
+		return b.Count(`SELECT count(*) FROM relay_attempt WHERE reason LIKE '%BLOCKS_SHORT%'`) > 0
+	})
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	if n := b.Count(`SELECT count(*) FROM relay_payment WHERE node = 'two' AND stage IN ('incoming', 'in_work')`); n != 1 {
+		t.Error("it is not kept for the node that may have been given it")
+	}
+}
+
 // Another node under its name says nothing of what it was given.
 func TestWhatMayHaveBeenGivenToANodeIsNotGivenUpByAnother(t *testing.T) {
 	b := setup(t, "one", "two")
@@ -243,6 +263,22 @@ func TestWhatMayHaveBeenGivenToANodeIsNotGivenUpByAnother(t *testing.T) {
 	b.rounds(3)
 	b.WantState(pa.ID, paidaction.Forwarding)
 	b.wantOuter(pa, paidaction.InvoiceAccepted)
+}
+
+// Nor is it given to that one: it would send what the one before may have sent.
+func TestWhatMayHaveBeenGivenToANodeIsNotGivenToAnother(t *testing.T) {
+	b := setup(t, "one", "two")
+	pa := b.lostOnItsWay()
+	b.Clock.Advance(over)
+	b.AwaitStage(pa.ID, "incoming")
+	b.Nodes[1].Replace()
+	b.Nodes[1].SetSendable(1_000_000_000)
+	b.await("it was claimed again", func() bool {
+		b.Clock.Advance(time.Second)
+		return b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome = 'NOT_SENT'`) > 1
+	})
+	b.wantSent(pa.Invoice.Hash, 0)
+	b.WantState(pa.ID, paidaction.Forwarding)
 }
 
 // By that node's own clock, not by ours: until the invoice has expired there, it may yet take what it was given.
@@ -500,13 +536,23 @@ func TestANodeThatReadsSomethingElseSendsNothing(t *testing.T) {
 		"hash":   func(inv *paidaction.Bolt11) { inv.Hash[0]++ },
 		"amount": func(inv *paidaction.Bolt11) { inv.Amount++ },
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("a forward, "+name, func(t *testing.T) {
 			b := setup(t)
 			pa := b.zap()
 			b.pay(pa)
 			b.Run(b.NewRelay(func(c *relay.Config) { c.Nodes = otherwise{Nodes: b.Nodes, read: read} }))
 			b.Await(pa.ID, paidaction.Failed)
 			b.wantSent(pa.Invoice.Hash, 0)
+			b.wantSound()
+		})
+		t.Run("a withdrawal, "+name, func(t *testing.T) {
+			b := setup(t).rich(100)
+			inv := b.issue(simnode.Ask{Amount: 50_000})
+			pa := b.withdraw(inv.Bolt11)
+			b.Run(b.NewRelay(func(c *relay.Config) { c.Nodes = otherwise{Nodes: b.Nodes, read: read} }))
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantSent(inv.Hash, 0)
+			b.wantSats(100_000)
 			b.wantSound()
 		})
 	}

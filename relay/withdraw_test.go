@@ -167,6 +167,22 @@ func TestOneInvoiceWithdrawnManyTimesIsPaidOnce(t *testing.T) {
 	b.wantSound()
 }
 
+// The nodes have forgotten the payment; our own records know it.
+func TestAnInvoiceThatNoNodeKnowsAnyMoreIsNotPaidAgain(t *testing.T) {
+	b := setup(t, "one", "two").rich(200)
+	b.Node.SetSendable(0)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	b.Run(b.Relay)
+	pa := b.withdraw(inv.Bolt11)
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.Nodes[1].Wipe()
+	b.Node.SetSendable(1_000_000_000)
+	_, err := b.tryWithdraw(inv.Bolt11)
+	b.WantRefusal(err, paidaction.CodeDuplicate)
+	b.wantSats(149_000)
+}
+
 // Our own records of a payment are lost; the nodes know it.
 func TestAnInvoiceThatOnlyANodeKnowsIsNotPaidAgain(t *testing.T) {
 	b := setup(t, "one", "two").rich(100)
