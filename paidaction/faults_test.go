@@ -233,6 +233,29 @@ func TestSafetyHeightWhileHeld(t *testing.T) {
 	w.WantConserved()
 }
 
+// Who was about to settle when the payment was given up does not: the permission comes too late.
+func TestNothingIsSettledThatWasGivenUpMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	pa := donate(w, 0, "")
+	pay(w, pa, simnode.Payment{})
+	w.Advance(pa.ID)
+	w.WantState(pa.ID, paidaction.Held)
+	deadline := w.Count(`SELECT deadline_height FROM paid_action WHERE id = $1`, pa.ID)
+	w.Node.After(simnode.MethodChain, func(paidaction.Hash) {
+		w.Node.Mine(uint32(deadline) - w.Node.Height())
+		w.Advance(pa.ID)
+		w.WantState(pa.ID, paidaction.Canceling)
+	})
+	w.Advance(pa.ID)
+	if w.Node.Count(simnode.MethodSettle, pa.Invoice.Hash) != 0 {
+		t.Error("settled after it was given up")
+	}
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Failed)
+	w.WantConserved()
+}
+
 // The other side of it: once a settle call was permitted it may reach the node at any time, so HELD is not cancelled any
 // more, and the node decides.
 func TestSafetyHeightAfterSettleWasPermitted(t *testing.T) {

@@ -286,6 +286,21 @@ func TestWhatIsNotWithdrawn(t *testing.T) {
 			}
 			return bolt11
 		}, paidaction.CodeInvalidInput},
+		"an invoice of a node of ours that has changed its key": {func(b *bundle) string {
+			key, err := b.Nodes[0].PublicKey(b.Ctx)
+			if err == nil {
+				_, err = b.Pool.Exec(b.Ctx, `INSERT INTO lightning_node (name, public_key, other_key, disabled_reason, changed_at)
+					VALUES ('one', 'another', $1, 'it answers with another key', now())`, key)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			bolt11, err := b.Nodes[0].OpenInvoice(b.Ctx, paidaction.InvoiceRequest{Hash: paidaction.Hash{9}, Amount: 1000, Expiry: time.Hour, Hold: true, CLTVDelta: 80})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return bolt11
+		}, paidaction.CodeInvalidInput},
 		"an address of nobody": {func(*bundle) string { return "99999@holdfast.example" }, paidaction.CodeInvalidAmount},
 	} {
 		t.Run(name, func(t *testing.T) {
