@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -160,6 +161,94 @@ func TestFaultOfOneBookingTakesNoOtherWithIt(t *testing.T) {
 	w.Advance(broken)
 	w.WantState(broken, paidaction.Paid)
 	w.WantConserved()
+}
+
+// brokenTogether is broken, of which several take a step together.
+type brokenTogether struct{ broken }
+
+func (b brokenTogether) Spec() paidaction.Spec {
+	s := b.broken.Spec()
+	s.Together, s.Methods = true, append(s.Methods, paidaction.Optimistic)
+	return s
+}
+
+func (b brokenTogether) CostTogether(_ context.Context, _ *db.Queries, members []*paidaction.Member[struct{}, struct{}]) error {
+	for _, m := range members {
+		m.Tx.Cost = *b.price
+	}
+	return nil
+}
+
+func (b brokenTogether) PayTogether(ctx context.Context, q *db.Queries, at time.Time, members []*paidaction.Member[struct{}, struct{}]) error {
+	return b.OnPaidTogether(ctx, q, at, members)
+}
+
+func (brokenTogether) PerformTogether(context.Context, *db.Queries, time.Time, []*paidaction.Member[struct{}, struct{}]) error {
+	return nil
+}
+
+func (b brokenTogether) OnPaidTogether(ctx context.Context, _ *db.Queries, _ time.Time, members []*paidaction.Member[struct{}, struct{}]) error {
+	for _, m := range members {
+		if err := b.OnPaid(ctx, m.Tx, struct{}{}, struct{}{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (brokenTogether) AfterPaidTogether(context.Context, *db.Queries, time.Time, []int64) error {
+	return nil
+}
+
+// short are nodes that say of each invoice that a millisatoshi less has arrived.
+type short struct{ paidaction.Nodes }
+
+func (s short) Node(name string) (paidaction.Node, error) {
+	node, err := s.Nodes.Node(name)
+	return shortNode{node}, err
+}
+
+type shortNode struct{ paidaction.Node }
+
+func (n shortNode) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction.NodeInvoice, error) {
+	inv, err := n.Node.LookupInvoice(ctx, h)
+	inv.Received--
+	return inv, err
+}
+
+// What one by itself is refused for, several together are too: a price that has moved, less money than the price, and more handed out than came.
+func TestNothingIsLetPassTogether(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method paidaction.Method
+		off    paidaction.Msat
+		then   func(w *enginetest.World, price *paidaction.Msat)
+		end    paidaction.State
+		err    string
+	}{
+		"a price that has moved": {paidaction.Pessimistic, 0, func(_ *enginetest.World, price *paidaction.Msat) { *price += sat }, paidaction.Failed, ""},
+		"less than the price": {paidaction.Optimistic, 0, func(w *enginetest.World, _ *paidaction.Msat) {
+			engine := *w.Engine
+			engine.Nodes = short{w.Engine.Nodes}
+			w.Engine = &engine
+		}, paidaction.Pending, "received"},
+		"more than was paid": {paidaction.Optimistic, 1, func(*enginetest.World, *paidaction.Msat) {}, paidaction.Pending, "handed out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			price := paidaction.Msat(5 * sat)
+			perform := func(*paidaction.Tx) error { return nil }
+			w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(brokenTogether{broken{perform: perform, price: &price, off: c.off}}))
+			pa := w.Pay(w.User("payer", 0, 0), "BROKEN", struct{}{}, c.method)
+			pay(w, pa, simnode.Payment{})
+			c.then(w, &price)
+			if _, err := w.Engine.Drive(w.Ctx, pa.ID); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("error %v", err)
+			}
+			w.WantState(pa.ID, c.end)
+			w.WantConserved()
+		})
+	}
 }
 
 // Who performs a held action settles at once, since the chain was looked at for the step; but not who stood still in between: the node may have fallen
