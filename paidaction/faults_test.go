@@ -347,6 +347,15 @@ func TestAnotherInvoiceUnderOurHashIsNotHandedOut(t *testing.T) {
 			_, err := w.Node.OpenInvoice(w.Ctx, r)
 			return err
 		}, paidaction.CodeLightningUnavailable},
+		"one that takes the payment at once": {func(w *enginetest.World, r paidaction.InvoiceRequest) error {
+			var preimage []byte
+			if err := w.Pool.QueryRow(w.Ctx, `SELECT preimage FROM invoice WHERE payment_hash = $1`, r.Hash[:]).Scan(&preimage); err != nil {
+				return err
+			}
+			r.Hold, r.Preimage = false, paidaction.Preimage(preimage)
+			_, err := w.Node.OpenInvoice(w.Ctx, r)
+			return err
+		}, paidaction.CodeLightningUnavailable},
 		"cancelled": {func(w *enginetest.World, r paidaction.InvoiceRequest) error {
 			if _, err := w.Node.OpenInvoice(w.Ctx, r); err != nil {
 				return err

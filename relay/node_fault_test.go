@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,6 +170,36 @@ func TestAnotherNodeTriesWhatTheFirstCouldNotSend(t *testing.T) {
 	if sent, ok := b.Node.Sent(pa.Invoice.Hash); ok && sent.Present.State != paidaction.PaymentFailed {
 		t.Errorf("the first node says %s", sent.Present.State)
 	}
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// Whose claim was ended by another has nothing to say any more: what they hear late ends no later claim.
+func TestALateFailureEndsNoOtherClaim(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.SetIsolated(true)
+	given, goOn := make(chan struct{}), make(chan struct{})
+	b.Node.After(simnode.MethodPay, func(paidaction.Hash) { close(given); <-goOn })
+	slow, late := b.NewRelay(), sync.WaitGroup{}
+	late.Go(func() { _, _ = slow.Step(b.Ctx, "one", b.Engine.Advance) })
+	<-given
+	b.Clock.Advance(over)
+	b.Run(b.Relay)
+	b.awaitHeld(pa)
+	b.Nodes[1].SetAway(true) // nor does it tell that it has the payment
+	close(goOn)
+	late.Wait()
+	b.Nodes[1].SetAway(false)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.AwaitStage(pa.ID, "in_work")
+	if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
 	b.AwaitStage(pa.ID, "completed")
 	b.wantSound()
 }
