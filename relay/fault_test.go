@@ -446,6 +446,21 @@ func TestAForwardIsNotRequeuedAfterTheMoneyWentBack(t *testing.T) {
 	b.wantSound()
 }
 
+// What a node has been given is not put back for another one.
+func TestWhatIsUnderWayIsNotRequeued(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.awaitHeld(pa)
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); !errors.Is(err, relay.ErrNotRequeued) {
+		t.Errorf("what is under way is requeued: %v", err)
+	}
+	b.AwaitStage(pa.ID, "in_work")
+	b.wantSent(pa.Invoice.Hash, 1)
+}
+
 // The other half of it: while nothing was given back an operator may have it tried again, by the node that refused it too.
 func TestAFailedForwardIsRequeuedWhileThePayersPaymentIsHeld(t *testing.T) {
 	b := setup(t)

@@ -49,6 +49,31 @@ func TestAWithdrawalThatIsRequeuedIsWaitedForAnew(t *testing.T) {
 	b.wantSound()
 }
 
+// What a node takes in the very moment in which it is to be given up goes on.
+func TestWhatIsClaimedMeanwhileIsNotGivenUp(t *testing.T) {
+	b := setup(t).rich(100)
+	b.Node.SetSendable(0)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Expiry: 7 * 24 * time.Hour, Act: simnode.Holds})
+	pa := b.withdraw(inv.Bolt11)
+	b.Clock.Advance(time.Hour)
+	b.Node.After(simnode.MethodTrack, func(paidaction.Hash) { // whoever gives it up has asked every node
+		b.Node.SetSendable(1_000_000_000)
+		b.Run(b.Relay)
+		b.AwaitStage(pa.ID, "in_work")
+	})
+	for range 2 {
+		_, _ = b.Engine.Advance(b.Ctx, pa.ID)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
 // A forward goes back to its payer as soon as too few blocks are left to send it, and not only when LND gives it back.
 func TestAForwardThatNoNodeCanSendGoesBackInTime(t *testing.T) {
 	b := setup(t)
