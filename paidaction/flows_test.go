@@ -387,3 +387,37 @@ func TestOpenInvoicesAreBoundedPerPayer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Nor does anybody evade the bound by asking at once: who counts has the others wait.
+func TestOpenInvoicesAtOnceAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, known := range map[string]bool{"a payer": true, "the anonymous behind an address": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{MaxPending: 1})
+			var user int64
+			if known {
+				user = w.User("payer", 0, 0)
+			}
+			open := closed(w, "invoice")
+			errs := make(chan error, 2)
+			for range 2 {
+				go func() {
+					_, err := w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.Pessimistic, "")
+					errs <- err
+				}()
+			}
+			for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < 2 {
+			}
+			open()
+			one, other := <-errs, <-errs
+			if one == nil {
+				one, other = other, one
+			}
+			w.WantRefusal(one, paidaction.CodeTooManyPending)
+			if other != nil {
+				t.Errorf("neither was let in: %v", other)
+			}
+		})
+	}
+}
