@@ -36,8 +36,9 @@ type house struct {
 	random  *rand.Rand
 	invoice []paidaction.InvoiceEvent // all that the node's streams have told
 	heights []uint32
-	heard   map[string]bool // kinds of events that were delivered
-	old     int             // invoices of the node that are of earlier stories
+	heard   map[string]bool          // kinds of events that were delivered
+	old     int                      // invoices of the node that are of earlier stories
+	over    map[paidaction.Hash]bool // payments that were heard of: true for those of earlier stories
 }
 
 // process is an engine, its relay, a worker and a listener: each its own, on the same database.
@@ -61,7 +62,8 @@ func (mute) WatchBlocks(context.Context, func(uint32) error) error { return nil 
 // open makes a house with so many processes, in which a post has been written.
 func open(t testing.TB, processes, times int, seed uint64) *house {
 	t.Helper()
-	h := &house{World: enginetest.New(t, paidaction.Settings{}), times: times, random: rand.New(rand.NewPCG(seed, seed)), heard: map[string]bool{}}
+	h := &house{World: enginetest.New(t, paidaction.Settings{}), times: times, random: rand.New(rand.NewPCG(seed, seed)), heard: map[string]bool{},
+		over: map[paidaction.Hash]bool{}}
 	h.author, h.payer = h.User("author", 100_000, 0), h.User("payer", 0, 0)
 	h.item, h.wallet = h.Post(h.author, "a post"), h.Wallets.Add(h.author)
 	h.Drain()
@@ -292,6 +294,9 @@ func (h *house) rest() (heard string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	heard = strings.Join(slices.Sorted(maps.Keys(h.heard)), " ")
+	for hash := range h.over {
+		h.over[hash] = true
+	}
 	h.invoice, h.heard, h.old = nil, map[string]bool{}, len(h.Node.Invoices())
 	return heard
 }
@@ -353,20 +358,26 @@ type repeatedNode struct {
 }
 
 func (n repeatedNode) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
-	return n.SendingNode.Pay(ctx, r, n.house.again(on))
+	inv, err := n.SendingNode.DecodeInvoice(ctx, r.Bolt11)
+	if err != nil {
+		return err
+	}
+	return n.SendingNode.Pay(ctx, r, n.house.again(inv.Hash, on))
 }
 
 func (n repeatedNode) TrackPayment(ctx context.Context, hash paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
-	return n.SendingNode.TrackPayment(ctx, hash, n.house.again(on))
+	return n.SendingNode.TrackPayment(ctx, hash, n.house.again(hash, on))
 }
 
-// again hands on all updates that came so far.
-func (h *house) again(on func(paidaction.PaymentUpdate) error) func(paidaction.PaymentUpdate) error {
+// again hands on all updates that came so far. Of a payment of an earlier story some may still come: who follows it is told its end once more.
+func (h *house) again(hash paidaction.Hash, on func(paidaction.PaymentUpdate) error) func(paidaction.PaymentUpdate) error {
 	var updates []paidaction.PaymentUpdate
 	return func(u paidaction.PaymentUpdate) error {
 		updates = append(updates, u)
 		h.mu.Lock()
-		h.heard["payment "+string(u.State)] = true
+		if !h.over[hash] {
+			h.over[hash], h.heard["payment "+string(u.State)] = false, true
+		}
 		h.mu.Unlock()
 		for _, u := range deck(updates, h.times, h.chance()) {
 			if err := on(u); err != nil {
