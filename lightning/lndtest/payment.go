@@ -159,7 +159,8 @@ func (s *routerServer) TrackPaymentV2(in *routerrpc.TrackPaymentRequest, out rou
 		}
 		select {
 		case <-mute.over:
-		case <-out.Context().Done():
+		case <-out.Context().Done(): // at the caller's deadline, which may come a moment earlier here: that must be no answer
+			return status.FromContextError(out.Context().Err()).Err()
 		}
 	}
 	if !ok || p.sent == nil {
