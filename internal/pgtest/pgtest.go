@@ -64,7 +64,7 @@ func open(t testing.TB, migrator pgtestdb.Migrator, after ...func(t testing.TB, 
 		go func() { pool.Close(); close(closed) }()
 		select {
 		case <-closed:
-		case <-time.After(20 * time.Second): // of a busy machine: it also waits for the server to say goodbye
+		case <-time.After(5 * time.Second):
 			t.Error("a connection of the test's pool was never given back")
 		}
 		if len(after) == 0 {

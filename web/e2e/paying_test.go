@@ -170,10 +170,7 @@ func firstVisit(t *testing.T, w *world) {
 	}
 	type visit struct{ Largest, Shift, Blocked, Bytes, Requests float64 }
 	best := visit{math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)}
-	fine := func() bool {
-		return best.Largest <= 2500 && best.Shift <= 0.1 && best.Blocked <= 200 && best.Bytes <= 100_000 && best.Requests <= 10
-	}
-	for i := 0; i < 10 && !fine(); i++ { // the machine may be busy with something else: the best counts
+	for range 3 { // the machine may be busy with something else: the best counts
 		v := w.visitor(t)
 		v.slowLine()
 		command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
@@ -209,7 +206,7 @@ func firstVisit(t *testing.T, w *world) {
 			}
 		}
 	}
-	if !fine() {
+	if best.Largest > 2500 || best.Shift > 0.1 || best.Blocked > 200 || best.Bytes > 100_000 || best.Requests > 10 {
 		t.Errorf("a first visit: %+v", best)
 	}
 }
