@@ -40,12 +40,9 @@ func (DownZap) OnPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapRe
 	if err != nil {
 		return fmt.Errorf("read the item: %w", err)
 	}
-	b := &ballot{tx: tx, item: item.ID, author: item.AuthorID}
-	if err := vote(ctx, tx.DB, tx.Now, true, b); err != nil {
-		return err
-	}
-	err = tx.DB.AddDownZap(ctx, db.AddDownZapParams{ItemID: item.ID, DownMsat: int64(tx.Cost), Downvotes: b.votes, VoteMicros: b.micros})
-	if err != nil {
+	counted := db.CountZapsParams{Down: true, At: tx.Now}
+	addZap(&counted, tx, item.ID, item.AuthorID)
+	if err := tx.DB.CountZaps(ctx, counted); err != nil {
 		return fmt.Errorf("count the down-zap: %w", err)
 	}
 	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost, "down-zap")

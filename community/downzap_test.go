@@ -182,7 +182,7 @@ func TestManyVoteOnOneItemAtOnce(t *testing.T) {
 	if got.Upvotes != people || got.Downvotes != people || got.Msat != people*50*sat || got.DownMsat != people*100*sat {
 		t.Errorf("%+v", got)
 	}
-	if want := people * (community.Vote(50*sat, 1_000_000) - community.Vote(100*sat, 1_000_000)); got.VoteMicros != want {
+	if want := people * (weight(50*sat, 1_000_000) - weight(100*sat, 1_000_000)); got.VoteMicros != want {
 		t.Errorf("vote %d, want %d", got.VoteMicros, want)
 	}
 	w.WantConserved()

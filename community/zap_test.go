@@ -3,9 +3,10 @@ package community_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
@@ -196,7 +197,7 @@ func TestTwoHundredPayersZapOneItem(t *testing.T) {
 		t.Errorf("the item has %d msat of %d, %d up-votes", got.Msat, total, got.Upvotes)
 	}
 	// Each person zapped 30 sats, whatever the order.
-	if want := payers * community.Vote(30*sat, 1_000_000); got.VoteMicros != want {
+	if want := payers * weight(30*sat, 1_000_000); got.VoteMicros != want {
 		t.Errorf("vote %d, want %d", got.VoteMicros, want)
 	}
 	w.WantBalance(ledger.UserCredits(author), before+total*7/10/2)
@@ -225,26 +226,78 @@ func TestAuthorSpendsWhatCameInAMomentAgo(t *testing.T) {
 	w.WantConserved()
 }
 
-// The weight of a person's zaps does not depend on how they are cut up, nor on their order.
-func TestVoteIsIndependentOfTheOrder(t *testing.T) {
+// weight is that of one person's zaps on one item in one direction, in millionths: log10(total in sats, at least 1) × trust (spec 02 §2.4).
+func weight(total, trustMicros int64) int64 {
+	return int64(math.Round(math.Log10(float64(max(total/sat, 1))) * float64(trustMicros)))
+}
+
+// The weight of what somebody zapped an item with is a whole number that follows from the total alone: so it does not depend on how the zaps are cut up, nor on their order.
+func TestVoteMicros(t *testing.T) {
 	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
 	rapid.Check(t, func(t *rapid.T) {
 		trust := rapid.Int64Range(0, 10_000_000).Draw(t, "trust")
-		zaps := rapid.SliceOfN(rapid.Int64Range(1, 1_000_000), 1, 20).Draw(t, "zaps")
-		sum := func() (weight int64) {
-			var total paidaction.Msat
-			for _, sats := range zaps {
-				next := total + paidaction.Msat(sats*sat)
-				weight += community.Vote(next, trust) - community.Vote(total, trust)
-				total = next
-			}
-			return weight
+		total := rapid.Int64Range(0, 2_100_000_000_000_000*sat).Draw(t, "total")
+		// The last bit of a logarithm is the library's own.
+		if got, want := w.Count(`SELECT vote_micros($1, $2)`, total, trust), weight(total, trust); max(got-want, want-got) > 1 {
+			t.Fatalf("%d, not %d", got, want)
 		}
-		first := sum()
-		seed := rapid.Uint64().Draw(t, "order")
-		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(zaps), func(i, j int) { zaps[i], zaps[j] = zaps[j], zaps[i] })
-		if second := sum(); first != second || first < 0 {
-			t.Fatalf("%d and %d", first, second)
+	})
+	for total, want := range map[int64]int64{0: 0, sat - 1: 0, sat: 0, 10 * sat: 1_000_000, 1000*sat + 1: 3_000_000} {
+		if got := w.Count(`SELECT vote_micros($1, 1000000)`, total); got != want {
+			t.Errorf("%d msat weigh %d, not %d", total, got, want)
+		}
+	}
+}
+
+// Zaps of any people, on any items, count together as they do one after the other in the order of their numbers, whatever their order in the question.
+func TestZapsCountTogetherAsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 1_000_000*sat, 0)
+	people := []int64{0, w.User("alice", sat, 0), w.User("bob", sat, 0)} // 0: the anonymous one
+	mustExec(w, `UPDATE usr SET trust_micros = 330000 WHERE id = $1`, people[2])
+	type zap struct{ Number, Item, Person, Sats int64 }
+	zaps := rapid.Custom(func(t *rapid.T) zap {
+		return zap{0, rapid.Int64Range(0, 1).Draw(t, "item"), rapid.Int64Range(0, 2).Draw(t, "person"), rapid.Int64Range(1, 500).Draw(t, "sats")}
+	})
+	number, posts := int64(1_000_000), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		ordered := rapid.SliceOfN(zaps, 1, 8).Draw(rt, "zaps")
+		var apart [][]zap
+		for i := range ordered {
+			ordered[i].Number = int64(i)
+			apart = append(apart, ordered[i:i+1])
+		}
+		together := rapid.Permutation(ordered).Draw(rt, "in the question")
+		down := rapid.Bool().Draw(rt, "down")
+		counted := func(groups ...[]zap) (said string) {
+			w.Clock.Advance(time.Hour)
+			posts++
+			items := []int64{w.Post(author, fmt.Sprint("post ", posts)), w.Post(author, fmt.Sprint("another ", posts))}
+			for _, group := range groups {
+				p := db.CountZapsParams{Down: down, At: w.Clock.Now()}
+				for _, one := range group {
+					p.ActionIds, p.ItemIds = append(p.ActionIds, number+one.Number), append(p.ItemIds, items[one.Item])
+					p.Users, p.Authors = append(p.Users, people[one.Person]), append(p.Authors, author)
+					p.Msats, p.CreditMsats = append(p.Msats, one.Sats*sat), append(p.CreditMsats, one.Sats*sat)
+				}
+				if err := db.New(w.Pool).CountZaps(w.Ctx, p); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			for _, id := range items {
+				got := item(w, id)
+				said += fmt.Sprintln(got.Msat, got.CreditMsat, got.Upvotes, got.DownMsat, got.Downvotes, got.VoteMicros)
+			}
+			for range ordered {
+				said += fmt.Sprintln(w.Count(`SELECT coalesce(sum(micros), -1) FROM vote_event WHERE action_id = $1`, number))
+				number++
+			}
+			return said
+		}
+		if got, want := counted(together), counted(apart...); got != want {
+			rt.Fatalf("together:\n%s\none after the other:\n%s", got, want)
 		}
 	})
 }

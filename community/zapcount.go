@@ -21,22 +21,15 @@ type zapped struct {
 // count hands out the money of paid zaps, and counts them at the items, at their ancestors, and in the payers' votes. All belong to one
 // transaction; one alone is done as many are.
 func (z Zap) count(ctx context.Context, q *db.Queries, at time.Time, zaps ...zapped) error {
-	ballots := make([]*ballot, len(zaps))
-	var votes []*ballot
-	for i, one := range zaps {
+	paid := db.CountZapsParams{At: at}
+	for _, one := range zaps {
 		if err := z.split(one.tx, one.item); err != nil {
 			return err
 		}
-		ballots[i] = &ballot{tx: one.tx, item: one.item.ID, author: one.item.AuthorID}
-		if one.tx.Payer != nil {
-			votes = append(votes, ballots[i])
-		}
+		addZap(&paid, one.tx, one.item.ID, one.item.AuthorID)
 	}
-	if err := vote(ctx, q, at, false, votes...); err != nil {
-		return err
-	}
-	if err := addZaps(ctx, q, at, ballots); err != nil {
-		return err
+	if err := q.CountZaps(ctx, paid); err != nil {
+		return fmt.Errorf("count the zaps: %w", err)
 	}
 	if err := addToAncestors(ctx, q, zaps); err != nil {
 		return err
@@ -51,27 +44,21 @@ func (z Zap) count(ctx context.Context, q *db.Queries, at time.Time, zaps ...zap
 	return nil
 }
 
-// addZaps appends one delta for each item.
-func addZaps(ctx context.Context, q *db.Queries, at time.Time, ballots []*ballot) error {
-	deltas := db.AddZapsParams{At: at}
-	for _, b := range ballots {
-		i := slices.Index(deltas.ItemIds, b.item)
-		if i < 0 {
-			i = len(deltas.ItemIds)
-			deltas.ItemIds, deltas.Msats, deltas.CreditMsats = append(deltas.ItemIds, b.item), append(deltas.Msats, 0), append(deltas.CreditMsats, 0)
-			deltas.Upvotes, deltas.Micros = append(deltas.Upvotes, 0), append(deltas.Micros, 0)
+// addZap adds one to those that are counted together.
+func addZap(paid *db.CountZapsParams, tx *paidaction.Tx, item int64, author *int64) {
+	orNobody := func(id *int64) int64 {
+		if id == nil {
+			return 0
 		}
-		deltas.Msats[i] += int64(b.tx.Cost)
-		if b.tx.Asset() == ledger.Credits {
-			deltas.CreditMsats[i] += int64(b.tx.Cost)
-		}
-		deltas.Upvotes[i] += b.votes
-		deltas.Micros[i] += b.micros
+		return *id
 	}
-	if err := q.AddZaps(ctx, deltas); err != nil {
-		return fmt.Errorf("count the zaps: %w", err)
+	paid.ActionIds, paid.ItemIds = append(paid.ActionIds, tx.Action), append(paid.ItemIds, item)
+	paid.Users, paid.Authors = append(paid.Users, orNobody(tx.Payer)), append(paid.Authors, orNobody(author))
+	credits := int64(0)
+	if tx.Asset() == ledger.Credits {
+		credits = int64(tx.Cost)
 	}
-	return nil
+	paid.Msats, paid.CreditMsats = append(paid.Msats, int64(tx.Cost)), append(paid.CreditMsats, credits)
 }
 
 // addToAncestors appends what comments were zapped with to all that they are below.

@@ -124,7 +124,7 @@ func TestOneOfManyIsRefusedAlone(t *testing.T) {
 	w.WantBalance(ledger.UserCredits(second), 50*sat)
 	w.WantBalance(ledger.UserCredits(poor), 5*sat)
 	w.WantBalance(ledger.UserCredits(rich), 30*sat)
-	votes := community.Vote(20*sat, 1e6) + community.Vote(50*sat, 1e6) + community.Vote(70*sat, 1e6)
+	const votes = 1_301_030 + 1_698_970 + 1_845_098 // log10 of what each zapped, 20, 50 and 70 sats
 	if n := w.Count(`SELECT count(*) FROM (SELECT sum(msat) AS msat, sum(upvotes) AS upvotes, sum(vote_micros) AS micros FROM item_delta WHERE item_id = $1) AS d
 		WHERE msat = 140000 AND upvotes = 3 AND micros = $2`, item, votes); n != 1 {
 		t.Error("the item is not what its zaps have made of it")

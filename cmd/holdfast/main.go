@@ -59,6 +59,9 @@ type environment struct {
 }
 
 func main() {
+	if slices.Contains(os.Args[1:], "serve") {
+		slacken()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)

@@ -73,14 +73,6 @@ SELECT DISTINCT user_id FROM item_subscription WHERE item_id = ANY(@item_ids::bi
 -- Appended, not added to the ancestors' rows: a popular root is never a row that every comment waits for.
 INSERT INTO item_delta (item_id, comments, last_comment_at) SELECT unnest(@item_ids::bigint[]), 1, @at::timestamptz;
 
--- name: AddZaps :exec
-INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
-SELECT unnest(@item_ids::bigint[]), unnest(@msats::bigint[]), unnest(@credit_msats::bigint[]), unnest(@upvotes::bigint[]),
-    unnest(@micros::bigint[]), @at::timestamptz;
-
--- name: AddDownZap :exec
-INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros) VALUES (@item_id, @down_msat, @downvotes, @vote_micros);
-
 -- name: AddCommentMsats :exec
 INSERT INTO item_delta (item_id, comment_msat) SELECT unnest(@item_ids::bigint[]), unnest(@msats::bigint[]);
 

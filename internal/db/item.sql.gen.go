@@ -39,54 +39,6 @@ func (q *Queries) AddComments(ctx context.Context, arg AddCommentsParams) error 
 	return err
 }
 
-const addDownZap = `-- name: AddDownZap :exec
-INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros) VALUES ($1, $2, $3, $4)
-`
-
-type AddDownZapParams struct {
-	ItemID     int64
-	DownMsat   int64
-	Downvotes  int64
-	VoteMicros int64
-}
-
-func (q *Queries) AddDownZap(ctx context.Context, arg AddDownZapParams) error {
-	_, err := q.db.Exec(ctx, addDownZap,
-		arg.ItemID,
-		arg.DownMsat,
-		arg.Downvotes,
-		arg.VoteMicros,
-	)
-	return err
-}
-
-const addZaps = `-- name: AddZaps :exec
-INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]),
-    unnest($5::bigint[]), $6::timestamptz
-`
-
-type AddZapsParams struct {
-	ItemIds     []int64
-	Msats       []int64
-	CreditMsats []int64
-	Upvotes     []int64
-	Micros      []int64
-	At          time.Time
-}
-
-func (q *Queries) AddZaps(ctx context.Context, arg AddZapsParams) error {
-	_, err := q.db.Exec(ctx, addZaps,
-		arg.ItemIds,
-		arg.Msats,
-		arg.CreditMsats,
-		arg.Upvotes,
-		arg.Micros,
-		arg.At,
-	)
-	return err
-}
-
 const claimFingerprint = `-- name: ClaimFingerprint :execrows
 INSERT INTO item_fingerprint (fingerprint, item_id, until) VALUES ($1, $2, $3)
 ON CONFLICT (fingerprint) DO UPDATE SET item_id = excluded.item_id, until = excluded.until

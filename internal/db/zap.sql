@@ -16,23 +16,44 @@ UPDATE zap SET state = @state WHERE action_id = @action_id AND state <> @state;
 -- name: MarkZapsPaid :exec
 UPDATE zap SET state = 'PAID' WHERE action_id = ANY(@action_ids::bigint[]) AND state <> 'PAID';
 
--- name: AddZapTotals :many
--- The new totals come back from the same statement that adds: two zaps at once each see their own. Each total comes once, in the order of
--- its key, so that no two transactions wait for each other.
-INSERT INTO zap_total (item_id, user_id, down, msat)
-SELECT unnest(@item_ids::bigint[]), unnest(@users::bigint[]), @down, unnest(@msats::bigint[])
-ON CONFLICT (item_id, user_id, down) DO UPDATE SET msat = zap_total.msat + excluded.msat
-RETURNING item_id, user_id, msat, (SELECT usr.trust_micros FROM usr WHERE usr.id = zap_total.user_id)::bigint AS trust_micros;
+-- name: CountZaps :exec
+-- What paid zaps, all of them up or all of them down, change at their items and in their payers' votes. A user of 0 is the anonymous one, who has no vote.
+-- It is one statement, and nobody waits for what somebody had zapped an item with before: two zaps at once each see their own. Each total is changed once, in the order
+-- of its key, so that no two transactions wait for each other. Of several zaps by one person of one item each changes the vote by its own part, in the order of their numbers.
+WITH zaps AS MATERIALIZED (
+    SELECT one.*, sum(one.msat) OVER (PARTITION BY one.item_id, one.user_id ORDER BY one.action_id DESC)::bigint AS from_this_on
+    FROM (
+        SELECT unnest(@action_ids::bigint[]) AS action_id, unnest(@item_ids::bigint[]) AS item_id, nullif(unnest(@users::bigint[]), 0) AS user_id,
+            nullif(unnest(@authors::bigint[]), 0) AS author_id, unnest(@msats::bigint[]) AS msat, unnest(@credit_msats::bigint[]) AS credit_msat
+    ) AS one
+), totals AS (
+    INSERT INTO zap_total (item_id, user_id, down, msat)
+    SELECT zaps.item_id, zaps.user_id, @down::boolean AS down, sum(zaps.msat)::bigint AS msat FROM zaps WHERE zaps.user_id IS NOT NULL
+    GROUP BY zaps.item_id, zaps.user_id ORDER BY zaps.item_id, zaps.user_id
+    ON CONFLICT (item_id, user_id, down) DO UPDATE SET msat = zap_total.msat + excluded.msat
+    RETURNING item_id, user_id, msat, (SELECT usr.trust_micros FROM usr WHERE usr.id = zap_total.user_id) AS trust_micros
+), votes AS (
+    SELECT zaps.action_id, zaps.item_id, zaps.author_id, totals.msat = zaps.from_this_on AS first,
+        vote_micros(totals.msat - zaps.from_this_on + zaps.msat, totals.trust_micros) - vote_micros(totals.msat - zaps.from_this_on, totals.trust_micros) AS micros
+    FROM zaps JOIN totals ON totals.item_id = zaps.item_id AND totals.user_id = zaps.user_id
+), events AS (
+    INSERT INTO vote_event (action_id, item_id, author_id, micros, at)
+    SELECT action_id, item_id, author_id, CASE WHEN @down::boolean THEN -micros ELSE micros END AS micros, @at::timestamptz AS at FROM votes
+), counts AS (
+    SELECT zaps.item_id, sum(zaps.msat)::bigint AS msat, sum(zaps.credit_msat)::bigint AS credit_msat,
+        count(*) FILTER (WHERE votes.first) AS voters, coalesce(sum(votes.micros), 0)::bigint AS micros
+    FROM zaps LEFT JOIN votes ON votes.action_id = zaps.action_id GROUP BY zaps.item_id
+), ups AS (
+    INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
+    SELECT item_id, msat, credit_msat, voters AS upvotes, micros AS vote_micros, @at::timestamptz AS last_zap_at FROM counts WHERE NOT @down::boolean
+)
+INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros)
+SELECT item_id, msat AS down_msat, voters AS downvotes, -micros AS vote_micros FROM counts WHERE @down::boolean;
 
 -- name: PendingZapsOf :many
 -- What one user has zapped and not yet paid, per item: shown to that user alone.
 SELECT item_id, sum(msat)::bigint AS msat FROM zap
 WHERE user_id = @user_id AND item_id = ANY(@item_ids::bigint[]) AND state = 'PENDING' AND NOT down GROUP BY item_id;
-
--- name: InsertVoteEvents :exec
--- An author of 0 is the anonymous one.
-INSERT INTO vote_event (action_id, item_id, author_id, micros, at)
-SELECT unnest(@action_ids::bigint[]), unnest(@item_ids::bigint[]), nullif(unnest(@authors::bigint[]), 0), unnest(@micros::bigint[]), @at::timestamptz;
 
 -- name: InsertDonation :exec
 INSERT INTO donation (action_id, user_id, msat, state) VALUES (@action_id, sqlc.narg(user_id), @msat, 'PENDING');

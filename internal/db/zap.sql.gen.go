@@ -10,57 +10,64 @@ import (
 	"time"
 )
 
-const addZapTotals = `-- name: AddZapTotals :many
-INSERT INTO zap_total (item_id, user_id, down, msat)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), $3, unnest($4::bigint[])
-ON CONFLICT (item_id, user_id, down) DO UPDATE SET msat = zap_total.msat + excluded.msat
-RETURNING item_id, user_id, msat, (SELECT usr.trust_micros FROM usr WHERE usr.id = zap_total.user_id)::bigint AS trust_micros
+const countZaps = `-- name: CountZaps :exec
+WITH zaps AS MATERIALIZED (
+    SELECT one.action_id, one.item_id, one.user_id, one.author_id, one.msat, one.credit_msat, sum(one.msat) OVER (PARTITION BY one.item_id, one.user_id ORDER BY one.action_id DESC)::bigint AS from_this_on
+    FROM (
+        SELECT unnest($2::bigint[]) AS action_id, unnest($3::bigint[]) AS item_id, nullif(unnest($4::bigint[]), 0) AS user_id,
+            nullif(unnest($5::bigint[]), 0) AS author_id, unnest($6::bigint[]) AS msat, unnest($7::bigint[]) AS credit_msat
+    ) AS one
+), totals AS (
+    INSERT INTO zap_total (item_id, user_id, down, msat)
+    SELECT zaps.item_id, zaps.user_id, $1::boolean AS down, sum(zaps.msat)::bigint AS msat FROM zaps WHERE zaps.user_id IS NOT NULL
+    GROUP BY zaps.item_id, zaps.user_id ORDER BY zaps.item_id, zaps.user_id
+    ON CONFLICT (item_id, user_id, down) DO UPDATE SET msat = zap_total.msat + excluded.msat
+    RETURNING item_id, user_id, msat, (SELECT usr.trust_micros FROM usr WHERE usr.id = zap_total.user_id) AS trust_micros
+), votes AS (
+    SELECT zaps.action_id, zaps.item_id, zaps.author_id, totals.msat = zaps.from_this_on AS first,
+        vote_micros(totals.msat - zaps.from_this_on + zaps.msat, totals.trust_micros) - vote_micros(totals.msat - zaps.from_this_on, totals.trust_micros) AS micros
+    FROM zaps JOIN totals ON totals.item_id = zaps.item_id AND totals.user_id = zaps.user_id
+), events AS (
+    INSERT INTO vote_event (action_id, item_id, author_id, micros, at)
+    SELECT action_id, item_id, author_id, CASE WHEN $1::boolean THEN -micros ELSE micros END AS micros, $8::timestamptz AS at FROM votes
+), counts AS (
+    SELECT zaps.item_id, sum(zaps.msat)::bigint AS msat, sum(zaps.credit_msat)::bigint AS credit_msat,
+        count(*) FILTER (WHERE votes.first) AS voters, coalesce(sum(votes.micros), 0)::bigint AS micros
+    FROM zaps LEFT JOIN votes ON votes.action_id = zaps.action_id GROUP BY zaps.item_id
+), ups AS (
+    INSERT INTO item_delta (item_id, msat, credit_msat, upvotes, vote_micros, last_zap_at)
+    SELECT item_id, msat, credit_msat, voters AS upvotes, micros AS vote_micros, $8::timestamptz AS last_zap_at FROM counts WHERE NOT $1::boolean
+)
+INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros)
+SELECT item_id, msat AS down_msat, voters AS downvotes, -micros AS vote_micros FROM counts WHERE $1::boolean
 `
 
-type AddZapTotalsParams struct {
-	ItemIds []int64
-	Users   []int64
-	Down    bool
-	Msats   []int64
+type CountZapsParams struct {
+	Down        bool
+	ActionIds   []int64
+	ItemIds     []int64
+	Users       []int64
+	Authors     []int64
+	Msats       []int64
+	CreditMsats []int64
+	At          time.Time
 }
 
-type AddZapTotalsRow struct {
-	ItemID      int64
-	UserID      int64
-	Msat        int64
-	TrustMicros int64
-}
-
-// The new totals come back from the same statement that adds: two zaps at once each see their own. Each total comes once, in the order of
-// its key, so that no two transactions wait for each other.
-func (q *Queries) AddZapTotals(ctx context.Context, arg AddZapTotalsParams) ([]AddZapTotalsRow, error) {
-	rows, err := q.db.Query(ctx, addZapTotals,
+// What paid zaps, all of them up or all of them down, change at their items and in their payers' votes. A user of 0 is the anonymous one, who has no vote.
+// It is one statement, and nobody waits for what somebody had zapped an item with before: two zaps at once each see their own. Each total is changed once, in the order
+// of its key, so that no two transactions wait for each other. Of several zaps by one person of one item each changes the vote by its own part, in the order of their numbers.
+func (q *Queries) CountZaps(ctx context.Context, arg CountZapsParams) error {
+	_, err := q.db.Exec(ctx, countZaps,
+		arg.Down,
+		arg.ActionIds,
 		arg.ItemIds,
 		arg.Users,
-		arg.Down,
+		arg.Authors,
 		arg.Msats,
+		arg.CreditMsats,
+		arg.At,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AddZapTotalsRow
-	for rows.Next() {
-		var i AddZapTotalsRow
-		if err := rows.Scan(
-			&i.ItemID,
-			&i.UserID,
-			&i.Msat,
-			&i.TrustMicros,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const insertDonation = `-- name: InsertDonation :exec
@@ -96,31 +103,6 @@ func (q *Queries) InsertPaidZaps(ctx context.Context, arg InsertPaidZapsParams) 
 		arg.ItemIds,
 		arg.Users,
 		arg.Msats,
-	)
-	return err
-}
-
-const insertVoteEvents = `-- name: InsertVoteEvents :exec
-INSERT INTO vote_event (action_id, item_id, author_id, micros, at)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), nullif(unnest($3::bigint[]), 0), unnest($4::bigint[]), $5::timestamptz
-`
-
-type InsertVoteEventsParams struct {
-	ActionIds []int64
-	ItemIds   []int64
-	Authors   []int64
-	Micros    []int64
-	At        time.Time
-}
-
-// An author of 0 is the anonymous one.
-func (q *Queries) InsertVoteEvents(ctx context.Context, arg InsertVoteEventsParams) error {
-	_, err := q.db.Exec(ctx, insertVoteEvents,
-		arg.ActionIds,
-		arg.ItemIds,
-		arg.Authors,
-		arg.Micros,
-		arg.At,
 	)
 	return err
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+const (
+	// timerSlack is by how much later than asked for the kernel may wake up a thread of the service that sleeps.
+	timerSlack = 2 * time.Millisecond
+	// usualSlack is what Linux gives to whoever asks for nothing.
+	usualSlack = 50 * time.Microsecond
+	// slackened says in the environment that the program has begun anew for it.
+	slackened = "HOLDFAST_SLACKENED"
+)
+
+// slacken has the threads of this process sleep longer, where nobody else has set for how long they may.
+//
+// While requests come, Go's runtime watches over its threads by one that sleeps for 20 µs at a time. With the usual slack of Linux this took a fifth of the
+// service's processor time (docs/performance.md, step 55). The slack is the threads' own; they get it from whoever begins them, and Go begins that one before main:
+// so the program begins anew, once, in the same process, and returns only where that is not to be or cannot be. Whatever else sleeps in the service does so for
+// milliseconds at least.
+func slacken() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if os.Getenv(slackened) != "" || slack() != usualSlack {
+		return
+	}
+	const set = 29 // PR_SET_TIMERSLACK, which package syscall has no name for
+	if _, _, refused := syscall.RawSyscall(syscall.SYS_PRCTL, set, uintptr(timerSlack), 0); refused != 0 {
+		return
+	}
+	if program, err := os.Executable(); err == nil {
+		_ = syscall.Exec(program, os.Args, append(os.Environ(), slackened+"=1")) // it returns if it cannot, and all goes on as ever
+	}
+}
+
+// slack is that of the calling thread; below zero: not known.
+func slack() time.Duration {
+	const get = 30 // PR_GET_TIMERSLACK
+	ns, _, refused := syscall.RawSyscall(syscall.SYS_PRCTL, get, 0, 0)
+	if refused != 0 {
+		return -1
+	}
+	return time.Duration(ns)
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// tellsSlack has this program do what main does first, tell of its slack, and end. It is the slack in nanoseconds that the process is to have before.
+const tellsSlack = "HOLDFAST_TEST_SLACK"
+
+func init() {
+	before, err := strconv.Atoi(os.Getenv(tellsSlack))
+	if err != nil {
+		return
+	}
+	if os.Getenv(slackened) == "" {
+		const set = 29 // PR_SET_TIMERSLACK
+		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, set, uintptr(before), 0)
+	}
+	slacken()
+	fmt.Println(os.Getpid(), slack(), slackElsewhere(), os.Args[1:])
+	os.Exit(0)
+}
+
+// slackElsewhere is that of a thread which the runtime has begun.
+func slackElsewhere() string {
+	told := make(chan string)
+	go func() { // this goroutine keeps the thread that it is on: the other one has another
+		runtime.LockOSThread()
+		told <- slack().String()
+	}()
+	return <-told
+}
+
+// The service begins anew in its own process, and the threads that the runtime begins have the slack as well; once at most, and not where somebody else has set one.
+func TestSlacken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env  []string
+		want string
+	}{
+		"as it is started":              {[]string{tellsSlack + "=50000"}, "2ms 2ms [serve --json]"},
+		"it has begun anew before":      {[]string{tellsSlack + "=50000", slackened + "=1"}, slack().String()},
+		"somebody else has set a slack": {[]string{tellsSlack + "=77000"}, "77µs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			cmd := exec.Command(os.Args[0], "serve", "--json")
+			cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), c.env...), &out, &out
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("%v\n%s", err, &out)
+			}
+			if want := fmt.Sprint(cmd.Process.Pid, " ", c.want); !strings.HasPrefix(out.String(), want) {
+				t.Errorf("it is %q, not %q", out.String(), want)
+			}
+		})
+	}
+}

@@ -1,0 +1,1 @@
+DROP FUNCTION vote_micros(bigint, bigint);
