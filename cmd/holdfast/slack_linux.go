@@ -18,7 +18,7 @@ const (
 
 // slacken has the threads of this process sleep longer, where nobody else has set for how long they may.
 //
-// While requests come, Go's runtime watches over its threads by one that sleeps for 20 µs at a time. With the usual slack of Linux this took a fifth of the
+// While requests come, Go's runtime watches over its threads by one that sleeps for 20 µs at a time. With the usual slack of Linux this took a tenth to a fourth of the
 // service's processor time (docs/performance.md, step 55). The slack is the threads' own; they get it from whoever begins them, and Go begins that one before main:
 // so the program begins anew, once, in the same process, and returns only where that is not to be or cannot be. Whatever else sleeps in the service does so for
 // milliseconds at least.
