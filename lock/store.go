@@ -22,7 +22,8 @@ type Store interface {
 	Advance(ctx context.Context, key, process string) (Handoff, error)
 	// Touch makes leases last for a while from now, but not beyond their longest hold. Those it does not answer for are lost.
 	Touch(ctx context.Context, touches []Touch) (map[string]time.Duration, error)
-	// Release ends the lease of its owner and hands over. Of a ticket that is not the owner it changes nothing.
+	// Release ends the lease of its owner and hands over. Of a ticket that is not the owner it
+	// ends nothing; a lease that ran out may be handed over by it.
 	Release(ctx context.Context, t Ticket) (Released, error)
 	// Leave gives the ticket up, whether it waits, holds or is unknown.
 	Leave(ctx context.Context, t Ticket) (Handoff, error)

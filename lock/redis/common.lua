@@ -64,3 +64,10 @@ local function holder(key)
 end
 
 local none = {'', '', '0', '0', 0}
+
+-- Hands a key over whose lease ran out, if somebody waits for it. Who comes with the word that it is over may come a moment after Redis has forgotten it: those
+-- who wait would find that out by themselves, but only at their next look.
+local function handOn(key, by, clock)
+  if holder(key) or redis.call('EXISTS', P .. 'q:' .. key) == 0 then return none end
+  return handOver(key, by, clock)
+end

@@ -106,6 +106,50 @@ func TestFlushedMidHold(t *testing.T) {
 	locktest.Release(t, r.Lease)
 }
 
+// A lease that Redis has forgotten, because it ran out a moment before its holder said that it is over, goes on to who waits with that word, and not only once they
+// look themselves.
+func TestALeaseThatRanOutIsHandedOn(t *testing.T) {
+	t.Parallel()
+	_, client, s := server(t)
+	store, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	for name, over := range map[string]func(lock.Ticket) (lock.Handoff, error){
+		"released": func(held lock.Ticket) (lock.Handoff, error) {
+			r, err := store.Release(t.Context(), held)
+			if r.Owner {
+				t.Error("the owner of a lease that ran out")
+			}
+			return r.Next, err
+		},
+		"lost": func(held lock.Ticket) (lock.Handoff, error) { return store.Leave(t.Context(), held) },
+	} {
+		enter := func(process string, want lock.State) lock.Entered {
+			got, err := store.Enter(t.Context(), lock.Entry{Ticket: lock.Ticket{Key: name, ID: "of-" + process, Process: process}, Live: time.Minute, TTL: time.Minute,
+				MaxHold: time.Minute, MaxQueue: 10, Wait: true})
+			if err != nil || got.State != want {
+				t.Fatalf("%s: %s is %s, %v", name, process, got.State, err)
+			}
+			return got
+		}
+		held := enter("holder", lock.Held)
+		enter("next", lock.Queued)
+		if n, err := client.Del(t.Context(), "{holdfast:lock}:l:"+name).Result(); n != 1 || err != nil {
+			t.Fatalf("%d leases, %v", n, err)
+		}
+		next, err := over(lock.Ticket{Key: name, ID: "of-holder", Process: "holder"})
+		if err != nil || next.ID != "of-next" || next.Fence <= held.Fence {
+			t.Errorf("%s: %+v follows fence %d, %v", name, next, held.Fence, err)
+		}
+		next, err = over(lock.Ticket{Key: name, ID: "of-holder", Process: "holder"}) // said once more, it is nothing to who holds it now
+		if err != nil || next.ID != "" {
+			t.Errorf("%s once more: %+v, %v", name, next, err)
+		}
+	}
+}
+
 // TestKilledMidHold: while Redis is away nobody gets a lock, everybody is told, and nobody waits for ever (known failure 30).
 func TestKilledMidHold(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,5 @@
 -- A lease that ran out is forgotten, so a late release is one by somebody who is not the owner.
-local h = holder(ARGV[1])
-if not h or h[1] ~= ARGV[2] then return {'other', none} end
-return {'owner', handOver(ARGV[1], ARGV[3], ARGV[4])}
+local key, ticket, process, clock = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local h = holder(key)
+if h and h[1] == ticket then return {'owner', handOver(key, process, clock)} end
+return {'other', handOn(key, process, clock)}
