@@ -20,8 +20,7 @@ func init() {
 		return
 	}
 	if os.Getenv(slackened) == "" {
-		const set = 29 // PR_SET_TIMERSLACK
-		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, set, uintptr(before), 0)
+		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_TIMERSLACK, uintptr(before), 0)
 	}
 	slacken()
 	fmt.Println(os.Getpid(), slack(), slackElsewhere(), os.Args[1:])
