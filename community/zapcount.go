@@ -46,12 +46,6 @@ func (z Zap) count(ctx context.Context, q *db.Queries, at time.Time, zaps ...zap
 
 // addZap adds one to those that are counted together.
 func addZap(paid *db.CountZapsParams, tx *paidaction.Tx, item int64, author *int64) {
-	orNobody := func(id *int64) int64 {
-		if id == nil {
-			return 0
-		}
-		return *id
-	}
 	paid.ActionIds, paid.ItemIds = append(paid.ActionIds, tx.Action), append(paid.ItemIds, item)
 	paid.Users, paid.Authors = append(paid.Users, orNobody(tx.Payer)), append(paid.Authors, orNobody(author))
 	credits := int64(0)
@@ -59,6 +53,14 @@ func addZap(paid *db.CountZapsParams, tx *paidaction.Tx, item int64, author *int
 		credits = int64(tx.Cost)
 	}
 	paid.Msats, paid.CreditMsats = append(paid.Msats, int64(tx.Cost)), append(paid.CreditMsats, credits)
+}
+
+// orNobody is how statements are told of many people at once: 0 is the anonymous one.
+func orNobody(id *int64) int64 {
+	if id == nil {
+		return 0
+	}
+	return *id
 }
 
 // addToAncestors appends what comments were zapped with to all that they are below.
@@ -115,12 +117,8 @@ func (z Zap) PayTogether(ctx context.Context, q *db.Queries, at time.Time, membe
 func (Zap) PerformTogether(ctx context.Context, q *db.Queries, _ time.Time, members []zapMember) error {
 	var rows db.InsertZapsParams
 	for _, m := range members {
-		user := int64(0)
-		if m.Tx.Payer != nil {
-			user = *m.Tx.Payer
-		}
 		rows.ActionIds, rows.ItemIds = append(rows.ActionIds, m.Tx.Action), append(rows.ItemIds, m.Args.Item)
-		rows.Users, rows.Msats = append(rows.Users, user), append(rows.Msats, int64(m.Tx.Cost))
+		rows.Users, rows.Msats = append(rows.Users, orNobody(m.Tx.Payer)), append(rows.Msats, int64(m.Tx.Cost))
 	}
 	if err := q.InsertZaps(ctx, rows); err != nil {
 		return fmt.Errorf("insert the zaps: %w", err)
