@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -57,6 +58,27 @@ func (a asset) forEver() http.HandlerFunc {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 		a.send(w, r, http.StatusOK)
 	}
+}
+
+// ofAnotherVersion sends a file whose name has another hash: while processes are replaced one after the other, the page of one may have its files asked of
+// another. It gets the one that there is here, and nobody keeps it under that name.
+func ofAnotherVersion(assets []asset) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, a := range assets {
+			if withoutHash(a.path) == withoutHash(r.URL.Path) {
+				w.Header().Set("Cache-Control", "no-store")
+				a.send(w, r, http.StatusOK)
+				return
+			}
+		}
+		http.NotFound(w, r)
+	}
+}
+
+// withoutHash is what two versions of a file have in common of their paths.
+func withoutHash(at string) string {
+	base, _, _ := strings.Cut(at, "-")
+	return base + path.Ext(at)
 }
 
 // asPage is for what people open: it names the newest assets, so it is asked for each time.

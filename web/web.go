@@ -33,14 +33,17 @@ var pages = []string{"/{$}", "/new", "/top", "/territories", "/t/{name}", "/t/{n
 func NewHandler(demoWallet *url.URL, walletSignIn bool) http.Handler {
 	mux := http.NewServeMux()
 	named := map[string]string{"{{head}}": ""}
+	var assets []asset
 	for placeholder, file := range map[string]asset{
 		"{{script}}": pack("app.js", "text/javascript; charset=utf-8", script),
 		"{{style}}":  pack("app.css", "text/css; charset=utf-8", style),
 		"{{icon}}":   pack("icon.svg", "image/svg+xml", icon),
 	} {
 		named[placeholder] = file.path
+		assets = append(assets, file)
 		mux.Handle("GET "+file.path, file.forEver())
 	}
+	mux.Handle("GET /assets/", ofAnotherVersion(assets))
 	if demoWallet != nil {
 		named["{{head}}"] += `<meta name="demo-wallet" content="/demo-wallet">`
 		mux.Handle("POST /demo-wallet", demo(demoWallet))

@@ -85,6 +85,30 @@ func TestTheFirstLoadIsSmall(t *testing.T) {
 	}
 }
 
+// While processes are replaced one after the other, the page of one has its files asked of another, whose files have other names.
+func TestAPageOfAnotherVersionHasItsFiles(t *testing.T) {
+	t.Parallel()
+	h := web.NewHandler(nil, false)
+	for _, path := range asset.FindAllString(body(t, get(t, h, "/")), -1) {
+		other := regexp.MustCompile(`-[0-9a-f]{12}\.`).ReplaceAllString(path, "-0123456789ab.")
+		if other == path {
+			t.Fatalf("%s has no hash", path)
+		}
+		here, there := get(t, h, path), get(t, h, other)
+		if there.StatusCode != http.StatusOK || there.Header.Get("Content-Type") != here.Header.Get("Content-Type") || body(t, there) != body(t, here) {
+			t.Errorf("%s: %d, %v", other, there.StatusCode, there.Header)
+		}
+		if c := there.Header.Get("Cache-Control"); c != "no-store" {
+			t.Errorf("%s is kept under the name of another one: %q", other, c)
+		}
+	}
+	for _, path := range []string{"/assets/", "/assets/app.txt", "/assets/other-0123456789ab.js"} {
+		if r := get(t, h, path); r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+}
+
 // Every address that the client can show is one that it can be opened at; no other is.
 func TestPagesAreThoseOfTheClient(t *testing.T) {
 	t.Parallel()
