@@ -120,6 +120,7 @@ func (c *Config) Check() error {
 	refuse(c.ReconcileEvery < 0 || (c.ReconcileEvery > 0 && c.ReconcileEvery < time.Second),
 		"Reconciling would never rest: set HOLDFAST_RECONCILE_EVERY to 1s or more, or to 0.")
 	c.PublicURL.check(c.Development, refuse)
+	checkOrigins(c.Origins, refuse)
 	c.SignIn.check(c.Development, refuse)
 	c.Bounds.check(refuse)
 	c.Lock.check(c.Sends(), refuse)

@@ -314,6 +314,26 @@ func TestThePublicURL(t *testing.T) {
 	}
 }
 
+// An origin that browsers write otherwise would let nobody in, and nobody would be told why.
+func TestOriginsAreWrittenAsBrowsersDo(t *testing.T) {
+	t.Parallel()
+	for origin, refused := range map[string]bool{
+		"https://example.org": false, "http://127.0.0.1:3000": false, "http://[::1]:3000": false, "capacitor://localhost": false,
+		"https://a.example,https://b.example:8443": false, "": false,
+		"example.org": true, "https://example.org/": true, "https://Example.org": true, "https://example.org:443": true, "http://example.org:80": true,
+		"https://example.org:": true, "https://*.example.org": true, "https://ex\u00e4mple.org": true, "*": true, "null": true, "https://u:p@example.org": true, "https://%zz": true,
+		"https://a.example,b.example": true,
+	} {
+		c, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, "HOLDFAST_ORIGINS=" + origin}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "HOLDFAST_ORIGINS") {
+			t.Errorf("%q: %v", origin, err)
+		}
+	}
+}
+
 // A wallet that pays for whoever asks is there in development alone, and on no network whose coins are worth something.
 func TestTheDemoWallet(t *testing.T) {
 	t.Parallel()

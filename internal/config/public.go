@@ -4,7 +4,24 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"unicode"
 )
+
+// checkOrigins refuses what no browser sends: origins are compared letter by letter, and the pages that were meant would be let in nowhere.
+func checkOrigins(origins []string, refuse func(when bool, format string, args ...any)) {
+	for _, said := range origins {
+		u, err := url.Parse(said)
+		refuse(err != nil || !isOrigin(u, said),
+			"No page's origin is %q: write HOLDFAST_ORIGINS as browsers do, scheme, host and a port that is not the scheme's own, such as https://example.org.", said)
+	}
+}
+
+// isOrigin says whether text is an origin as browsers write it (RFC 6454, section 6.2): nothing but scheme, host and port, in small letters.
+func isOrigin(u *url.URL, text string) bool {
+	leftOut := strings.HasSuffix(u.Host, ":") || u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80"
+	unsent := strings.ContainsFunc(u.Host, func(r rune) bool { return r == '*' || r > unicode.MaxASCII })
+	return u.Scheme != "" && u.Hostname() != "" && !leftOut && !unsent && text == strings.ToLower(u.Scheme+"://"+u.Host)
+}
 
 // Public is where people reach the service: a scheme and a host, and nothing else. Empty: it is not said.
 type Public string
