@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,6 +36,10 @@ type lockWaiter struct {
 func (c locksCommand) Run(ctx context.Context, e *environment) error {
 	if err := atLeastOne(c.Limit); err != nil {
 		return err
+	}
+	if kept := e.config.Lock.Strategy; kept != "postgres" {
+		// An empty list would say that nobody waits for anybody.
+		return fmt.Errorf("%w: the locks are not in the database but in %s (HOLDFAST_LOCK_STRATEGY); how many are held and awaited says /metrics of each process, as holdfast_lock_…", errArguments, kept)
 	}
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
 		held, err := postgres.List(ctx, pool, c.Limit, c.Waiters)

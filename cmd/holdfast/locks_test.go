@@ -51,3 +51,16 @@ func TestLocks(t *testing.T) {
 		}
 	}
 }
+
+// Who keeps the locks elsewhere is not shown an empty list of those in the database.
+func TestLocksThatAreNotInTheDatabase(t *testing.T) {
+	t.Parallel()
+	for strategy, env := range map[string][]string{
+		"redis":  {"HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL=redis://localhost"},
+		"memory": {"HOLDFAST_LOCK_STRATEGY=memory"},
+	} {
+		if code, out, said := command(t, env, "locks"); code != exitUsage || out != "" || !strings.Contains(said, "in "+strategy) {
+			t.Errorf("%s: exit code %d, %s%s", strategy, code, out, said)
+		}
+	}
+}
