@@ -166,7 +166,10 @@ func TestExpiredBySweep(t *testing.T) {
 // No sweep runs here: the job that was stored for the deadline does it.
 func TestExpiredByItsJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(_ *world, c *paidaction.Config) { c.Settings.InvoiceExpiry = 3 * time.Second })
+	w := newWorld(t, func(_ *world, c *paidaction.Config) {
+		// Not by the one that looks whether an invoice was issued at all: that one has found it by then.
+		c.Settings.IssueTimeout, c.Settings.InvoiceExpiry = time.Second, 3*time.Second
+	})
 	w.started()
 	pa := w.begin(paidaction.Optimistic)
 	w.awaitState(pa.ID, paidaction.Failed)
