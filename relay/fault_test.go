@@ -215,6 +215,33 @@ func TestASettledPartIsEnough(t *testing.T) {
 	}
 }
 
+// The same where the process that sent it dies before it heard of the settled part: whoever asks the node instead goes on at once too.
+func TestASettledPartIsEnoughForAnotherProcess(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Splits
+	pa := b.zap()
+	b.pay(pa)
+	ctx, die := context.WithCancel(b.Ctx)
+	b.Node.After(simnode.MethodPay, func(paidaction.Hash) { die() })
+	if err := b.Relay.Run(ctx, b.Engine.Advance); err != nil {
+		t.Fatal(err)
+	}
+	if state := b.Look(pa.ID).State; state != paidaction.Forwarding {
+		t.Fatalf("the process has come to %s", state)
+	}
+	b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantOuter(pa, paidaction.InvoiceSettled)
+	if row := b.AwaitStage(pa.ID, "pending_confirmation"); row.FeeMsat != nil {
+		t.Errorf("a fee of %d is booked while a part hangs", *row.FeeMsat)
+	}
+	if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
 // A receiver settles one part, and gives the others back: by the preimage they were paid. What left our node is booked, and what came
 // back goes where the unused budget goes; a payer by balance has it back.
 func TestAReceiverTakesOnlyAPart(t *testing.T) {

@@ -218,6 +218,21 @@ func TestAnInvoiceThatNoNodeCanBeAskedAbout(t *testing.T) {
 	b.wantSound()
 }
 
+// Spec 05.36: nodes that read an invoice and do not say whether they have paid it. That is no "no", unless another one says so.
+func TestAnInvoiceOfWhichNoNodeSaysWhetherItWasPaid(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	for _, node := range b.Nodes {
+		node.FailBefore(simnode.MethodTrack, 1<<30)
+	}
+	_, err := b.tryWithdraw(inv.Bolt11)
+	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
+	b.wantSats(100_000)
+	b.Nodes[1].FailBefore(simnode.MethodTrack, 0)
+	b.withdraw(inv.Bolt11)
+	b.WantBalance(ledger.UserSats(b.payer), 45_000)
+}
+
 // Spec 05.6: two withdrawals, each of which needs the whole balance.
 func TestTheBalanceIsWithdrawnOnce(t *testing.T) {
 	b := setup(t).rich(100)
