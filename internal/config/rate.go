@@ -16,6 +16,10 @@ func (r Rate) Rates() graph.Rates {
 	return graph.Rates{Key: r.Key, KeyPaying: r.KeyPaying, Address: r.Address, AddressPaying: r.AddressPaying, WrongKeys: r.WrongKeys}
 }
 
+// mostRate is what nobody reaches. Of more, such as inf, no bucket can be made.
+const mostRate = 1_000_000
+
 func (r Rate) check(refuse func(when bool, format string, args ...any)) {
 	refuse(!(min(r.Key, r.KeyPaying, r.Address, r.AddressPaying, r.WrongKeys) >= 0), "A rate cannot be below zero: set HOLDFAST_RATE_… to 0 for no bound.")
+	refuse(max(r.Key, r.KeyPaying, r.Address, r.AddressPaying, r.WrongKeys) > mostRate, "Nobody asks %d times a second: set HOLDFAST_RATE_… to 0 for no bound.", mostRate)
 }
