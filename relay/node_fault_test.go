@@ -79,6 +79,33 @@ func TestANodeIsWipedBeforeAnybodyLooksAgain(t *testing.T) {
 	b.WantState(pa.ID, paidaction.Forwarding)
 }
 
+// Spec 05.16e: the process dies before it could note that the node has the payment, and another node answers under the name. That it does not know the
+// payment says nothing, also once the invoice has expired: its key tells the one from the other.
+func TestANodeIsReplacedBeforeItWasSeenToHaveThePayment(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	b.Node.SetSendable(0)
+	stop := b.Run(b.NewRelay(func(c *relay.Config) { c.Settings.Audit = time.Hour }))
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+	pa := b.withdraw(inv.Bolt11)
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+	stop()
+	if _, err := b.Pool.Exec(b.Ctx, `UPDATE relay_attempt SET seen = false`); err != nil {
+		t.Fatal(err)
+	}
+	b.Nodes[1].Replace()
+	b.Run(b.NewRelay())
+	for range 3 {
+		b.Clock.Advance(2 * time.Hour)
+		b.rounds(5)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.WantBalance(ledger.UserSats(b.payer), 45_000)
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.wantPaidOut(inv.Hash, 50_000)
+}
+
 // Spec 05.16e: a node behind the chain is given nothing.
 func TestANodeBehindTheChainIsGivenNothing(t *testing.T) {
 	b := setup(t)
