@@ -338,22 +338,28 @@ func TestStreamsOfEndedActionsAreDropped(t *testing.T) {
 	})
 }
 
+// Spec 05.23: what cannot be stored is stored later, by who drives the action as by who only hears of it.
 func TestAHandlersErrorEndsNoStream(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	jobs := &unreliable{Jobs: w.config.Jobs}
-	w.config.Jobs = jobs
-	w.started()
-	w.node.ForgetCalls()
-	jobs.failures.Store(3)
-	for jobs.failures.Load() > 0 { // the sweep after the start may be faster than the first event
-		pa := w.begin(paidaction.Optimistic)
-		w.node.FailBefore(simnode.MethodLookup, 1) // what cannot be driven is to have a job
-		w.pay(pa)
-		w.awaitState(pa.ID, paidaction.Paid)
-	}
-	if n := w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}); n != 0 {
-		t.Errorf("the stream was opened again %d times", n)
+	for name, direct := range map[string]int{"of a process that drives": 0, "of one without workers": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			jobs := &unreliable{Jobs: w.config.Jobs}
+			w.config.Jobs, w.config.Settings.Direct = jobs, direct
+			w.started()
+			w.node.ForgetCalls()
+			jobs.failures.Store(3)
+			for jobs.failures.Load() > 0 { // the sweep after the start may be faster than the first event
+				pa := w.begin(paidaction.Optimistic)
+				w.node.FailBefore(simnode.MethodLookup, 1) // what cannot be driven is to have a job
+				w.pay(pa)
+				w.awaitState(pa.ID, paidaction.Paid)
+			}
+			if n := w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}); n != 0 {
+				t.Errorf("the stream was opened again %d times", n)
+			}
+		})
 	}
 }
 
