@@ -22,7 +22,7 @@ type actionsCommand struct {
 	List    actionsList    `cmd:"" help:"List actions, newest first."`
 	Stuck   actionsStuck   `cmd:"" help:"List open actions past their deadline. Exit code 3 if there are any."`
 	Show    actionsShow    `cmd:"" help:"Show one action with its whole history."`
-	Requeue actionsRequeue `cmd:"" help:"Store a job that advances an action now. Harmless at any time."`
+	Requeue actionsRequeue `cmd:"" help:"Store jobs that advance an action now, and at its deadline. Harmless at any time."`
 
 	WriteOff actionsWriteOff `cmd:"" help:"End an action whose receiver was paid and whose rest a node that lost its data will never tell. Books a loss."`
 }
@@ -177,9 +177,12 @@ func (c actionsRequeue) Run(ctx context.Context, e *environment) error {
 		if paidaction.State(row.PaidAction.State).Terminal() {
 			return fmt.Errorf("action %d has ended in %s: there is nothing left to do", c.ID, row.PaidAction.State)
 		}
-		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			return queue.Insert(ctx, tx, paidaction.Job{Kind: paidaction.JobAdvance, Action: c.ID})
-		})
+		jobs := []paidaction.Job{{Kind: paidaction.JobAdvance, Action: c.ID}}
+		if deadline := row.PaidAction.Deadline; deadline != nil && deadline.After(time.Now()) {
+			// Who waits for a payer is done with the first at once: if the job of the deadline is lost, nothing else takes its place.
+			jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: c.ID, At: *deadline})
+		}
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return queue.Insert(ctx, tx, jobs...) })
 		if err != nil {
 			return err
 		}

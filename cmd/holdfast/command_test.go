@@ -272,6 +272,20 @@ func TestActions(t *testing.T) {
 	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM river_job WHERE state = 'available' AND args->>'action' = $1", id).Scan(&jobs); err != nil || jobs != 1 {
 		t.Errorf("%d jobs: %v", jobs, err)
 	}
+	// One that waits for its payer has its job at the deadline again: that is what reconcile says to do about one without any.
+	if _, err := pool.Exec(t.Context(), "DELETE FROM river_job"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE paid_action SET deadline = now() + interval '1 hour' WHERE id = $1", pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := command(t, env, "actions", "requeue", id); code != exitOK {
+		t.Errorf("actions requeue: exit code %d\n%s", code, said)
+	}
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM river_job JOIN paid_action ON paid_action.id = (river_job.args->>'action')::bigint
+		WHERE river_job.state = 'scheduled' AND scheduled_at = deadline AND river_job.kind = 'advance'`).Scan(&jobs); err != nil || jobs != 1 {
+		t.Errorf("%d jobs at the deadline: %v", jobs, err)
+	}
 }
 
 func TestTables(t *testing.T) {
