@@ -146,7 +146,11 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error
 		}
 	})
 	defer stop()
-	if err := do(m); err != nil && !errors.Is(err, migrate.ErrNoChange) {
+	err = do(m)
+	if dirty := (migrate.ErrDirty{}); errors.As(err, &dirty) && dirty.Version > 0 {
+		return errors.New(Mend(uint(dirty.Version)))
+	}
+	if err != nil && !errors.Is(err, migrate.ErrNoChange) {
 		return err
 	}
 	return ctx.Err()
