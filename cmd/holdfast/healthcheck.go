@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -39,10 +43,20 @@ func (c healthcheckCommand) Run(ctx context.Context, e *environment) error {
 		return fmt.Errorf("the service does not answer: %w", err)
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("http://%s%s answers %s: the service's log says why", address, path, answer.Status)
+	if answer.StatusCode == http.StatusOK {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("http://%s%s answers %s: the service's log says why", address, path, answer.Status)
+	var said readyAnswer
+	if json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&said) != nil {
+		return err // not ours
+	}
+	for _, part := range slices.Sorted(maps.Keys(said.Parts)) {
+		if p := said.Parts[part]; !p.Ready {
+			err = fmt.Errorf("%w\n%s: %s", err, part, p.Problem)
+		}
+	}
+	return err
 }
 
 // askedAt is where a service that listens at an address is asked from its own machine: one that listens everywhere also does on

@@ -27,6 +27,7 @@ func TestHealthcheck(t *testing.T) {
 	s.awaitReady(http.StatusServiceUnavailable)
 	ask(exitOK, "")
 	ask(exitFailed, "503", "--ready")
+	ask(exitFailed, "node sim: It is behind the chain", "--ready")
 	s.stop()
 	ask(exitFailed, "does not answer")
 	ask(exitUsage, "HOLDFAST_LISTEN", "--listen=127.0.0.1:0")
