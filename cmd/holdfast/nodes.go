@@ -168,7 +168,7 @@ type nodesUndrain struct {
 }
 
 func (c nodesUndrain) Run(ctx context.Context, e *environment) error {
-	return pull(ctx, e, "undrained", c.Name, "gets payments again", (*pool.Register).Undrain)
+	return pull(ctx, e, "undrained", c.Name, "is not being drained any more", (*pool.Register).Undrain)
 }
 
 type nodesDisable struct {

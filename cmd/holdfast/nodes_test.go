@@ -57,7 +57,7 @@ func TestNodes(t *testing.T) {
 	if n := list[0]; n.Name != "sim" || !n.Eligible || n.Reason != "" || n.InFlight == nil || *n.InFlight != 1 || n.Slots != 2 || !n.Synced || len(n.PublicKey) != 66 {
 		t.Errorf("%+v", n)
 	}
-	if n := list[1]; n.Name != "away" || n.Eligible || n.Reason != pool.Receives || n.Slots != 0 || n.Synced {
+	if n := list[1]; n.Name != "away" || n.Eligible || n.Reason != pool.Receives || n.Slots != 0 || n.Synced || !strings.Contains(n.Why, "it does not answer") {
 		t.Errorf("%+v", n)
 	}
 	var known int

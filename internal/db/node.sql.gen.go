@@ -144,7 +144,7 @@ ON CONFLICT (name) DO UPDATE SET
     other_key = CASE WHEN excluded.public_key IS NULL THEN known.other_key
         ELSE nullif(excluded.public_key, coalesce(known.public_key, excluded.public_key)) END,
     disabled_reason = CASE WHEN excluded.public_key <> known.public_key
-        THEN coalesce(known.disabled_reason, 'it answers as ' || excluded.public_key || ' and was known as ' || known.public_key)
+        THEN coalesce(known.disabled_reason, 'it answered as ' || excluded.public_key || ' and was known as ' || known.public_key)
         ELSE known.disabled_reason END,
     changed_at = excluded.changed_at
 RETURNING name, public_key, other_key, draining, disabled_reason, cooling_until, cooling_reason, changed_at

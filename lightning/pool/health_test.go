@@ -234,6 +234,27 @@ func TestAHungNodeHoldsUpNobody(t *testing.T) {
 	other.reason("alice", "")
 }
 
+// Whoever drains a node waits for what it was given: that it is away is said beside that it is drained, or disabled.
+func TestANodeThatPeopleKeepPaymentsFromIsStillWatched(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := newNode("a", 2000*sat)
+	p := w.open(briefly(), member{"alice", alice, 1})
+	if err := p.Register.Drain(t.Context(), "alice"); err != nil {
+		t.Fatal(err)
+	}
+	p.reason("alice", pool.Draining)
+	alice.set(func(n *node) { n.away = errors.New("its machine is off") })
+	says := func(s pool.Status) bool { return strings.Contains(s.Why, "its machine is off") }
+	p.eventually("said to be drained and away", "alice", func(s pool.Status) bool { return s.Reason == pool.Draining && says(s) })
+	if err := p.Register.Disable(t.Context(), "alice", "it smokes"); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("said to be disabled and away", "alice", func(s pool.Status) bool {
+		return s.Reason == pool.Disabled && says(s) && strings.Contains(s.Why, "it smokes")
+	})
+}
+
 // Draining and disabling hold in every process from the moment the call returns, whatever the process knew before.
 func TestLeversHoldInEveryProcess(t *testing.T) {
 	t.Parallel()
@@ -292,7 +313,8 @@ func TestANodeWithAnotherKeyIsDisabled(t *testing.T) {
 	p.reason("alice", pool.Stranger)
 	p.none(pool.Need{}, pool.Stranger)
 	p.wantMetric(1, "holdfast_node_disabled", "alice", string(pool.Stranger))
-	if s := p.health()["alice"]; !strings.Contains(s.Disabled, "02bb") || !strings.Contains(s.Disabled, "02aa") || s.PublicKey != "02aa" {
+	if s := p.health()["alice"]; !strings.Contains(s.Disabled, "02bb") || !strings.Contains(s.Disabled, "02aa") || s.PublicKey != "02aa" ||
+		!strings.Contains(s.Why, "another node answers") {
 		t.Errorf("%+v", s)
 	}
 	// A process that starts now knows no other key.
@@ -303,6 +325,9 @@ func TestANodeWithAnotherKeyIsDisabled(t *testing.T) {
 	// The old one comes back: somebody has to look all the same.
 	alice.set(func(n *node) { n.key = "02aa" })
 	p.reason("alice", pool.Disabled)
+	if s := p.health()["alice"]; s.Why != "disabled: it answered as 02bb and was known as 02aa" {
+		t.Errorf("the right node is back, and it says: %s", s.Why)
+	}
 	alice.set(func(n *node) { n.key = "02bb" })
 	p.reason("alice", pool.Stranger)
 

@@ -124,13 +124,23 @@ func (m *member) detail(r Reason) string {
 	case Unknown:
 		return fmt.Sprintf("disabled, since it did not tell %d times what it can send: %v", m.unknowns, m.lastUnknown)
 	case Draining:
-		return "it is being drained"
-	case Disabled, Stranger:
-		return "disabled: " + *m.record.DisabledReason
+		return "it is being drained" + m.away()
+	case Disabled:
+		return "disabled: " + *m.record.DisabledReason + m.away()
+	case Stranger:
+		return "disabled, as another node answers under its name: " + *m.record.DisabledReason
 	case Receives:
-		return "it only issues invoices"
+		return "it only issues invoices" + m.away()
 	case Avoided:
 		return "it is not wanted for this payment"
 	}
 	return ""
+}
+
+// away is what else is to be known of a node that people keep payments from: whether what it was given can be followed.
+func (m *member) away() string {
+	if m.silent == nil {
+		return ""
+	}
+	return fmt.Sprintf("; it does not answer: %v", m.silent)
 }

@@ -116,7 +116,7 @@ func (r *Register) asHeard(record db.LightningNode) db.LightningNode {
 	default:
 		record.OtherKey = &key
 		if record.DisabledReason == nil {
-			record.DisabledReason = new(fmt.Sprintf("it answers as %s and was known as %s", key, *record.PublicKey))
+			record.DisabledReason = new(fmt.Sprintf("it answered as %s and was known as %s", key, *record.PublicKey))
 		}
 	}
 	return record
