@@ -341,14 +341,18 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 			t.Parallel()
 			w := lived(t)
 			exec(w, off)
-			found := false
+			found := ""
 			for _, i := range run(t, w).Invariants {
 				for _, b := range i.Breaks {
-					found = found || b.Kind == "guard"
+					if b.Kind == "guard" {
+						found = b.What
+					}
 				}
 			}
-			if !found {
-				t.Error("not found")
+			// Who is to switch a trigger on again is told of which table.
+			if what := strings.Fields(off); what[0] == "ALTER" && !strings.HasSuffix(found, " of the table "+what[2]+" is switched off") ||
+				what[0] == "DROP" && found != what[2]+" is gone" {
+				t.Errorf("after %s: %q", off, found)
 			}
 		})
 	}

@@ -6,8 +6,34 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
+
+// Who books by hand has the numbers of the system's accounts, and a statement for a loss after which nothing else is broken.
+func TestThePageSaysHowALossIsBooked(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/reconcile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range ledger.System() {
+		if row := fmt.Sprintf("\n| %d | %s", int64(a), a); !strings.Contains(string(text), row) {
+			t.Errorf("the page is to have:%s", row)
+		}
+	}
+	_, statements, _ := strings.Cut(string(text), "here 500 sats of no action:\n\n```sql\n")
+	statements, _, there := strings.Cut(statements, "```")
+	if !there {
+		t.Fatal("the page has no statements for a loss")
+	}
+	w := lived(t)
+	before := run(t, w).LostMsat
+	exec(w, statements)
+	if report := run(t, w); !report.OK || report.LostMsat != before+500_000 {
+		t.Errorf("lost before %d: %+v", before, report)
+	}
+}
 
 // docs/reconcile.md has a section for each invariant, and in it a row for each kind of break, word for word, and no others.
 func TestThePageListsEveryKindOfBreak(t *testing.T) {

@@ -11,7 +11,7 @@ const (
 var (
 	balanceDiffers = kind(1, "balance", "BreaksOfConservation, over all accounts; only holdfast reconcile",
 		"An account's balance, with what is not folded in yet, is not the sum of its postings.",
-		bug+"compare the account's postings with account.balance and balance_delta in the last good backup; the postings are what happened, so add the difference to account.balance, and leave balance_delta alone.")
+		bug+"compare the account's postings with account.balance and balance_delta in the last good backup; the postings are what happened, so raise or lower account.balance until it agrees with them, and leave balance_delta alone.")
 	totalDiffers = kind(1, "total", "BreaksOfTotals, over all accounts",
 		"All accounts of an asset together do not hold zero: money has come out of nothing, or is gone.",
 		bug+"run `holdfast reconcile`, which names the accounts.")
@@ -34,7 +34,7 @@ var (
 			"If the action is archived this is a bug: keep a copy of the database, and look for what still writes to it.")
 	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
 		"What keeps postings from being changed, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
-		"Switch the trigger on again, or make the constraint again as the migration of its table does. Then run `holdfast reconcile`.")
+		"Switch the trigger on again (ALTER TABLE … ENABLE TRIGGER), or make what is gone again as the migration of its table does. Then run `holdfast reconcile`.")
 )
 
 // Invariant 2.
@@ -74,9 +74,9 @@ var (
 		"An action has made more than one item.", byHand+bug+"delete the item that its result does not name, with what refers to it alone.")
 	countedWrong = kind(3, "counter", "BreaksOfCounters, over all items; only holdfast reconcile",
 		"A counter of an item, with what is not folded in yet, is not what its paid zaps, votes, boosts and comments come to; or the item has no counters.",
-		bug+"the rows are what happened: add the difference to the item's row of item_count. zap_total is a sum of rows of zap for each person, and vote_micros one of vote_event: look there first which is right.")
-	effectsUnguarded = kind(3, "guard", "pg_index", "A unique index that makes one action do one thing, or one person vote once, is gone or not valid.",
-		"Mend what the other breaks of this invariant name, and make the index again as its migration does.")
+		bug+"the rows are what happened: raise or lower the counter in the item's row of item_count until it agrees with them. zap_total is a sum of rows of zap for each person, and vote_micros one of vote_event: look there first which is right.")
+	effectsUnguarded = kind(3, "guard", "pg_index", "A unique index that makes one action do one thing, or one person vote once, is gone or not valid; or the trigger follow_item is gone or switched off.",
+		"Mend what the other breaks of this invariant name, and make the index or the trigger again as its migration does, or switch the trigger on (ALTER TABLE … ENABLE TRIGGER).")
 )
 
 // Invariant 4.
@@ -137,7 +137,7 @@ var (
 	strangeAttempt = kind(6, "attempt", "BreaksOfAttempts", "An action is RETRYING, and its successor is not the next attempt of the same.",
 		byHand+outside+"set successor_id, or the successor's genesis_id, right. An anonymous payer's secret is that of the first attempt.")
 	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
-	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps the history from being changed, or has revoked keys forgotten, is switched off.",
+	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps the history from being changed, or has revoked keys forgotten, is gone or switched off.",
 		"Switch the trigger on again: ALTER TABLE … ENABLE TRIGGER; one of api_key ENABLE ALWAYS TRIGGER, and add 1 to key_epoch.epoch, "+
 			"or keys that were revoked meanwhile stay good. Then run `holdfast reconcile`.")
 )
@@ -183,8 +183,8 @@ var (
 		"Cancel it at the node {node} (lncli cancelinvoice). "+byHand)
 	receivedDiffers = kind(9, "received", "LookupInvoice, BookedForInvoice", "What a node received is not what is booked.",
 		byHand+bug+"book the difference by postings of no action: between lightning and backing sats, and between issued credits and the payer's credits (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
-	paymentLost = kind(9, "payment-lost", "TrackPayment", "A node does not know a payment that it made: it was wiped, or restored from an old backup.",
-		"`holdfast nodes drain {node}`: it could pay again what it does not know. Bring its own data back; if they are gone and the fee is not booked yet: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
+	paymentLost = kind(9, "payment-lost", "TrackPayment", "A node does not know a payment that it made, or has shown to be under way: it was wiped, or restored from an old backup.",
+		"`holdfast nodes drain {node}`: it could pay again what it does not know. Bring its own data back; if they are gone, the preimage is known and the fee is not booked yet: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
 	paidUnbooked = kind(9, "paid-out", "TrackPayment", "A node has paid, and the payment does not count as made.",
 		"`holdfast relay show {action}`. While the action is open: `holdfast actions requeue {action}`. If the payer has the money back: it is a loss, to be booked by hand.")
 	bookedUnpaid = kind(9, "not-paid-out", "TrackPayment", "A payment is booked as made, and its node says that it failed.",
@@ -204,9 +204,9 @@ var (
 	setAside = kind(9, "set-aside", "BreaksOfRelay", "A payment is booked to its end, and some of what was set aside for it is neither spent nor back.",
 		byHand+bug+"move the rest from routing sats to whom it belongs.")
 	unrecorded = kind(9, "not-recorded", "EachPayment, RecordedHashes", "A node has made a payment that is not recorded here.",
-		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `holdfast nodes drain {node}`, bring the newer database back. If it was a forward whose payer's payment is still held (lncli lookupinvoice of its hash at every node), settle that at once with the payment's preimage (lncli settleinvoice); what cannot be found is a loss, to be booked by hand.")
+		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `holdfast nodes drain {node}`, bring the newer database back. If it was a forward whose payer's payment is still held (lncli lookupinvoice of its hash at every node), settle that at once with the payment's preimage (lncli settleinvoice); what cannot be found is a loss, to be booked by hand (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
 	unissued = kind(9, "not-issued", "EachSettled, KnownInvoices; only holdfast reconcile", "A node has taken a payment for an invoice that is not recorded here: whoever paid has nothing for it.",
-		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `lncli lookupinvoice` says when it was and what for; whoever proves with the preimage that they paid it is to have it, or their money back.")
+		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `lncli lookupinvoice` says when it was and what for; whoever proves with the preimage that they paid it is to have it, or their money back. It is told until `--since` has passed.")
 )
 
 // Invariant 10.

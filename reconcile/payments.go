@@ -42,6 +42,8 @@ func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.P
 	case paid && absent && row.WrittenOff && completed: // it is listed as a loss
 	case paid && absent:
 		r.found(paymentLost.broken(a, "action %d: node %s does not know the payment it made", row.ActionID, row.Node))
+	case absent && row.Seen && row.Outcome == nil:
+		r.found(paymentLost.broken(a, "action %d: node %s does not know the payment that it has shown, and nobody can tell what became of it", row.ActionID, row.Node))
 	case absent:
 	case there.State == paidaction.PaymentSucceeded && !paid:
 		r.found(paidUnbooked.broken(a, "action %d: node %s has paid %d msat, and the payment counts as %s since %s", row.ActionID, row.Node, there.Amount,

@@ -152,6 +152,35 @@ func TestAPaymentThatIsNotRecordedIsFound(t *testing.T) {
 	}
 }
 
+// A receiver lets a payment hang, and its node loses its data: nothing ends that payment, no deadline is over, and its payer's money is held for it.
+func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	carol := w.Network.AddReceiver("carol")
+	inv := carol.Issue(simnode.Ask{Amount: 20 * sat, Act: simnode.Holds})
+	w.Pay(w.User("alice", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	stop := w.Run(w.Relay)
+	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer limit.Stop()
+	defer tick.Stop()
+	for w.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 0 {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatal("the node has not shown the payment")
+		}
+	}
+	stop()
+	w.Clock.Advance(time.Hour)
+	if found := run(t, w).Invariants[8]; found.Broken != 0 {
+		t.Errorf("while it hangs: %+v", found)
+	}
+	w.Node.Wipe()
+	if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "payment-lost" {
+		t.Errorf("%+v", found)
+	}
+}
+
 // A job may be one of several actions: it is a job of each.
 func TestAJobOfSeveralIsAJobOfEach(t *testing.T) {
 	t.Parallel()

@@ -208,8 +208,18 @@ func (r *run) guards(ctx context.Context, tx pgx.Tx) error {
 			return fmt.Errorf("look for guards: %w", err)
 		}
 		for _, g := range p.guards {
-			if !slices.Contains(there, g.name) {
-				r.found(g.kind.broken(at{}, "%s is gone, or switched off", g.name))
+			if slices.Contains(there, g.name) {
+				continue
+			}
+			var table *string // of a trigger that is there, and does nothing
+			if err := tx.QueryRow(ctx, `SELECT min(c.relname::text) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+				WHERE t.tgname = $1 AND t.tgenabled NOT IN ('O', 'A')`, g.name).Scan(&table); err != nil {
+				return fmt.Errorf("look for where %s is switched off: %w", g.name, err)
+			}
+			if table != nil {
+				r.found(g.kind.broken(at{}, "the trigger %s of the table %s is switched off", g.name, *table))
+			} else {
+				r.found(g.kind.broken(at{}, "%s is gone", g.name))
 			}
 		}
 	}

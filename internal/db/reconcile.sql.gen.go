@@ -1200,11 +1200,11 @@ func (q *Queries) MissingEffects(ctx context.Context, arg MissingEffectsParams) 
 }
 
 const paymentsToCompare = `-- name: PaymentsToCompare :many
-SELECT relay_attempt.node, relay_attempt.outcome, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
+SELECT relay_attempt.node, relay_attempt.outcome, relay_attempt.seen, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
     coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
     (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat,
     (relay_payment.failure_code IS NOT DISTINCT FROM 'WRITTEN_OFF')::boolean AS written_off
-FROM relay_payment CROSS JOIN LATERAL (SELECT c.id, c.node, c.outcome FROM relay_attempt c WHERE c.payment_id = relay_payment.id OFFSET 0) AS relay_attempt
+FROM relay_payment CROSS JOIN LATERAL (SELECT c.id, c.node, c.outcome, c.seen FROM relay_attempt c WHERE c.payment_id = relay_payment.id OFFSET 0) AS relay_attempt
 WHERE relay_payment.action_id = ANY($1::bigint[]) AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= $2)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
         SELECT FROM relay_payment p CROSS JOIN LATERAL (
@@ -1221,6 +1221,7 @@ type PaymentsToCompareParams struct {
 type PaymentsToCompareRow struct {
 	Node        string
 	Outcome     *string
+	Seen        bool
 	ActionID    int64
 	PaymentHash []byte
 	Stage       string
@@ -1245,6 +1246,7 @@ func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToComparePa
 		if err := rows.Scan(
 			&i.Node,
 			&i.Outcome,
+			&i.Seen,
 			&i.ActionID,
 			&i.PaymentHash,
 			&i.Stage,
