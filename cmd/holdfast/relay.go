@@ -135,6 +135,7 @@ func (c relayShow) Run(ctx context.Context, e *environment) error {
 		return e.print(whole, func(t *table) {
 			t.row("ACTION", "STAGE", "AMOUNT (msat)", "BUDGET", "FEE", "HASH")
 			t.row(whole.Action, whole.Stage, whole.AmountMsat, whole.BudgetMsat, whole.FeeMsat, whole.Hash)
+			t.row()
 			t.row("NODE", "CLAIMED", "SEND UNTIL", "SEEN", "OUTCOME", "REASON")
 			for _, a := range whole.Claims {
 				t.row(a.Node, a.ClaimedAt, a.SendUntil, a.Seen, a.Outcome, a.Reason)

@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-var errOtherSecret = errors.New("HOLDFAST_SECRET is not the one that this database was begun with: what is stored could not be read, and nobody who has paid without signing in be known again. " +
+var errOtherSecret = errors.New("HOLDFAST_SECRET is not the one that this database was begun with: with this one, what is stored under it could not be read, and nobody who paid without signing in could be recognised. " +
 	"Give the one of before. If it is lost for good, docs/production.md says what is lost with it, and how to go on")
 
 // sameSecret refuses a secret other than that of the processes before. The first one keeps a print of it.
