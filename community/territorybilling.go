@@ -2,6 +2,7 @@ package community
 
 import (
 	"context"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -16,6 +17,8 @@ type TerritoryBilling struct {
 // TerritoryBillingArgs say which territory.
 type TerritoryBillingArgs struct {
 	Name string `json:"name"`
+	// Renews is the end of the period after which the server renews it by itself; nil: its founder asks.
+	Renews *time.Time `json:"renews,omitempty"`
 }
 
 func (a TerritoryBillingArgs) territory() string { return a.Name }
@@ -39,6 +42,9 @@ func (b TerritoryBilling) Cost(ctx context.Context, tx *paidaction.Tx, a Territo
 		return 0, err
 	case t.PaidUntil == nil:
 		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "This territory is paid once and for all: nothing is due.")
+	case a.Renews != nil && !(t.AutoRenew && t.PaidUntil.Equal(*a.Renews)):
+		// Found to be due before the lock was held: its founder has paid, or has said that it is not to be renewed, and did not ask for another period.
+		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "This period is paid for, or is not to be renewed.")
 	case t.PeriodStart.After(tx.Now):
 		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "The next period is paid for. Come back when it has begun.")
 	}

@@ -53,11 +53,12 @@ func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) erro
 	return errors.Join(failed...)
 }
 
-// renewTerritory pays for the next period from the founder's balance, once however often it is tried: the key is the period's. A
-// refusal is no error, whatever it says; nor is anything concluded from success. The territory's row tells.
+// renewTerritory pays for the next period from the founder's balance, once however often it is tried: the key is the period's. What was
+// found due may have been paid by hand since, or be no longer to be renewed: the price is refused then, under the territory's lock. A refusal is no error,
+// whatever it says; nor is anything concluded from success. The territory's row tells.
 func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory) error {
 	for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats} {
-		_, err := e.Pay(ctx, paidaction.Request{Kind: KindTerritoryBilling, Args: TerritoryBillingArgs{Name: t.Name}, Terms: paidaction.Terms{Method: method},
+		_, err := e.Pay(ctx, paidaction.Request{Kind: KindTerritoryBilling, Args: TerritoryBillingArgs{Name: t.Name, Renews: t.PaidUntil}, Terms: paidaction.Terms{Method: method},
 			Key: fmt.Sprintf("territory %s from %s", t.Name, t.PaidUntil.UTC().Format(time.RFC3339Nano)), Caller: paidaction.Caller{User: &t.FounderID}})
 		switch refusal, refused := paidaction.AsRefusal(err); {
 		case !refused:

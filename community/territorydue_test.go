@@ -418,3 +418,42 @@ func TestBillingThatIsHeldWhileTheCheckRuns(t *testing.T) {
 	wantTerritory(w, "b", "ACTIVE", date(2026, 3, 1), month)
 	w.WantConserved()
 }
+
+// What is due is found some time before it is paid for, one territory after the other. What its founder has done meanwhile counts: who has paid by hand, or
+// for a longer period, owes nothing more, and who has said that it is not to be renewed is not asked to pay.
+func TestRenewalOfWhatIsNotDueAnyMore(t *testing.T) {
+	t.Parallel()
+	yearly := community.Yearly
+	for name, c := range map[string]struct {
+		kind  string
+		args  any
+		costs int64
+		until *time.Time
+		paid  paidaction.Msat
+		state string
+	}{
+		"paid by hand":      {community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "b"}, month, date(2026, 3, 1), month, "ACTIVE"},
+		"paid for a year":   {community.KindTerritoryUpdate, community.TerritoryUpdateArgs{Name: "b", Billing: &yearly}, year - month, date(2027, 1, 1), year, "ACTIVE"},
+		"not to be renewed": {community.KindTerritoryUpdate, community.TerritoryUpdateArgs{Name: "b", AutoRenew: new(false)}, 0, date(2026, 2, 1), month, "GRACE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{})
+			other, founder := w.User("other", 0, 0), w.User("founder", 0, 0)
+			renewing(w, other, "a")
+			renewing(w, founder, "b")
+			give(w, other, month, 0)
+			give(w, founder, 2*year, 2*year)
+			w.Clock.Advance(31 * oneDay)
+			w.Engine.Hooks.Moved = func(paidaction.Step) { // a is paid for; b is found to be due already
+				w.Engine.Hooks.Moved = nil
+				w.Pay(founder, c.kind, c.args, paidaction.FeeCredit)
+			}
+			bill(w)
+			wantTerritory(w, "b", c.state, c.until, c.paid)
+			w.WantBalance(ledger.UserCredits(founder), 2*year-c.costs)
+			w.WantBalance(ledger.UserSats(founder), 2*year)
+			w.WantConserved()
+		})
+	}
+}
