@@ -138,10 +138,10 @@ func (z Zap) Peers(ctx context.Context, tx *paidaction.Tx, a ZapArgs) ([]paidact
 	return peers, nil
 }
 
-// split hands out the money. Who was paid directly gets nothing more; the routing budget of that payment comes out of the sybil
-// fee, the rest of which goes to founder and rewards. The shares are computed anew, and forwards can have been edited since the
-// invoice was made: people share what is theirs, and never the fee. An author who is paid directly could else forward all to
-// themselves for a moment, under another name.
+// split hands out the money. Who was paid directly gets no more than what has been added to their share since, in credits; the routing budget of that
+// payment comes out of the sybil fee, the rest of which goes to founder and rewards. The shares are computed anew, and forwards can have been edited since
+// the invoice was made: people share what is theirs, all of it, and never the fee. An author who is paid directly could else forward all to
+// themselves for a moment, under another name; and what a forwardee gets no more, or gets more of, would be the founder's.
 func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 	shares := z.shares(tx, item)
 	rest := tx.Cost
@@ -150,7 +150,9 @@ func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 		rest -= tx.Forward.Amount + tx.Forward.Budget
 		theirs -= tx.Forward.Amount
 		if i := slices.IndexFunc(shares, func(s zapShare) bool { return s.user == tx.Forward.Receiver }); i >= 0 {
-			shares = slices.Delete(shares, i, i+1)
+			if shares[i].amount -= tx.Forward.Amount; shares[i].amount < 1000 { // a wallet may have cut off less than a sat
+				shares = slices.Delete(shares, i, i+1)
+			}
 		}
 	}
 	for _, s := range shares {

@@ -189,6 +189,48 @@ func TestForwardsThatAreChangedMeanwhileDoNotTakeTheFee(t *testing.T) {
 	b.wantSound()
 }
 
+// Whose share has grown since their wallet issued the invoice gets the rest as credits: what is people's does not become a fee.
+func TestForwardsThatAreChangedMeanwhileLeaveNothingOfThePeoplesToTheFee(t *testing.T) {
+	for name, c := range map[string]struct {
+		changed          []int // percentages of the friend; none: nothing is forwarded any more
+		author, friend   paidaction.Msat
+		authorHasAWallet bool
+	}{
+		"the author is paid, and forwards nothing any more": {nil, 42_000, 0, true},
+		"the author is paid, and forwards less":             {[]int{10}, 35_000, 7_000, true},
+		"the author is paid, and forwards more":             {[]int{90}, 0, 42_000, true},
+		"the friend is paid, and all is forwarded":          {[]int{100}, 0, 28_000, false},
+		"the friend is paid, and nothing is forwarded":      {nil, 28_000, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			friend := b.User("friend", 0, 0)
+			direct := paidaction.Msat(28_000)
+			if !c.authorHasAWallet {
+				b.author = b.User("another", 10_000, 0)
+				b.wallet, direct = b.Wallets.Add(friend), 42_000
+			}
+			b.item = b.Post(b.author, "another post", community.Forward{User: friend, Pct: 60})
+			pa := b.zap()
+			forwards := []community.Forward{}
+			for _, pct := range c.changed {
+				forwards = append(forwards, community.Forward{User: friend, Pct: pct})
+			}
+			b.Pay(b.author, community.KindItemUpdate, community.ItemUpdateArgs{Item: b.item, Forwards: forwards}, "")
+			before, rewards := b.Balance(ledger.UserCredits(b.author)), b.Balance(ledger.RewardSats)
+			b.pay(pa)
+			b.Run(b.Relay)
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantReceived(pa, direct)
+			b.AwaitStage(pa.ID, "completed")
+			b.WantBalance(ledger.UserCredits(b.author), before+int64(c.author))
+			b.WantBalance(ledger.UserCredits(friend), int64(c.friend))
+			b.WantBalance(ledger.RewardSats, rewards+27_000+2_000)
+			b.wantSound()
+		})
+	}
+}
+
 // What is left of a price of two sats after the wallet's whole sat and the routing budget is nothing: nobody is promised it, and the zap is booked.
 func TestForwardsThatAreChangedMeanwhileShareNoMoreThanThereIs(t *testing.T) {
 	b := setup(t)
