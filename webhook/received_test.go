@@ -127,3 +127,31 @@ func TestWhatIsReceivedIsTold(t *testing.T) {
 	}
 	stop()
 }
+
+// Who was paid directly is told, also where nothing is forwarded to them any more by then.
+func TestWhoIsPaidDirectlyIsToldWhateverIsForwardedByThen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	payer, author, friend := w.User("payer", 0, 0), w.User("author", 1_000_000, 0), w.User("friend", 0, 0)
+	post := w.Post(author, "shared", community.Forward{User: friend, Pct: 60})
+	w.Wallets.Add(friend)
+	s := newServer(t)
+	w.Tell(&friend, s.URL, "payment.received")
+	pa := w.Pay(payer, community.KindZap, community.ZapArgs{Item: post, Sats: 100}, paidaction.P2P)
+	w.Pay(author, community.KindItemUpdate, community.ItemUpdateArgs{Item: post, Forwards: []community.Forward{}}, "")
+	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	stop := w.Run(w.Relay)
+	w.Advance(pa.ID)
+	w.Await(pa.ID, paidaction.Paid)
+	stop()
+	w.Drain()
+	w.Deliver()
+	if got := s.Got(); len(got) != 1 || got[0].Body.Data.ReceivedMsat != "42000" {
+		t.Errorf("told %d times: %v", len(got), got)
+	}
+	if n := w.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND kind = 'ZAP' AND action_id = $2`, friend, pa.ID); n != 1 {
+		t.Errorf("%d notifications", n)
+	}
+}

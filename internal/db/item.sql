@@ -149,12 +149,14 @@ INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w;
 
 -- name: TellOfZaps :exec
--- The same of zaps, to whoever wrote what was zapped, and to those whom they forward to; who zaps themselves is not told. In one order in all transactions.
+-- The same of zaps, to whoever wrote what was zapped, to those whom they forward to, and to who was paid directly, whom they may forward to no more; who zaps
+-- themselves is not told. In one order in all transactions.
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
     SELECT receiver.id, @kind, zap.action_id, zap.item_id, @at::timestamptz
     FROM zap JOIN item ON item.id = zap.item_id
-        CROSS JOIN LATERAL (SELECT item.author_id AS id UNION ALL SELECT f.user_id FROM item_forward f WHERE f.item_id = item.id) AS receiver
+        CROSS JOIN LATERAL (SELECT item.author_id AS id UNION ALL SELECT f.user_id FROM item_forward f WHERE f.item_id = item.id
+            UNION ALL SELECT r.receiver_id FROM relay_payment r WHERE r.action_id = zap.action_id AND r.preimage IS NOT NULL) AS receiver
     WHERE zap.action_id = ANY (@action_ids::bigint[]) AND receiver.id IS NOT NULL AND receiver.id IS DISTINCT FROM zap.user_id
     ORDER BY zap.action_id, receiver.id
     ON CONFLICT DO NOTHING
