@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -8,6 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // insider is a withdrawal to the invoice of somebody's post, which costs so many msat.
@@ -65,6 +67,27 @@ func TestAnOutsidePaymentIsFasterThanTheInsideOne(t *testing.T) {
 	i.WantState(i.post.ID, paidaction.Paid)
 	i.WantState(pa.ID, paidaction.Failed)
 	i.wantSats(1_000_000)
+	i.wantSound()
+}
+
+// What was to be paid inside is never given to a node: not even by an operator who finds it failed before its payer has the money back.
+func TestWhatWasPaidForFromOutsideIsNotRequeued(t *testing.T) {
+	i := inside(t)
+	pa := i.withdraw(i.post.Invoice.Bolt11)
+	if err := i.Node.PayHash(i.post.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	i.Advance(i.post.ID)
+	if out, err := i.Relay.Proceed(i.Ctx, pa.ID); err != nil || out.Failure == nil { // and whoever asked dies
+		t.Fatal(out, err)
+	}
+	if err := relay.Requeue(i.Ctx, i.Pool, pa.ID, i.Clock.Now()); !errors.Is(err, relay.ErrNotRequeued) {
+		t.Errorf("requeued: %v", err)
+	}
+	i.Drain()
+	i.WantState(pa.ID, paidaction.Failed)
+	i.wantSats(1_000_000)
+	i.wantSent(i.post.Invoice.Hash, 0)
 	i.wantSound()
 }
 

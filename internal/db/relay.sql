@@ -194,7 +194,7 @@ SELECT * FROM relay_payment WHERE (sqlc.narg(stage)::relay_stage IS NULL OR stag
 ORDER BY id DESC LIMIT @page;
 
 -- name: RequeueFailed :execrows
--- Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING.
+-- Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING. What was to be paid inside is for no node.
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
     requeued_at = @at, changed_at = @at
-WHERE action_id = @action_id AND stage::text = 'failed';
+WHERE action_id = @action_id AND stage::text = 'failed' AND inside_id IS NULL;

@@ -929,7 +929,7 @@ func (q *Queries) RelaysPaid(ctx context.Context, arg RelaysPaidParams) error {
 const requeueFailed = `-- name: RequeueFailed :execrows
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
     requeued_at = $1, changed_at = $1
-WHERE action_id = $2 AND stage::text = 'failed'
+WHERE action_id = $2 AND stage::text = 'failed' AND inside_id IS NULL
 `
 
 type RequeueFailedParams struct {
@@ -937,7 +937,7 @@ type RequeueFailedParams struct {
 	ActionID int64
 }
 
-// Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING.
+// Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING. What was to be paid inside is for no node.
 func (q *Queries) RequeueFailed(ctx context.Context, arg RequeueFailedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, requeueFailed, arg.At, arg.ActionID)
 	if err != nil {
