@@ -179,9 +179,9 @@ func (c *wire) cut() {
 	}
 }
 
-// arriveLate has PostgreSQL do what was kept back, and says whether it did. A statement of its own, unlike a commit, may find that somebody
-// has locked what it needs, and whoever that is does not go on meanwhile: then it waits, which means that it has yet to arrive. Who asks cuts
-// the connection when it has.
+// arriveLate has PostgreSQL do what was kept back, and says whether it did. A statement of its own may find that somebody has locked what it needs, and
+// whoever that is does not go on meanwhile: then it waits, which means that it has yet to arrive. So may a statement that travels with a commit; but its
+// transaction is broken by having been asked, so it comes to nothing, as it does where it has waited for too long. Who asks cuts the connection when it has.
 func (c *wire) arriveLate() (done, waits bool) {
 	c.mu.Lock()
 	gone, kept := c.gone, c.kept
@@ -192,7 +192,7 @@ func (c *wire) arriveLate() (done, waits bool) {
 	s := c.session
 	_ = s.raw.SetDeadline(time.Now().Add(hung))
 	if s.status != 'I' {
-		return s.send(kept) == nil && s.finish(), false
+		return s.send(question("SET LOCAL lock_timeout = 1")) == nil && s.finish() && s.send(kept) == nil && s.finish(), false
 	}
 	if s.send(question("SET lock_timeout = 1")) != nil || !s.finish() {
 		return false, false
