@@ -512,6 +512,50 @@ func TestAFailedForwardIsRequeuedWhileThePayersPaymentIsHeld(t *testing.T) {
 	b.wantSound()
 }
 
+// interrupted is a relay beside which something happens once it has said that a payment failed.
+type interrupted struct {
+	paidaction.Relay
+	failed func()
+}
+
+func (i interrupted) Proceed(ctx context.Context, action int64) (paidaction.Outcome, error) {
+	out, err := i.Relay.Proceed(ctx, action)
+	if out.Failure != nil {
+		i.failed()
+	}
+	return out, err
+}
+
+// An operator puts it back between the look that finds it failed and the step that would give the payer's payment back: it may be sent from here on.
+func TestAForwardThatWasRequeuedAMomentAgoIsNotGivenUp(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	pa := b.zap()
+	b.pay(pa)
+	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
+	b.AwaitStage(pa.ID, "failed")
+	stop()
+	config := b.Engine.Config
+	config.Relay = interrupted{b.Relay, func() {
+		if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); err != nil {
+			t.Error(err)
+		}
+	}}
+	engine, err := paidaction.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if progress, err := engine.Advance(b.Ctx, pa.ID); err != nil || progress == paidaction.Moved {
+		t.Errorf("progress %d, error %v", progress, err)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Pays)
+	b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.wantSound()
+}
+
 // Spec 05.7: what is not above zero is neither zapped nor withdrawn.
 func TestNoNegativeAmountLeaves(t *testing.T) {
 	b := setup(t)

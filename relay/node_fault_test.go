@@ -355,6 +355,24 @@ func TestWhatMayHaveBeenGivenToANodeIsGivenUpByItsClock(t *testing.T) {
 	b.wantSound()
 }
 
+// And only after a slack: a node refuses an invoice by a clock of its own, which it may have set since.
+func TestAnInvoiceThatHasJustExpiredMayYetBePaid(t *testing.T) {
+	b := setup(t, "one", "two")
+	pa := b.lostOnItsWay()
+	row, err := db.New(b.Pool).GetRelay(b.Ctx, pa.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Clock.Advance(row.ExpiresAt.Sub(b.Clock.Now()) + time.Second)
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.Clock.Advance(2 * time.Minute)
+	b.rounds(2)
+	b.Await(pa.ID, paidaction.Failed)
+	b.wantReceived(pa, 0)
+	b.wantSound()
+}
+
 // A claim outlasts the time that its send had by a grace: what was sent at the last moment is on its way to the node.
 func TestAClaimEndsAfterItsGrace(t *testing.T) {
 	b := setup(t, "one", "two")
