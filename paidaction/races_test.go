@@ -63,6 +63,36 @@ func TestSlowRequestIsAnsweredWithWhatIsPaid(t *testing.T) {
 	}
 }
 
+// The watchdog has looked, and found no invoice; before it gives the action up its payer asks again, and is given one. It can be paid, so it counts.
+func TestAnInvoiceThatIsIssuedAfterTheWatchdogLookedIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	args := community.ZapArgs{Item: w.Post(w.User("author", 100*sat, 0), "x"), Sats: 10}
+	w.Node.FailBefore(simnode.MethodOpen, 2)
+	w.Node.FailBefore(simnode.MethodLookup, 2) // with a key it is tried once more at once
+	_, err := w.Try(user, community.KindZap, args, "", "again")
+	w.WantRefusal(err, paidaction.CodeLightningUnavailable)
+	w.Clock.Advance(31 * time.Second)
+	var again *paidaction.PaidAction
+	w.Node.After(simnode.MethodLookup, func(paidaction.Hash) {
+		if again, err = w.Try(user, community.KindZap, args, "", "again"); err != nil {
+			t.Error(err)
+		}
+	})
+	id := w.Count(`SELECT max(id) FROM paid_action`)
+	if progress, err := w.Engine.Advance(w.Ctx, id); err != nil || progress == paidaction.Moved {
+		t.Errorf("progress %d, error %v", progress, err)
+	}
+	if again == nil || again.ID != id || again.Invoice.Bolt11 == "" {
+		t.Fatalf("%+v", again)
+	}
+	pay(w, again, simnode.Payment{})
+	w.Advance(id)
+	w.WantState(id, paidaction.Paid)
+	w.WantConserved()
+}
+
 // spec 01 §1.6: a node behind the chain is given nothing new. Its height is an old one, and so is what looks safe by it.
 func TestNothingIsSettledAtANodeBehindTheChain(t *testing.T) {
 	t.Parallel()
