@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -132,6 +133,9 @@ func (m *model) age(all map[string]*rented, name string, a *attempt) string {
 	if a.kind.name == community.KindTerritoryBilling {
 		if t.until == nil || a.cost != prices[t.billing] || t.start.After(a.changed.Add(early)) {
 			return fmt.Sprintf("it is paid from %s until %v, or costs %d", t.start, t.until, prices[t.billing])
+		}
+		if strings.HasPrefix(a.key, renewalKey) && (!t.renews || t.until.After(a.changed.Add(early))) {
+			return fmt.Sprintf("the server has paid for it, and it is due at %s, and renews itself: %t", t.until, t.renews)
 		}
 		t.rent(*t.until, a.cost)
 		return ""
