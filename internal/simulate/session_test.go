@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -46,6 +47,44 @@ func TestASessionOutlivesItsConnection(t *testing.T) {
 	if _, rows, _ := add("fourth", false); rows != before+1 {
 		t.Errorf("%d rows where one was committed after %d", rows, before)
 	}
+}
+
+// What arrives late in a transaction may find its row locked by somebody who goes on only after it was waited for: it comes to nothing, at once.
+func TestWhatArrivesLateWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	ctx := context.WithValue(t.Context(), insideKey{}, true)
+	d, err := openLab(t).open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close(ctx)
+	const change = "UPDATE key_epoch SET epoch = epoch + 1"
+	holder, err := d.pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(ctx) }()
+	if _, err := holder.Exec(ctx, change); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := d.pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := tx.Conn().PgConn().Conn().(*wire)
+	c.meet(late)
+	if _, err := tx.Exec(ctx, change); err == nil {
+		t.Fatal("the connection is not lost")
+	}
+	begun := time.Now()
+	if done, waits := c.arriveLate(); done || waits {
+		t.Errorf("done %t, waits %t", done, waits)
+	}
+	if took := time.Since(begun); took > hung/2 {
+		t.Errorf("it was waited for, %s", took)
+	}
+	c.cut()
+	_ = tx.Rollback(ctx) // its connection is gone
 }
 
 // What PostgreSQL says is understood in whatever pieces it arrives.
