@@ -321,6 +321,36 @@ func TestAStoppedWorkerSendsNothingLater(t *testing.T) {
 	}
 }
 
+// A node whose clock is behind hears a worker for longer that was stopped on its way to it: the claim stands until that clock, too, has come to the send's end.
+func TestAStoppedWorkerMaySendForAsLongAsTheNodeHearsIt(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	b.Node.SetAhead(-5 * time.Minute)
+	pa := b.zap()
+	b.pay(pa)
+	stopped, goOn := make(chan struct{}), make(chan struct{})
+	b.Node.Before(simnode.MethodPay, func(paidaction.Hash) { close(stopped); <-goOn })
+	slow, late := b.NewRelay(), sync.WaitGroup{}
+	late.Go(func() { _, _ = slow.Step(b.Ctx, b.Node.Name(), b.Engine.Advance) })
+	release := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(func() { release(); late.Wait() })
+	<-stopped
+	b.Clock.Advance(over)
+	b.Run(b.NewRelay())
+	b.rounds(3)
+	if n := b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome IS NOT NULL`); n != 0 {
+		b.Errorf("the claim has ended, and its worker may still send")
+		b.Await(pa.ID, paidaction.Failed)
+	}
+	b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Pays)
+	release()
+	late.Wait()
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantReceived(pa, 70_000)
+	b.wantSound()
+}
+
 // Spec 05.16f: what a payer sends too much is theirs, as credits; the receiver gets what their invoice says.
 func TestAnOverpaidWrappedZap(t *testing.T) {
 	b := setup(t)

@@ -343,7 +343,7 @@ func TestWhatMayHaveBeenGivenToANodeIsNotGivenToAnother(t *testing.T) {
 func TestWhatMayHaveBeenGivenToANodeIsGivenUpByItsClock(t *testing.T) {
 	b := setup(t, "one", "two")
 	pa := b.lostOnItsWay()
-	b.Nodes[1].SetAhead(-4 * time.Hour)
+	b.Nodes[1].SetAhead(-150 * time.Minute)
 	b.Clock.Advance(3 * time.Hour)
 	b.AwaitStage(pa.ID, "incoming")
 	b.rounds(3)

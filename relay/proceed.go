@@ -236,10 +236,14 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 		r.Metrics.lost.WithLabelValues(attempt.Node).Inc()
 		return paidaction.Outcome{}, fmt.Errorf("%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
 	}
-	// By the node's own clock: it is the one that refuses an expired invoice.
+	// By the node's own clock: it is the one that refuses an expired invoice, and a worker that was stopped on its way to it. One that is behind
+	// ours hears that worker for longer.
 	clock, err := node.Time(ctx)
 	if err != nil {
 		return paidaction.Outcome{}, fmt.Errorf("ask node %s for its clock: %w", attempt.Node, err)
+	}
+	if !clock.After(attempt.SendUntil) {
+		return paidaction.Outcome{}, nil
 	}
 	if clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
 		return r.ended(ctx, row, attempt, endedNotSent, "the invoice has expired")
