@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +22,7 @@ const chorePage = 1000
 // chores are what the application does by the clock, whoever pays or not.
 func (s *service) chores() []worker.Chore {
 	settings := s.config.Prices.Community()
-	chores := []worker.Chore{
+	byClock := []worker.Chore{
 		{Name: "boosts", Every: time.Minute, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.ExpireBoosts(ctx, q, now, chorePage)
 			return err
@@ -39,9 +40,19 @@ func (s *service) chores() []worker.Chore {
 			return err
 		})},
 		{Name: "old challenges of wallets", Every: time.Minute, Do: s.untilDone(keyauth.Sweep)},
-		{Name: "webhooks", Every: time.Second, Do: again(s.webhooks.Queue)},
 		{Name: "old messages of webhooks", Every: time.Minute, Do: s.untilDone(webhook.Sweep)},
 		{Name: "dropping of invoices", Every: time.Minute, Do: s.untilDone(community.DropInvoices)},
+	}
+	for i, c := range byClock {
+		byClock[i].Do = func(ctx context.Context) error {
+			if err := s.clockConfirmed(ctx); err != nil {
+				return err
+			}
+			return c.Do(ctx)
+		}
+	}
+	chores := append(byClock, []worker.Chore{
+		{Name: "webhooks", Every: time.Second, Do: again(s.webhooks.Queue)},
 		{Name: "partitions", Every: time.Minute, Do: func(ctx context.Context) error {
 			made, err := archive.MakeRanges(ctx, s.pool, archive.RangeSize, archive.Pause)
 			if made > 0 {
@@ -49,13 +60,31 @@ func (s *service) chores() []worker.Chore {
 			}
 			return err
 		}},
-	}
+	}...)
 	if every := s.config.ReconcileEvery; every > 0 && s.config.Has("worker") {
 		watch := reconcile.NewWatch(s.reconciled(reconcileAgain), every, s.log, s.registry)
 		// Each process looks more often than one of them reconciles, to show what the others have found.
 		chores = append(chores, worker.Chore{Name: "reconcile", Every: min(every, time.Minute), Limit: watch.Limit(), Do: watch.Turn})
 	}
 	return chores
+}
+
+// clocksApart is how far this machine's clock and PostgreSQL's may be apart for what is due by the clock to be done: less than the rewards of a day wait after
+// its end for what is still paid on it elsewhere.
+const clocksApart = time.Minute
+
+// clockConfirmed is nil if PostgreSQL's clock, which all processes have in common, says much the same as this machine's. What is done too early is not taken
+// back: a founder is charged, a territory stopped, a day's rewards are paid and what is still voted on that day counts for nobody.
+func (s *service) clockConfirmed(ctx context.Context) error {
+	var theirs time.Time
+	begun := time.Now()
+	if err := s.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&theirs); err != nil {
+		return fmt.Errorf("ask PostgreSQL for its clock: %w", err)
+	}
+	if now := time.Now(); theirs.Before(begun.Add(-clocksApart)) || theirs.After(now.Add(clocksApart)) {
+		return fmt.Errorf("this machine's clock and PostgreSQL's are %v apart: nothing is done here that is due by the clock until they agree", now.Sub(theirs).Round(time.Second).Abs())
+	}
+	return nil
 }
 
 // reconciled is what is compared by reconciling, with a pause before the second look.
