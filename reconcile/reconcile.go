@@ -43,7 +43,8 @@ type Config struct {
 	// Earlier is what an earlier run has found: a partial run looks at it again, however long ago it moved.
 	Earlier []Break
 
-	page int // how many actions that have changed are looked at before the time is; default page
+	marks *Marks // all behind these is looked at, whatever time it says; nil: all that Changed says
+	page  int    // how many actions that have changed are looked at before the time is; default page
 }
 
 func (c Config) defaults() Config {
@@ -79,8 +80,18 @@ type Report struct {
 	Losses     []Loss      `json:"losses,omitempty"`
 	// Unasked is from when on what has changed is to be looked at once more, when every node answers: runs have left it behind that could not ask.
 	Unasked *time.Time `json:"unasked,omitempty"`
+	// Marks are how far history and postings went when the run began that looked last at all that had changed, MarksBefore at the one before. Where processes' clocks
+	// differ, times do not tell what is new. The one before: transactions that had not committed when the last one began may have drawn lower numbers.
+	Marks       *Marks `json:"marks,omitempty"`
+	MarksBefore *Marks `json:"marks_before,omitempty"`
 
 	reached time.Time // what has changed later was left to the next run; zero: nothing was
+}
+
+// Marks are the last row of the history and the last posting that there were at a moment.
+type Marks struct {
+	History int64 `json:"history"`
+	Posting int64 `json:"posting"`
 }
 
 // Loss is what one action was booked to have lost us: no break, but nothing to be hidden either. The newest are told.
@@ -345,6 +356,9 @@ func (r *run) everyChanged(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("find out what has changed: %w", err)
+	}
+	if r.marks != nil {
+		marks.History, marks.Posting = min(marks.History, r.marks.History), min(marks.Posting, r.marks.Posting)
 	}
 	last := db.ChangedActionsRow{At: r.Changed}
 	for {

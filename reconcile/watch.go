@@ -55,6 +55,9 @@ func NewWatch(c Config, every time.Duration, log *slog.Logger, registry promethe
 // horizon is how far back a partial run looks at most: after a longer standstill the rest is left to a whole one.
 const horizon = 24 * time.Hour
 
+// everAhead is more than any clock is ahead.
+const everAhead = 100 * 365 * 24 * time.Hour
+
 // Limit is how long one turn may take: what has not been looked at in time is left to the next one.
 func (w *Watch) Limit() time.Duration { return max(w.every, time.Minute) }
 
@@ -68,7 +71,7 @@ func (w *Watch) Turn(ctx context.Context) error {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("read what was found last: %w", err)
 	}
-	n, err := q.BeginReconcile(ctx, db.BeginReconcileParams{At: now, Due: now.Add(-w.every)})
+	n, err := q.BeginReconcile(ctx, db.BeginReconcileParams{At: now, Due: now.Add(-w.every), Ahead: now.Add(w.every)})
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -86,8 +89,14 @@ func (w *Watch) Turn(ctx context.Context) error {
 	}
 	c := w.config
 	c.Within, c.Changed, c.Earlier = w.Limit(), now.Add(-horizon), before.breaks()
-	if since := last.CheckedTo; since != nil && since.Add(-overlap).After(c.Changed) {
+	// What is said to be looked at up to a time to come was said by a clock that was ahead.
+	if since := last.CheckedTo; since != nil && !since.After(now) && since.Add(-overlap).After(c.Changed) {
 		c.Changed = since.Add(-overlap)
+	}
+	c.marks = before.MarksBefore
+	newest, err := q.Marks(ctx, now.Add(everAhead))
+	if err != nil {
+		return fmt.Errorf("find out how far history and postings go: %w", err)
 	}
 	report, err := Run(ctx, c)
 	if err != nil {
@@ -96,10 +105,12 @@ func (w *Watch) Turn(ctx context.Context) error {
 	w.say(ctx, report)
 	checked := last.CheckedTo
 	report.Unasked = before.Unasked
+	report.Marks, report.MarksBefore = before.Marks, before.MarksBefore
 	switch silent := len(report.Unknown) > 0; {
 	case !report.reached.IsZero():
 		// It went as far as its time allowed, and the next one goes on there. What a node could not be asked on the way is for when there is time again.
 		checked = &report.reached
+		report.Marks, report.MarksBefore = nil, nil // or the next one would not go on there
 		if silent && report.Unasked == nil {
 			report.Unasked = new(c.Changed.Add(overlap))
 		}
@@ -108,6 +119,7 @@ func (w *Watch) Turn(ctx context.Context) error {
 		checked, report.Unasked = report.Unasked, nil
 	default:
 		checked = &now
+		report.Marks, report.MarksBefore = &Marks{History: newest.History, Posting: newest.Posting}, before.Marks
 	}
 	text, err := json.Marshal(report)
 	if err != nil {

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -153,6 +154,47 @@ func TestAPartialRunIsBounded(t *testing.T) {
 	v.want("long ago", "broken", "3", 0)
 	if found := run(t, w).Invariants[2]; found.Broken != 3 { // the zap, and what its item counts of it, in two sums
 		t.Errorf("a whole run: %+v", found)
+	}
+}
+
+// A run by a clock that was ahead holds up no later one, and hides nothing from it.
+func TestAClockThatWasAheadHidesNothing(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	v := watching(w)
+	w.Clock.Advance(30 * 24 * time.Hour)
+	v.turn()
+	w.Clock.Advance(-30 * 24 * time.Hour)
+	exec(w, `UPDATE zap SET state = 'PAID' WHERE state = 'FAILED'`)
+	w.Clock.Advance(every)
+	v.turn()
+	v.want("after a run of next month's", "broken", "3", 1)
+	v.want("after a run of next month's", "last_run_timestamp_seconds", "", float64(w.Clock.Now().UnixMilli())/1000)
+}
+
+// What a process writes whose clock is behind hides nothing from a partial run: neither what others wrote before it, nor itself.
+func TestAClockThatIsBehindHidesNothing(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	v := watching(w)
+	payer := w.User("donor", 100*sat, 0)
+	v.turn()
+	for _, which := range []string{"min", "max"} {
+		for range 3 {
+			w.Clock.Advance(every)
+			v.turn()
+		}
+		w.Clock.Advance(every)
+		w.Pay(payer, community.KindDonate, community.DonateArgs{Sats: 1}, "")
+		w.Clock.Advance(-time.Hour)
+		w.Pay(payer, community.KindDonate, community.DonateArgs{Sats: 1}, "")
+		w.Clock.Advance(time.Hour)
+		spoil := `UPDATE donation SET msat = msat ` + "%s" + ` 1 WHERE action_id = (SELECT ` + which + `(action_id) FROM (SELECT action_id FROM donation ORDER BY action_id DESC LIMIT 2) AS last)`
+		exec(w, fmt.Sprintf(spoil, "+"))
+		v.turn()
+		v.want("beside one that is behind, "+which, "broken", "3", 1)
+		exec(w, fmt.Sprintf(spoil, "-"))
+		v.turn()
 	}
 }
 

@@ -1,7 +1,7 @@
 -- name: BeginReconcile :execrows
--- 0 rows: another process has begun one, not long ago.
+-- 0 rows: another process has begun one, not long ago. One that began later than can be was begun by a clock that was ahead.
 INSERT INTO reconcile_run (began_at) VALUES (@at)
-ON CONFLICT (one) DO UPDATE SET began_at = excluded.began_at WHERE reconcile_run.began_at <= @due::timestamptz;
+ON CONFLICT (one) DO UPDATE SET began_at = excluded.began_at WHERE reconcile_run.began_at <= @due::timestamptz OR reconcile_run.began_at > @ahead::timestamptz;
 
 -- name: EndReconcile :execrows
 -- 0 rows: another process has begun one since, and will say more.

@@ -13,17 +13,18 @@ import (
 
 const beginReconcile = `-- name: BeginReconcile :execrows
 INSERT INTO reconcile_run (began_at) VALUES ($1)
-ON CONFLICT (one) DO UPDATE SET began_at = excluded.began_at WHERE reconcile_run.began_at <= $2::timestamptz
+ON CONFLICT (one) DO UPDATE SET began_at = excluded.began_at WHERE reconcile_run.began_at <= $2::timestamptz OR reconcile_run.began_at > $3::timestamptz
 `
 
 type BeginReconcileParams struct {
-	At  time.Time
-	Due time.Time
+	At    time.Time
+	Due   time.Time
+	Ahead time.Time
 }
 
-// 0 rows: another process has begun one, not long ago.
+// 0 rows: another process has begun one, not long ago. One that began later than can be was begun by a clock that was ahead.
 func (q *Queries) BeginReconcile(ctx context.Context, arg BeginReconcileParams) (int64, error) {
-	result, err := q.db.Exec(ctx, beginReconcile, arg.At, arg.Due)
+	result, err := q.db.Exec(ctx, beginReconcile, arg.At, arg.Due, arg.Ahead)
 	if err != nil {
 		return 0, err
 	}
