@@ -69,9 +69,14 @@ func payDay(ctx context.Context, q *db.Queries, day, now time.Time, most int) er
 	if len(top) > 0 {
 		record.PaidCreditsMsat, record.PaidSatsMsat = record.PoolCreditsMsat, record.PoolSatsMsat
 	}
-	// The key of this row is what refuses a second payout, whatever else may go wrong.
-	if err := q.InsertRewardDay(ctx, record); err != nil {
+	// The key of this row is what refuses a second payout, whatever else may go wrong. A day that was recorded before it came, by a clock that was ahead,
+	// leaves its pool to the next.
+	n, err := q.InsertRewardDay(ctx, record)
+	if err != nil {
 		return fmt.Errorf("insert the day: %w", err)
+	}
+	if n == 0 {
+		return nil
 	}
 	return handOut(ctx, q, record, top)
 }

@@ -276,6 +276,32 @@ func TestADayWithoutContributorsLeavesItsPoolToTheNext(t *testing.T) {
 	w.wantAudited()
 }
 
+// A clock that was ahead has recorded days to come. The days until then are paid as ever, and what is left of those when they come goes to the next.
+func TestDaysToComeHoldUpNoRewards(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 1)
+	w.fill(1000, 0)
+	w.vote(&w.authors[0], 1)
+	w.Clock.Advance(10 * day)
+	if _, err := w.pay(false); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(-10 * day)
+	for range 12 {
+		w.Clock.Advance(day)
+		if _, err := w.pay(false); err != nil {
+			t.Fatal(err)
+		}
+		w.fill(10, 0)
+		w.vote(&w.authors[0], 1)
+	}
+	if n := w.Count(`SELECT count(*) FROM reward`); n != 12-7 { // seven days were recorded
+		t.Errorf("%d days were paid", n)
+	}
+	w.WantBalance(ledger.UserCredits(w.authors[0]), 1000+11*10)
+	w.wantAudited()
+}
+
 // What is longer ago than the setting says is not paid any more for those days, and is not lost.
 func TestOldDaysPassTheirPoolOn(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,10 @@
 -- name: FirstUnrewardedDay :one
--- The day after the last one that was paid; before there is one, the day of the pool's first money; else the given one.
-SELECT coalesce((SELECT max(day) + 1 FROM reward_day),
+-- The day after the last one that was paid; before there is one, the day of the pool's first money; else today. A day that has not ended was recorded by a clock
+-- that was ahead, and is no reason to wait until it has.
+SELECT coalesce((SELECT max(day) + 1 FROM reward_day WHERE day < @today::date),
     (least((SELECT min(at) FROM posting WHERE to_account IN (3, 4) AND to_account = 3),
         (SELECT min(at) FROM posting WHERE to_account IN (3, 4) AND to_account = 4)) AT TIME ZONE 'UTC')::date,
-    @otherwise::date)::date AS day;
+    @today)::date AS day;
 
 -- name: RewardPools :many
 -- What the pool in each asset held at a moment, less what has left it since: days that were paid late. One statement, one snapshot.
@@ -17,9 +18,10 @@ SELECT author_id::bigint AS author_id, sum(micros)::bigint AS micros FROM vote_e
 WHERE at >= @since::timestamptz AND at < @until::timestamptz AND author_id IS NOT NULL
 GROUP BY author_id HAVING sum(micros) > 0 ORDER BY sum(micros) DESC, author_id LIMIT @top;
 
--- name: InsertRewardDay :exec
+-- name: InsertRewardDay :execrows
+-- 0 rows: it is recorded already.
 INSERT INTO reward_day (day, pool_credits_msat, pool_sats_msat, paid_credits_msat, paid_sats_msat, paid_at)
-VALUES (@day, @pool_credits_msat, @pool_sats_msat, @paid_credits_msat, @paid_sats_msat, @paid_at);
+VALUES (@day, @pool_credits_msat, @pool_sats_msat, @paid_credits_msat, @paid_sats_msat, @paid_at) ON CONFLICT DO NOTHING;
 
 -- name: InsertRewards :exec
 INSERT INTO reward (day, user_id, rank, micros, credits_msat, sats_msat)

@@ -112,15 +112,16 @@ func (q *Queries) BreaksOfRewards(ctx context.Context) ([]BreaksOfRewardsRow, er
 }
 
 const firstUnrewardedDay = `-- name: FirstUnrewardedDay :one
-SELECT coalesce((SELECT max(day) + 1 FROM reward_day),
+SELECT coalesce((SELECT max(day) + 1 FROM reward_day WHERE day < $1::date),
     (least((SELECT min(at) FROM posting WHERE to_account IN (3, 4) AND to_account = 3),
         (SELECT min(at) FROM posting WHERE to_account IN (3, 4) AND to_account = 4)) AT TIME ZONE 'UTC')::date,
-    $1::date)::date AS day
+    $1)::date AS day
 `
 
-// The day after the last one that was paid; before there is one, the day of the pool's first money; else the given one.
-func (q *Queries) FirstUnrewardedDay(ctx context.Context, otherwise time.Time) (time.Time, error) {
-	row := q.db.QueryRow(ctx, firstUnrewardedDay, otherwise)
+// The day after the last one that was paid; before there is one, the day of the pool's first money; else today. A day that has not ended was recorded by a clock
+// that was ahead, and is no reason to wait until it has.
+func (q *Queries) FirstUnrewardedDay(ctx context.Context, today time.Time) (time.Time, error) {
+	row := q.db.QueryRow(ctx, firstUnrewardedDay, today)
 	var day time.Time
 	err := row.Scan(&day)
 	return day, err
@@ -148,9 +149,9 @@ func (q *Queries) InsertDayNotifications(ctx context.Context, arg InsertDayNotif
 	return err
 }
 
-const insertRewardDay = `-- name: InsertRewardDay :exec
+const insertRewardDay = `-- name: InsertRewardDay :execrows
 INSERT INTO reward_day (day, pool_credits_msat, pool_sats_msat, paid_credits_msat, paid_sats_msat, paid_at)
-VALUES ($1, $2, $3, $4, $5, $6)
+VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING
 `
 
 type InsertRewardDayParams struct {
@@ -162,8 +163,9 @@ type InsertRewardDayParams struct {
 	PaidAt          time.Time
 }
 
-func (q *Queries) InsertRewardDay(ctx context.Context, arg InsertRewardDayParams) error {
-	_, err := q.db.Exec(ctx, insertRewardDay,
+// 0 rows: it is recorded already.
+func (q *Queries) InsertRewardDay(ctx context.Context, arg InsertRewardDayParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertRewardDay,
 		arg.Day,
 		arg.PoolCreditsMsat,
 		arg.PoolSatsMsat,
@@ -171,7 +173,10 @@ func (q *Queries) InsertRewardDay(ctx context.Context, arg InsertRewardDayParams
 		arg.PaidSatsMsat,
 		arg.PaidAt,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const insertRewards = `-- name: InsertRewards :exec
