@@ -41,7 +41,14 @@ func TestAHeldKeyIsNeverEvicted(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), "c", lock.Options{}); !errors.Is(err, lock.ErrTooManyKeys) {
 		t.Errorf("a third key: %v", err)
 	}
+	// Nor do those take it away who tidy up, or who think that its holder is gone.
+	if err := store.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
 	for _, key := range []string{"a", "b"} {
+		if _, err := store.Advance(t.Context(), key, "another"); err != nil {
+			t.Error(err)
+		}
 		if _, err := l.TryAcquire(t.Context(), key, lock.Options{}); !errors.Is(err, lock.ErrBusy) {
 			t.Errorf("%s: %v", key, err)
 		}

@@ -299,27 +299,36 @@ func TestRetriesAreBounded(t *testing.T) {
 // spec 05.21: of many retries at once exactly one gets the successor.
 func TestRetriesAtOnceMakeOneSuccessor(t *testing.T) {
 	t.Parallel()
-	w := enginetest.New(t, paidaction.Settings{})
-	user := w.User("payer", 0, 0)
-	c := enginetest.Caller(user)
-	pa := zap(w, user, paidaction.Optimistic)
-	if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
-		t.Fatal(err)
-	}
-	errs := make(chan error)
-	for range 16 {
-		go func() { _, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}); errs <- err }()
-	}
-	won := 0
-	for range 16 {
-		if err := <-errs; err == nil {
-			won++
-		} else {
-			w.WantRefusal(err, paidaction.CodeAlreadyRetried)
-		}
-	}
-	if n := w.Count(`SELECT count(*) FROM paid_action WHERE genesis_id = $1`, pa.ID); won != 1 || n != 1 {
-		t.Errorf("%d retries won, %d successors", won, n)
+	// By now the balance may suffice: zaps from it are paid together, which no second attempt may be.
+	for name, credits := range map[string]int64{"by invoice": 0, "from the balance": 100 * sat} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{})
+			user := w.User("payer", credits, 0)
+			c := enginetest.Caller(user)
+			pa := zap(w, user, paidaction.Optimistic)
+			if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
+				t.Fatal(err)
+			}
+			errs := make(chan error)
+			for range 16 {
+				go func() { _, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}); errs <- err }()
+			}
+			won := 0
+			for range 16 {
+				if err := <-errs; err == nil {
+					won++
+				} else {
+					w.WantRefusal(err, paidaction.CodeAlreadyRetried)
+				}
+			}
+			if n := w.Count(`SELECT count(*) FROM paid_action WHERE genesis_id = $1`, pa.ID); won != 1 || n != 1 {
+				t.Errorf("%d retries won, %d successors", won, n)
+			}
+			w.WantState(pa.ID, paidaction.Retrying)
+			w.WantBalance(ledger.UserCredits(user), max(0, credits-10*sat))
+			w.WantConserved()
+		})
 	}
 }
 
@@ -382,8 +391,19 @@ func TestOpenInvoicesAreBoundedPerPayer(t *testing.T) {
 	_, err = w.Try(0, community.KindDonate, args, "", "")
 	w.WantRefusal(err, paidaction.CodeTooManyPending)
 	// spec 05.12: one anonymous client does not block the others.
-	_, err = w.Engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindDonate, Args: args, Caller: paidaction.Caller{Client: "192.0.2.2"}})
+	elsewhere := paidaction.Caller{Client: "192.0.2.2"}
+	pa, err := w.Engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindDonate, Args: args, Caller: elsewhere})
 	if err != nil {
+		t.Fatal(err)
+	}
+	// A new attempt counts as its payer's too, whose address is the one that it is asked for from.
+	elsewhere.Secret = pa.Secret
+	if _, err := w.Engine.Cancel(w.Ctx, elsewhere, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Engine.Retry(w.Ctx, paidaction.Caller{Client: enginetest.Caller(0).Client, Secret: pa.Secret}, pa.ID, "", paidaction.Terms{})
+	w.WantRefusal(err, paidaction.CodeTooManyPending)
+	if _, err = w.Engine.Retry(w.Ctx, elsewhere, pa.ID, "", paidaction.Terms{}); err != nil {
 		t.Error(err)
 	}
 }

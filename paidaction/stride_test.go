@@ -423,3 +423,44 @@ func TestForwardsEndTogether(t *testing.T) {
 		})
 	}
 }
+
+// Whose step another one has made impossible, here the payer who cancels, settles nothing: what is not performed is not paid for (spec 05.1, 05.2).
+func TestWhoComesTooLateSettlesNothing(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	payer := w.User("payer", 0, 0)
+	item := w.Post(w.User("author", 1000*sat, 0), "popular")
+	pa := w.Pay(payer, community.KindZap, community.ZapArgs{Item: item, Sats: 10}, paidaction.Pessimistic)
+	pay(w, pa, simnode.Payment{})
+	gate, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = gate.Rollback(context.Background()) }()
+	if _, err := gate.Exec(w.Ctx, `SELECT FROM paid_action WHERE id = $1 FOR UPDATE`, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	waiting := func(n int64) {
+		for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < n {
+		}
+	}
+	canceled, driven := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(payer), pa.ID); canceled <- err }()
+	waiting(1)
+	go func() { _, err := w.Engine.Drive(w.Ctx, pa.ID); driven <- err }() // it has seen the payment held
+	waiting(2)
+	if err := gate.Rollback(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, ended := range []<-chan error{canceled, driven} {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Failed)
+	if n := w.Node.Count(simnode.MethodSettle, pa.Invoice.Hash); n != 0 {
+		t.Errorf("%d settle calls for what was cancelled", n)
+	}
+	w.WantConserved()
+}

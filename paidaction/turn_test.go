@@ -175,18 +175,14 @@ func TestThePlaceIsTakenBeforeAnythingElse(t *testing.T) {
 	wantInOrder(w, []<-chan answer{first, second})
 }
 
-// Nor does it cost a retry its place that what is to be tried again has to be read first.
-func TestARetryTakesItsPlaceBeforeAnythingElse(t *testing.T) {
+// Nor does the look at the attempt that is to be tried again.
+func TestARetryTakesItsPlaceBeforeItLooks(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	e, taken := ordered(w, inMemory, lock.Settings{})
 	user := w.User("payer", 0, 0)
-	failed, err := e.Pay(w.Ctx, donation(user, 10, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	locktest.Wait(t, "the place of what is to fail", taken)
-	if failed, err = e.Cancel(w.Ctx, enginetest.Caller(user), failed.ID); err != nil || failed.State != paidaction.Failed {
+	failed, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), donate(w, user, "").ID)
+	if err != nil || failed.State != paidaction.Failed {
 		t.Fatalf("%+v, %v", failed, err)
 	}
 	busy, err := w.Pool.Begin(w.Ctx)
@@ -194,21 +190,21 @@ func TestARetryTakesItsPlaceBeforeAnythingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = busy.Rollback(context.Background()) }()
-	if _, err := busy.Exec(w.Ctx, `LOCK TABLE paid_action IN ACCESS EXCLUSIVE MODE`); err != nil { // nobody can read it
+	if _, err := busy.Exec(w.Ctx, `LOCK TABLE invoice`); err != nil {
 		t.Fatal(err)
 	}
-	retried := make(chan error, 1)
+	first := make(chan answer, 1)
 	go func() {
-		_, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "", paidaction.Terms{})
-		retried <- err
+		pa, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "", paidaction.Terms{})
+		first <- answer{pa, err}
 	}()
-	locktest.Wait(t, "the retry's place", taken)
+	locktest.Wait(t, "the place of the retry", taken)
+	second := start(w, e, donation(user, 10, ""))
+	locktest.Wait(t, "the second one's place", taken)
 	if err := busy.Commit(w.Ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-retried; err != nil {
-		t.Error(err)
-	}
+	wantInOrder(w, []<-chan answer{first, second})
 }
 
 // The same where the requests come to two processes.

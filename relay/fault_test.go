@@ -503,6 +503,28 @@ func TestAForwardIsNotRequeuedAfterTheMoneyWentBack(t *testing.T) {
 	b.wantSound()
 }
 
+// Nor from the moment on in which it is decided that the money goes back: a withdrawal that was requeued then would be refunded and paid.
+func TestAPaymentIsNotRequeuedOnceTheMoneyIsOnItsWayBack(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	pa := b.withdraw(inv.Bolt11)
+	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
+	b.AwaitStage(pa.ID, "failed")
+	stop()
+	b.Advance(pa.ID)
+	b.WantState(pa.ID, paidaction.FailedForward)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); !errors.Is(err, relay.ErrNotRequeued) {
+		t.Errorf("got %v", err)
+	}
+	b.Run(b.NewRelay())
+	b.rounds(2)
+	b.WantState(pa.ID, paidaction.Failed)
+	b.wantPaidOut(inv.Hash, 0)
+	b.wantSats(100_000)
+	b.wantSound()
+}
+
 // What a node has been given is not put back for another one.
 func TestWhatIsUnderWayIsNotRequeued(t *testing.T) {
 	b := setup(t)
@@ -542,48 +564,58 @@ func TestAFailedForwardIsRequeuedWhileThePayersPaymentIsHeld(t *testing.T) {
 	b.wantSound()
 }
 
-// interrupted is a relay beside which something happens once it has said that a payment failed.
-type interrupted struct {
-	paidaction.Relay
-	failed func()
-}
-
-func (i interrupted) Proceed(ctx context.Context, action int64) (paidaction.Outcome, error) {
-	out, err := i.Relay.Proceed(ctx, action)
-	if out.Failure != nil {
-		i.failed()
+// Whoever has just heard of the failure, and comes to the action after the operator, gives nothing back: the payment is about to be sent again.
+func TestARequeueIsFasterThanWhoHeardOfTheFailure(t *testing.T) {
+	for name, begin := range map[string]func(*bundle) (*paidaction.PaidAction, paidaction.Hash){
+		"a withdrawal": func(b *bundle) (*paidaction.PaidAction, paidaction.Hash) {
+			inv := b.issue(simnode.Ask{Amount: 70_000, Act: simnode.Refuses})
+			return b.rich(100).withdraw(inv.Bolt11), inv.Hash
+		},
+		"a forward": func(b *bundle) (*paidaction.PaidAction, paidaction.Hash) {
+			b.wallet.Ask.Act = simnode.Refuses
+			pa := b.zap()
+			b.pay(pa)
+			return pa, pa.Invoice.Hash
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			pa, hash := begin(b)
+			stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
+			b.AwaitStage(pa.ID, "failed")
+			stop()
+			b.wallet.Receiver.Change(hash, simnode.Pays)
+			first, err := b.Pool.Begin(b.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = first.Rollback(context.Background()) }()
+			if _, err := first.Exec(b.Ctx, `SELECT FROM paid_action WHERE id = $1 FOR UPDATE`, pa.ID); err != nil {
+				t.Fatal(err)
+			}
+			requeued, advanced := make(chan error, 1), make(chan error, 1)
+			waiting := func(n int64) func() bool {
+				return func() bool {
+					return b.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
+				}
+			}
+			go func() { requeued <- relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()) }()
+			b.await("the operator waits", waiting(1))
+			go func() { _, err := b.Engine.Advance(b.Ctx, pa.ID); advanced <- err }()
+			b.await("who heard of the failure waits as well", waiting(2))
+			if err := first.Rollback(b.Ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(<-requeued, <-advanced); err != nil {
+				t.Fatal(err)
+			}
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.Run(b.NewRelay())
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantPaidOut(hash, 70_000)
+			b.wantSound()
+		})
 	}
-	return out, err
-}
-
-// An operator puts it back between the look that finds it failed and the step that would give the payer's payment back: it may be sent from here on.
-func TestAForwardThatWasRequeuedAMomentAgoIsNotGivenUp(t *testing.T) {
-	b := setup(t)
-	b.wallet.Ask.Act = simnode.Refuses
-	pa := b.zap()
-	b.pay(pa)
-	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
-	b.AwaitStage(pa.ID, "failed")
-	stop()
-	config := b.Engine.Config
-	config.Relay = interrupted{b.Relay, func() {
-		if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); err != nil {
-			t.Error(err)
-		}
-	}}
-	engine, err := paidaction.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if progress, err := engine.Advance(b.Ctx, pa.ID); err != nil || progress == paidaction.Moved {
-		t.Errorf("progress %d, error %v", progress, err)
-	}
-	b.WantState(pa.ID, paidaction.Forwarding)
-	b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Pays)
-	b.Run(b.NewRelay())
-	b.Await(pa.ID, paidaction.Paid)
-	b.wantReceived(pa, 70_000)
-	b.wantSound()
 }
 
 // Spec 05.7: what is not above zero is neither zapped nor withdrawn.

@@ -312,15 +312,21 @@ func TestWhatMayHaveBeenGivenToANodeIsNotGivenUpByARule(t *testing.T) {
 
 // Another node under its name says nothing of what it was given.
 func TestWhatMayHaveBeenGivenToANodeIsNotGivenUpByAnother(t *testing.T) {
-	b := setup(t, "one", "two")
-	pa := b.lostOnItsWay()
-	b.Clock.Advance(over)
-	b.AwaitStage(pa.ID, "incoming")
-	b.Nodes[1].Replace()
-	b.Clock.Advance(3 * time.Hour)
-	b.rounds(3)
-	b.WantState(pa.ID, paidaction.Forwarding)
-	b.wantOuter(pa, paidaction.InvoiceAccepted)
+	for name, stage := range map[string]string{"under the claim of the one before": "in_work", "asked for it again": "incoming"} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two")
+			pa := b.lostOnItsWay()
+			if stage == "incoming" {
+				b.Clock.Advance(over)
+			}
+			b.AwaitStage(pa.ID, stage)
+			b.Nodes[1].Replace()
+			b.Clock.Advance(3 * time.Hour)
+			b.rounds(3)
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.wantOuter(pa, paidaction.InvoiceAccepted)
+		})
+	}
 }
 
 // Nor is it given to that one: it would send what the one before may have sent.

@@ -186,13 +186,19 @@ func TestAnInvoiceThatNoNodeKnowsAnyMoreIsNotPaidAgain(t *testing.T) {
 // Our own records of a payment are lost; the nodes know it.
 func TestAnInvoiceThatOnlyANodeKnowsIsNotPaidAgain(t *testing.T) {
 	b := setup(t, "one", "two").rich(100)
-	inv := b.issue(simnode.Ask{Amount: 50_000})
+	inv := b.issue(simnode.Ask{Amount: 70_000})
 	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 5_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = b.tryWithdraw(inv.Bolt11)
 	b.WantRefusal(err, paidaction.CodeDuplicate)
+	// Nor is it wrapped: who has its preimage could take a payer's payment for nothing.
+	b.wallet.Same = inv.Bolt11
+	zap := b.Pay(b.User("zapper", 0, 0), community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "")
+	if zap.Method == paidaction.P2P {
+		t.Error("it is wrapped")
+	}
 	b.Nodes[1].SetAway(true)
 	_, err = b.tryWithdraw(inv.Bolt11) // a check that says "no" on an error: spec 05.36
 	b.WantRefusal(err, paidaction.CodeLightningUnavailable)

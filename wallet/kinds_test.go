@@ -179,6 +179,24 @@ func TestWalletsThatFailAreNotSaved(t *testing.T) {
 	}
 }
 
+// A wallet that cuts off what is less than a sat is none that fails (spec 05.11).
+func TestAWalletThatTruncatesIsSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lnurl := newLNURL(t, w.mint)
+	lnurl.min = 1999
+	lnurl.breaks(func(answer http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/callback" {
+			lnurl.serve(answer, r)
+			return
+		}
+		reply(answer, http.StatusOK, map[string]any{"pr": w.invoice(1000, ""), "routes": []any{}})
+	})
+	if _, err := w.Save(w.ctx, w.user(), 0, "", lnurl.address()); err != nil {
+		t.Errorf("an invoice over 1000 msat where 1999 were asked for: %v", err)
+	}
+}
+
 // patience is how long a call may last whose end is expected so.
 func patience(code paidaction.Code) time.Duration {
 	if code == wallet.CodeTimeout {

@@ -279,6 +279,29 @@ func TestHoldInvoicesFromBeforeARestartAreWatched(t *testing.T) {
 	w.awaitState(pa.ID, paidaction.Paid)
 }
 
+// Also where the payment was held before the restart already: that the node gives it back is told by this stream alone.
+func TestHeldPaymentsFromBeforeARestartAreWatched(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pa := w.begin(paidaction.Pessimistic)
+	w.pay(pa)
+	if _, err := w.config.Engine.Advance(w.ctx, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitState(pa.ID, paidaction.Held)
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	defer l.holds.wait()
+	defer stop()
+	if err := l.CheckHolds(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.await("the invoice watched", func() bool { return w.node.Count(simnode.MethodWatchInvoice, pa.Invoice.Hash) == 1 })
+}
+
 func TestStreamsThatHaveSpokenAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

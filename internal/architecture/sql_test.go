@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -87,5 +88,37 @@ func TestLocksAreOrdered(t *testing.T) {
 	}
 	if locks == 0 {
 		t.Error("no lock was found: does this test still look at the right place?")
+	}
+}
+
+// unflushed are the files in which a commit is told not to wait for the disk: leases, and CommitUnflushed for what is folded in again.
+var unflushed = []string{"migrations/0006_lock.up.sql", "lock/internal/lockdb/lock.sql", "internal/db/action.sql"}
+
+// A database that may forget is refused (spec 05.16g); nor may a step of a payment, or the promise to send one, be committed so that a crash forgets it.
+func TestPaymentsAreCommittedToDisk(t *testing.T) {
+	t.Parallel()
+	all := statements(t)
+	for _, name := range unflushed {
+		if !strings.Contains(all[filepath.Join(top, name)], "synchronous_commit") {
+			t.Errorf("%s is excepted and says nothing of it", name)
+		}
+		delete(all, filepath.Join(top, name))
+	}
+	for name, text := range all {
+		if strings.Contains(text, "synchronous_commit") {
+			t.Errorf("%s says how its commit is kept", name)
+		}
+	}
+	if n := strings.Count(read(t, "internal/db/action.sql"), "'synchronous_commit'"); n != 1 {
+		t.Errorf("beside CommitUnflushed %d queries say how their commit is kept", n-1)
+	}
+	var callers []string
+	for _, f := range goFiles(t) {
+		if !f.generated && !f.test && strings.Contains(f.source, ".CommitUnflushed(") {
+			callers = append(callers, f.path)
+		}
+	}
+	if !slices.Equal(callers, []string{"worker/sweep.go"}) {
+		t.Errorf("%q call CommitUnflushed, want folding alone", callers)
 	}
 }
