@@ -448,6 +448,23 @@ func TestTheNextAttemptIsPreparedThroughTheNextWallet(t *testing.T) {
 	b.wantSound()
 }
 
+// The next attempt of an anonymous payer counts among the open invoices of the address that the first one came from (spec 05.12).
+func TestTheNextAttemptOfAnAnonymousPayerIsTheirs(t *testing.T) {
+	b := setup(t)
+	b.payer = 0
+	b.wallet.Ask.Act = simnode.Refuses
+	b.Wallets.Add(b.author)
+	b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	b.Drain()
+	next := *b.WantState(pa.ID, paidaction.Retrying).Successor
+	if n := b.Count(`SELECT count(*) FROM invoice JOIN invoice AS first USING (client_hash) WHERE invoice.action_id = $1 AND first.action_id = $2`, next, pa.ID); n != 1 {
+		t.Error("it counts as nobody's")
+	}
+}
+
 // Spec 01 §1.7 and 02 §2.1: the next attempt is paid from the balance where that suffices now, but for a payer who chose to pay otherwise.
 func TestTheNextAttemptTakesFromNoBalanceThatWasNotNamed(t *testing.T) {
 	b := setup(t)

@@ -47,6 +47,13 @@ func TestAPlainInvoiceOfOursIsPaidInside(t *testing.T) {
 	if inv, _ := i.Node.Inspect(i.post.Invoice.Hash); inv.State != paidaction.InvoiceOpen {
 		t.Errorf("the node says %s", inv.State)
 	}
+	jobs := func() int64 { return i.Count(`SELECT count(*) FROM test_job WHERE action = $1`, pa.ID) }
+	before := jobs()
+	i.Advance(i.post.ID)
+	i.WantState(i.post.ID, paidaction.Paid)
+	if n := jobs() - before; n != 1 {
+		t.Errorf("%d jobs were stored for the withdrawal with the preimage, want 1", n) // spec 05.26
+	}
 	i.Drain()
 	i.wantPaidInside(pa)
 }
