@@ -42,9 +42,9 @@ func TestChoresAreDoneByAClockThatIsConfirmed(t *testing.T) {
 				}
 				return state
 			}
-			for end := time.Now().Add(20 * time.Second); state() == "ACTIVE" && !strings.Contains(s.said(), `"loop":"territories"`) && time.Now().Before(end); {
-				time.Sleep(20 * time.Millisecond)
-			}
+			s.await("the territory is billed, or why it is not is told", func() bool {
+				return state() != "ACTIVE" || strings.Contains(s.said(), `"loop":"territories"`)
+			})
 			if got := state(); got != c.state {
 				t.Errorf("the territory is %s, want %s", got, c.state)
 			}
