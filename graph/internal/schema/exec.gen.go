@@ -4594,7 +4594,7 @@ directive @goEmbedInterface on INTERFACE
 scalar Sats
 "A whole number of millisatoshi, of 64 bits, as a string of digits."
 scalar Msat
-"A moment, in RFC 3339."
+"A moment, in RFC 3339 and UTC."
 scalar Time
 "A day of UTC, such as 2026-01-31."
 scalar Date

@@ -89,8 +89,8 @@ func UnmarshalDate(v any) (time.Time, error) {
 	return day, nil
 }
 
-// MarshalTime writes a moment.
-func MarshalTime(at time.Time) graphql.Marshaler { return quoted(at.Format(time.RFC3339Nano)) }
+// MarshalTime writes a moment, in UTC whatever the zone of the machine is.
+func MarshalTime(at time.Time) graphql.Marshaler { return quoted(at.UTC().Format(time.RFC3339Nano)) }
 
 // UnmarshalTime reads a moment.
 func UnmarshalTime(v any) (time.Time, error) {
