@@ -212,7 +212,7 @@ func TestBoostsExpireOnceWithTwoChoresAtOnce(t *testing.T) {
 			return err
 		}
 		go func() { other <- expire(w, 7) }()
-		awaitBlocked(w)
+		w.AwaitBlocked(1)
 		return nil
 	})
 	if err != nil {
@@ -224,21 +224,6 @@ func TestBoostsExpireOnceWithTwoChoresAtOnce(t *testing.T) {
 		t.Errorf("%d boosts were taken off, of %d", total, boosts)
 	}
 	wantBoost(w, post, 5)
-}
-
-// awaitBlocked waits until somebody waits for a lock.
-func awaitBlocked(w *enginetest.World) {
-	w.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
-	defer limit.Stop()
-	defer tick.Stop()
-	for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			w.Fatal("nobody waits for a lock")
-		}
-	}
 }
 
 // What an item is boosted with is the sum of what was paid in the last thirty days, whatever happens in whatever order.

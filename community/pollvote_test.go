@@ -178,8 +178,7 @@ func TestVotesAtOnce(t *testing.T) {
 			errs <- err
 		}()
 	}
-	for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < 2 {
-	}
+	w.AwaitBlocked(2)
 	if err := barrier.Commit(w.Ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -187,7 +187,7 @@ func TestTwoRunnersAtOncePayOnce(t *testing.T) {
 			paid <- days
 		})
 	}
-	w.waitForLocks(cap(paid))
+	w.AwaitBlocked(cap(paid))
 	close(finish)
 	first.Wait()
 	others.Wait()
@@ -206,16 +206,6 @@ func TestTwoRunnersAtOncePayOnce(t *testing.T) {
 	}
 	w.WantBalance(ledger.RewardCredits, 5)
 	w.wantAudited()
-}
-
-// waitForLocks returns once so many statements wait for a lock.
-func (w *rewardWorld) waitForLocks(n int) {
-	w.Helper()
-	for w.Ctx.Err() == nil {
-		if w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) >= int64(n) {
-			return
-		}
-	}
 }
 
 func TestACrashBeforeTheCommitPaysNothing(t *testing.T) {

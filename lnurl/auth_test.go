@@ -299,11 +299,7 @@ func TestChallengesAreSignedOnce(t *testing.T) {
 			}
 		})
 	}
-	for h.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < 2 {
-		if h.Ctx.Err() != nil {
-			t.Fatal("nobody waits for the challenge")
-		}
-	}
+	h.AwaitBlocked(2)
 	if err := tx.Commit(h.Ctx); err != nil {
 		t.Fatal(err)
 	}

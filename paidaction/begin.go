@@ -167,6 +167,13 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 	if tx.Forward != nil {
 		row.Deadline, row.InnerWalletID = new(tx.Now.Add(tx.Forward.Expiry)), &tx.Forward.Wallet
 	}
+	if a.key != nil && a.payer != nil {
+		// InsertAction waits for whoever is changing the action that had the key, and its step to PAID may wait for the payer's row, which the price has locked. Under
+		// that lock an action that had the key before is to be seen, so nobody has to wait.
+		if err := q.RefuseUsedKey(ctx, db.RefuseUsedKeyParams{PayerID: *a.payer, IdempotencyKey: *a.key}); err != nil {
+			return fmt.Errorf("look for the key: %w", err)
+		}
+	}
 	if err := q.InsertAction(ctx, row); err != nil {
 		return fmt.Errorf("insert the action: %w", err)
 	}

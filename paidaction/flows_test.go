@@ -427,8 +427,7 @@ func TestOpenInvoicesAtOnceAreBounded(t *testing.T) {
 					errs <- err
 				}()
 			}
-			for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < 2 {
-			}
+			w.AwaitBlocked(2)
 			open()
 			one, other := <-errs, <-errs
 			if one == nil {

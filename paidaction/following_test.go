@@ -29,7 +29,8 @@ func followed(w *enginetest.World, jobs [][]int64) []error {
 	var all sync.WaitGroup
 	for i, ids := range jobs {
 		all.Go(func() { errs[i] = engine.AfterPaid(w.Ctx, ids...) })
-		for i == 0 && w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+		if i == 0 {
+			w.AwaitBlocked(1)
 		}
 	}
 	for engine.Following() < len(jobs)-1 {

@@ -1,12 +1,15 @@
 package paidaction_test
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -39,6 +42,51 @@ func keyed(i int, user, post int64) (r, other paidaction.Request) {
 	}
 	other.Method = r.Method
 	return r, other
+}
+
+// Who finds only under their locks that their key was used waits for nobody who changes that action, as its step to PAID does: that one may wait for the same locks.
+func TestAKeyThatWasUsedMeanwhileWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 1000*sat, 0)
+	begin := func() pgx.Tx {
+		tx, err := w.Pool.Begin(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+		return tx
+	}
+	const lock = `SELECT FROM usr WHERE id = $1 FOR NO KEY UPDATE`
+	gate, paying := begin(), begin()
+	if _, err := gate.Exec(w.Ctx, lock, user); err != nil {
+		t.Fatal(err)
+	}
+	posted, paid := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := w.Try(user, community.KindItemCreate, community.ItemCreateArgs{Title: "late"}, paidaction.FeeCredit, "key")
+		posted <- err
+	}()
+	w.AwaitBlocked(1)
+	first, err := w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.FeeCredit, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := paying.Exec(w.Ctx, `UPDATE paid_action SET changed_at = changed_at WHERE id = $1`, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, err := paying.Exec(w.Ctx, lock, user)
+		paid <- errors.Join(err, paying.Commit(w.Ctx))
+	}()
+	w.AwaitBlocked(2)
+	if err := gate.Rollback(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.WantRefusal(<-posted, paidaction.CodeIdempotencyConflict)
+	if err := <-paid; err != nil {
+		t.Error(err)
+	}
 }
 
 // spec 01 §1.8.8: the same key from 32 clients at once is one action, one debit, one invoice, one effect; with other arguments it is

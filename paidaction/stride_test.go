@@ -46,8 +46,7 @@ func newsBehind(w *enginetest.World, lock string, actions []int64) []error {
 	for i, id := range actions {
 		all.Go(func() { _, errs[i] = w.Engine.Drive(w.Ctx, id) })
 		if i < 3 {
-			for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) <= int64(i) {
-			}
+			w.AwaitBlocked(i + 1)
 		}
 	}
 	for w.Engine.Waiting() < len(actions)-3 {
@@ -270,8 +269,7 @@ func TestWhoStoodStillAsksForTheChainAgain(t *testing.T) {
 		_, err := w.Engine.Drive(w.Ctx, actions[0])
 		done <- err
 	}()
-	for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
-	}
+	w.AwaitBlocked(1)
 	w.Clock.Advance(time.Minute)
 	w.Node.SetSynced(false)
 	if err := gate.Rollback(w.Ctx); err != nil {
@@ -440,15 +438,11 @@ func TestWhoComesTooLateSettlesNothing(t *testing.T) {
 	if _, err := gate.Exec(w.Ctx, `SELECT FROM paid_action WHERE id = $1 FOR UPDATE`, pa.ID); err != nil {
 		t.Fatal(err)
 	}
-	waiting := func(n int64) {
-		for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < n {
-		}
-	}
 	canceled, driven := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(payer), pa.ID); canceled <- err }()
-	waiting(1)
+	w.AwaitBlocked(1)
 	go func() { _, err := w.Engine.Drive(w.Ctx, pa.ID); driven <- err }() // it has seen the payment held
-	waiting(2)
+	w.AwaitBlocked(2)
 	if err := gate.Rollback(w.Ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -36,8 +36,7 @@ func gathered(w *enginetest.World, requests []paidaction.Request) (open func(), 
 	for i, r := range requests {
 		all.Go(func() { _, errs[i] = w.Engine.Pay(w.Ctx, r) })
 		if i < 2 {
-			for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) <= int64(i) {
-			}
+			w.AwaitBlocked(i + 1)
 		}
 	}
 	for w.Engine.Waiting() < len(requests)-2 {
@@ -291,8 +290,7 @@ func TestWhoGoesAwayWhileWaiting(t *testing.T) {
 	}
 	for i, user := range users[:2] {
 		others.Go(func() { pay(user) })
-		for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) <= int64(i) {
-		}
+		w.AwaitBlocked(i + 1)
 	}
 	ctx, leave := context.WithCancel(w.Ctx)
 	gone := make(chan error)

@@ -594,15 +594,10 @@ func TestARequeueIsFasterThanWhoHeardOfTheFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			requeued, advanced := make(chan error, 1), make(chan error, 1)
-			waiting := func(n int64) func() bool {
-				return func() bool {
-					return b.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
-				}
-			}
 			go func() { requeued <- relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()) }()
-			b.await("the operator waits", waiting(1))
+			b.AwaitBlocked(1)
 			go func() { _, err := b.Engine.Advance(b.Ctx, pa.ID); advanced <- err }()
-			b.await("who heard of the failure waits as well", waiting(2))
+			b.AwaitBlocked(2)
 			if err := first.Rollback(b.Ctx); err != nil {
 				t.Fatal(err)
 			}

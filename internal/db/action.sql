@@ -19,6 +19,11 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 -- See Transaction.NextActions.
 SELECT nextval('paid_action_id_seq')::bigint FROM generate_series(1, @count::int);
 
+-- name: RefuseUsedKey :exec
+-- It fails with HF005, as InsertAction does, where the idempotency key was used before. InsertAction waits for whoever is changing that action just now, and they may wait for
+-- a row that the caller has locked for its price; this waits for nobody.
+SELECT must_begin((NOT EXISTS (SELECT FROM paid_action WHERE payer_id = @payer_id::bigint AND idempotency_key = @idempotency_key::text))::int::bigint);
+
 -- name: InsertAction :exec
 -- Under a number from NextActions. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (

@@ -1332,6 +1332,22 @@ func (q *Queries) PlanOnce(ctx context.Context) error {
 	return err
 }
 
+const refuseUsedKey = `-- name: RefuseUsedKey :exec
+SELECT must_begin((NOT EXISTS (SELECT FROM paid_action WHERE payer_id = $1::bigint AND idempotency_key = $2::text))::int::bigint)
+`
+
+type RefuseUsedKeyParams struct {
+	PayerID        int64
+	IdempotencyKey string
+}
+
+// It fails with HF005, as InsertAction does, where the idempotency key was used before. InsertAction waits for whoever is changing that action just now, and they may wait for
+// a row that the caller has locked for its price; this waits for nobody.
+func (q *Queries) RefuseUsedKey(ctx context.Context, arg RefuseUsedKeyParams) error {
+	_, err := q.db.Exec(ctx, refuseUsedKey, arg.PayerID, arg.IdempotencyKey)
+	return err
+}
+
 const setBolt11 = `-- name: SetBolt11 :execrows
 UPDATE invoice SET bolt11 = $1
 WHERE invoice.action_id = (SELECT id FROM paid_action WHERE id = $2 AND state::text IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE)

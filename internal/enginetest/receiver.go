@@ -242,6 +242,25 @@ func (w *World) AwaitLeft(id int64, left paidaction.State) {
 	}
 }
 
+// AwaitBlocked waits until so many of the database's transactions wait for what others have locked.
+func (w *World) AwaitBlocked(many int) {
+	w.Helper()
+	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer limit.Stop()
+	defer tick.Stop()
+	for {
+		n := w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+		if n >= int64(many) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			w.Fatalf("%d transactions wait for locks, want %d", n, many)
+		}
+	}
+}
+
 // AwaitStage waits until an action's outgoing payment is in a stage. Stages that change without the action are looked at again and
 // again.
 func (w *World) AwaitStage(id int64, want string) db.RelayPayment {
