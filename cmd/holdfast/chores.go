@@ -43,15 +43,7 @@ func (s *service) chores() []worker.Chore {
 		{Name: "old messages of webhooks", Every: time.Minute, Do: s.untilDone(webhook.Sweep)},
 		{Name: "dropping of invoices", Every: time.Minute, Do: s.untilDone(community.DropInvoices)},
 	}
-	for i, c := range byClock {
-		byClock[i].Do = func(ctx context.Context) error {
-			if err := s.clockConfirmed(ctx); err != nil {
-				return err
-			}
-			return c.Do(ctx)
-		}
-	}
-	chores := append(byClock, []worker.Chore{
+	chores := []worker.Chore{
 		{Name: "webhooks", Every: time.Second, Do: again(s.webhooks.Queue)},
 		{Name: "partitions", Every: time.Minute, Do: func(ctx context.Context) error {
 			made, err := archive.MakeRanges(ctx, s.pool, archive.RangeSize, archive.Pause)
@@ -60,7 +52,17 @@ func (s *service) chores() []worker.Chore {
 			}
 			return err
 		}},
-	}...)
+	}
+	for _, c := range byClock {
+		do := c.Do
+		c.Do = func(ctx context.Context) error {
+			if err := s.clockConfirmed(ctx); err != nil {
+				return err
+			}
+			return do(ctx)
+		}
+		chores = append(chores, c)
+	}
 	if every := s.config.ReconcileEvery; every > 0 && s.config.Has("worker") {
 		watch := reconcile.NewWatch(s.reconciled(reconcileAgain), every, s.log, s.registry)
 		// Each process looks more often than one of them reconciles, to show what the others have found.

@@ -10,15 +10,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A session outlives the connection that is cut: what was not committed is undone, and what was prepared is still there.
-func TestASessionOutlivesItsConnection(t *testing.T) {
-	t.Parallel()
+// openInside opens a database, and says in which context one is inside of its world.
+func openInside(t *testing.T) (context.Context, *database) {
+	t.Helper()
 	ctx := context.WithValue(t.Context(), insideKey{}, true)
 	d, err := openLab(t).open(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close(ctx)
+	t.Cleanup(func() { d.close(context.WithoutCancel(ctx)) })
+	return ctx, d
+}
+
+// A session outlives the connection that is cut: what was not committed is undone, and what was prepared is still there.
+func TestASessionOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	ctx, d := openInside(t)
 	const insert = "INSERT INTO usr (name, created_at) VALUES ($1, now()) RETURNING pg_backend_pid(), (SELECT count(*) FROM usr), (SELECT count(*) FROM pg_prepared_statements)"
 	add := func(name string, cut bool) (pid, rows, prepared int) {
 		t.Helper()
@@ -52,12 +59,7 @@ func TestASessionOutlivesItsConnection(t *testing.T) {
 // What arrives late in a transaction may find its row locked by somebody who goes on only after it was waited for: it comes to nothing, at once.
 func TestWhatArrivesLateWaitsForNobody(t *testing.T) {
 	t.Parallel()
-	ctx := context.WithValue(t.Context(), insideKey{}, true)
-	d, err := openLab(t).open(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.close(ctx)
+	ctx, d := openInside(t)
 	const change = "UPDATE key_epoch SET epoch = epoch + 1"
 	holder, err := d.pool.Begin(ctx)
 	if err != nil {
