@@ -28,25 +28,23 @@ const (
 // Billings are all of them, the shortest first.
 var Billings = []Billing{Monthly, Yearly, Once}
 
-// End is when a period ends that begins at start; nil is never. It ends on the same day of the month, or on the last one of a month
-// that has no such day.
-func (b Billing) End(start time.Time) *time.Time {
+// End is when a period ends that begins at start; nil is never. It ends on this day of the month, or on the last one of a month that
+// has no such day: then the period after it begins earlier in its month than the day says, and ends on the day again.
+func (b Billing) End(start time.Time, day int) *time.Time {
 	switch b {
 	case Monthly:
-		return new(addMonths(start, 1))
+		return new(addMonths(start, 1, day))
 	case Yearly:
-		return new(addMonths(start, 12))
+		return new(addMonths(start, 12, day))
 	}
 	return nil
 }
 
-func addMonths(t time.Time, n int) time.Time {
+func addMonths(t time.Time, n, day int) time.Time {
 	t = t.UTC() // a day of the month is one of this calendar, whatever the machine's
-	then := t.AddDate(0, n, 0)
-	if then.Day() != t.Day() {
-		then = then.AddDate(0, 0, -then.Day()) // it ran over into the month after
-	}
-	return then
+	first := t.AddDate(0, n, 1-t.Day())
+	last := first.AddDate(0, 1, -1).Day()
+	return first.AddDate(0, 0, min(day, last)-1)
 }
 
 func (b Billing) longerThan(other Billing) bool {
@@ -211,9 +209,15 @@ func payTerritory(ctx context.Context, tx *paidaction.Tx, name string, change fu
 	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost, "territory")
 }
 
+// rentAnew opens a territory whose periods are counted from now on.
+func rentAnew(t *db.Territory, tx *paidaction.Tx) {
+	t.PeriodDay = new(int16(tx.Now.UTC().Day()))
+	rent(t, tx.Now, tx.Cost)
+}
+
 // rent opens a territory for a period of its billing.
 func rent(t *db.Territory, start time.Time, paid paidaction.Msat) {
-	t.PeriodStart, t.PaidUntil, t.PaidMsat = &start, Billing(t.Billing).End(start), int64(paid)
+	t.PeriodStart, t.PaidUntil, t.PaidMsat = &start, Billing(t.Billing).End(start, int(*t.PeriodDay)), int64(paid)
 	t.State, t.GraceUntil, t.BillAt = territoryActive, nil, t.PaidUntil
 }
 
@@ -221,7 +225,7 @@ func rent(t *db.Territory, start time.Time, paid paidaction.Msat) {
 func saveTerritory(ctx context.Context, q *db.Queries, t db.Territory) error {
 	err := q.SaveTerritory(ctx, db.SaveTerritoryParams{Name: t.Name, FounderID: t.FounderID, BaseCostMsat: t.BaseCostMsat,
 		ReplyCostMsat: t.ReplyCostMsat, State: t.State, Billing: t.Billing, AutoRenew: t.AutoRenew, Description: t.Description,
-		PeriodStart: t.PeriodStart, PaidUntil: t.PaidUntil, PaidMsat: t.PaidMsat, GraceUntil: t.GraceUntil, BillAt: t.BillAt})
+		PeriodStart: t.PeriodStart, PeriodDay: t.PeriodDay, PaidUntil: t.PaidUntil, PaidMsat: t.PaidMsat, GraceUntil: t.GraceUntil, BillAt: t.BillAt})
 	if err != nil {
 		return fmt.Errorf("store territory %s: %w", t.Name, err)
 	}

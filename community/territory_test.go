@@ -16,37 +16,93 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A period ends on the same day of the month, or on the last one of a month that is shorter.
+// A period ends on the day of the month from which they are counted, or on the last one of a month that is shorter.
 func TestPeriodsAreOfTheCalendar(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		billing    community.Billing
 		start, end *time.Time
+		day        int
 	}{
-		{community.Monthly, date(2026, 1, 1), date(2026, 2, 1)},
-		{community.Monthly, date(2026, 1, 31), date(2026, 2, 28)},
-		{community.Monthly, date(2028, 1, 30), date(2028, 2, 29)},
-		{community.Monthly, date(2026, 2, 28), date(2026, 3, 28)},
-		{community.Monthly, date(2026, 12, 31), date(2027, 1, 31)},
-		{community.Yearly, date(2028, 2, 29), date(2029, 2, 28)},
-		{community.Yearly, date(2026, 1, 1), date(2027, 1, 1)},
-		{community.Once, date(2026, 1, 1), nil},
+		{community.Monthly, date(2026, 1, 1), date(2026, 2, 1), 1},
+		{community.Monthly, date(2026, 1, 31), date(2026, 2, 28), 31},
+		{community.Monthly, date(2026, 2, 28), date(2026, 3, 31), 31},
+		{community.Monthly, date(2028, 1, 30), date(2028, 2, 29), 30},
+		{community.Monthly, date(2026, 2, 28), date(2026, 3, 28), 28},
+		{community.Monthly, date(2026, 12, 31), date(2027, 1, 31), 31},
+		{community.Yearly, date(2028, 2, 29), date(2029, 2, 28), 29},
+		{community.Yearly, date(2031, 2, 28), date(2032, 2, 29), 29},
+		{community.Yearly, date(2026, 2, 28), date(2027, 2, 28), 31},
+		{community.Yearly, date(2026, 1, 1), date(2027, 1, 1), 1},
+		{community.Once, date(2026, 1, 1), nil, 1},
 	} {
-		end := c.billing.End(*c.start)
+		end := c.billing.End(*c.start, c.day)
 		if (end == nil) != (c.end == nil) || end != nil && !end.Equal(*c.end) {
 			t.Errorf("%s from %s ends %v, want %v", c.billing, c.start, end, c.end)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		zone := time.FixedZone("somewhere", rapid.IntRange(-12*3600, 14*3600).Draw(t, "zone"))
-		start := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "start"), 0)
-		end := *community.Monthly.End(start.In(zone))
-		next := time.Date(start.UTC().Year(), start.UTC().Month()+1, 1, 0, 0, 0, 0, time.UTC)
-		last := next.AddDate(0, 1, -1).Day()
-		if end.Month() != next.Month() || end.Day() != min(start.UTC().Day(), last) || end.Sub(end.Truncate(24*time.Hour)) != start.UTC().Sub(start.UTC().Truncate(24*time.Hour)) {
-			t.Fatalf("a month from %s ends %s", start.UTC(), end)
+		start := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "start"), 0).UTC()
+		end, months := start, 0
+		for _, b := range rapid.SliceOfN(rapid.SampledFrom([]community.Billing{community.Monthly, community.Yearly}), 1, 30).Draw(t, "periods") {
+			end = *b.End(end.In(zone), start.Day())
+			months += map[community.Billing]int{community.Monthly: 1, community.Yearly: 12}[b]
+		}
+		// They end where one period of that many months does.
+		last := time.Date(start.Year(), start.Month()+time.Month(months)+1, 0, 0, 0, 0, 0, time.UTC)
+		want := last.AddDate(0, 0, min(start.Day(), last.Day())-last.Day()).Add(start.Sub(start.Truncate(24 * time.Hour)))
+		if !end.Equal(want) {
+			t.Fatalf("%d months from %s end %s, want %s", months, start, end, want)
 		}
 	})
+}
+
+// From the 31st on a territory is paid until the last day of each month, however and whenever its periods are paid; who takes it over begins anew.
+func TestPeriodsDoNotDrift(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder, heir := w.User("founder", 2*year, 0), w.User("heir", 2*month, 0)
+	at := func(m time.Month, day int) {
+		w.Helper()
+		w.Clock.Advance(date(2026, m, day).Sub(w.Clock.Now()))
+		bill(w)
+	}
+	pay := func(payer int64) {
+		w.Helper()
+		w.Pay(payer, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"}, "")
+	}
+	change := func(a community.TerritoryUpdateArgs) {
+		w.Helper()
+		a.Name = "bitcoin"
+		w.Pay(founder, community.KindTerritoryUpdate, a, "")
+	}
+	at(1, 31)
+	found(w, founder, "bitcoin", community.Monthly)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 2, 28), month)
+	at(2, 10)
+	pay(founder) // ahead
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 31), month)
+	at(4, 2)
+	pay(founder) // in its grace
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 4, 30), month)
+	change(community.TerritoryUpdateArgs{AutoRenew: new(true)})
+	at(4, 30) // by itself
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 5, 31), month)
+	change(community.TerritoryUpdateArgs{Billing: new(community.Yearly)}) // the period that began on 30 April
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 4, 30), year)
+	change(community.TerritoryUpdateArgs{Billing: new(community.Monthly), AutoRenew: new(false)})
+	pay(founder)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 5, 31), month)
+
+	w.Clock.Advance(date(2027, 6, 1).Sub(w.Clock.Now()))
+	bill(w)
+	w.Clock.Advance(date(2027, 6, 29).Sub(w.Clock.Now()))
+	bill(w)
+	w.Pay(heir, community.KindTerritoryUnarchive, community.TerritoryUnarchiveArgs{Name: "bitcoin", Billing: community.Monthly}, "")
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 7, 29), month)
+	pay(heir)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2027, 8, 29), month)
 }
 
 // spec 05.8: whatever the settings, no change has a negative price, and one that is shorter has none.
@@ -217,7 +273,7 @@ func TestOnlyWhatIsGivenChanges(t *testing.T) {
 
 // publicly is a territory without pointers, to be compared.
 func publicly(t db.Territory) db.Territory {
-	t.PeriodStart, t.PaidUntil, t.BillAt = nil, nil, nil
+	t.PeriodStart, t.PeriodDay, t.PaidUntil, t.BillAt = nil, nil, nil, nil
 	return t
 }
 

@@ -76,7 +76,7 @@ func (TerritoryCreate) Perform(ctx context.Context, tx *paidaction.Tx, a Territo
 
 // OnPaid opens it to everybody: the period begins.
 func (TerritoryCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a TerritoryCreateArgs, _ TerritoryResult) error {
-	return payTerritory(ctx, tx, a.Name, func(t *db.Territory) { rent(t, tx.Now, tx.Cost) })
+	return payTerritory(ctx, tx, a.Name, func(t *db.Territory) { rentAnew(t, tx) })
 }
 
 // OnFail gives the name free.

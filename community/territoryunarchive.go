@@ -55,7 +55,7 @@ func (TerritoryUnarchive) OnPaid(ctx context.Context, tx *paidaction.Tx, a Terri
 	err := payTerritory(ctx, tx, a.Name, func(t *db.Territory) {
 		from, t.FounderID = t.FounderID, *tx.Payer
 		t.Billing, t.AutoRenew = string(a.Billing), a.AutoRenew
-		rent(t, tx.Now, tx.Cost)
+		rentAnew(t, tx)
 	})
 	if err != nil {
 		return err

@@ -25,8 +25,8 @@ func TestChoresAreDoneByAClockThatIsConfirmed(t *testing.T) {
 			pool := pgtest.New(t)
 			for _, sql := range []string{
 				`INSERT INTO usr (name, created_at) VALUES ('founder', now())`,
-				`INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, billing, period_start, paid_until, bill_at)
-					SELECT 'due', id, 1000, 1000, now(), 'MONTHLY', now() - interval '1 month', now(), now() FROM usr`,
+				`INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, billing, period_start, period_day, paid_until, bill_at)
+					SELECT 'due', id, 1000, 1000, now(), 'MONTHLY', now() - interval '1 month', 1, now(), now() FROM usr`,
 				`CREATE SCHEMA apart`,
 				`CREATE FUNCTION apart.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$SELECT pg_catalog.clock_timestamp() + interval '` + c.apart + `'$$`,
 				`ALTER DATABASE ` + pgx.Identifier{pool.Config().ConnConfig.Database}.Sanitize() + ` SET search_path = apart, pg_catalog, public`,

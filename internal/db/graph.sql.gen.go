@@ -147,7 +147,7 @@ func (q *Queries) CommentsOfEach(ctx context.Context, arg CommentsOfEachParams) 
 }
 
 const territoriesByName = `-- name: TerritoriesByName :many
-SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action FROM territory WHERE name = ANY($1::text[]) AND (state <> 'PENDING' OR founder_id = $2::bigint)
+SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action, period_day FROM territory WHERE name = ANY($1::text[]) AND (state <> 'PENDING' OR founder_id = $2::bigint)
 `
 
 type TerritoriesByNameParams struct {
@@ -181,6 +181,7 @@ func (q *Queries) TerritoriesByName(ctx context.Context, arg TerritoriesByNamePa
 			&i.GraceUntil,
 			&i.BillAt,
 			&i.PendingAction,
+			&i.PeriodDay,
 		); err != nil {
 			return nil, err
 		}

@@ -213,7 +213,7 @@ func (q *Queries) GetItem(ctx context.Context, id int64) (Item, error) {
 }
 
 const getTerritory = `-- name: GetTerritory :one
-SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action FROM territory WHERE name = $1
+SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action, period_day FROM territory WHERE name = $1
 `
 
 func (q *Queries) GetTerritory(ctx context.Context, name string) (Territory, error) {
@@ -235,6 +235,7 @@ func (q *Queries) GetTerritory(ctx context.Context, name string) (Territory, err
 		&i.GraceUntil,
 		&i.BillAt,
 		&i.PendingAction,
+		&i.PeriodDay,
 	)
 	return i, err
 }

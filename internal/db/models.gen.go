@@ -296,6 +296,7 @@ type Territory struct {
 	GraceUntil    *time.Time
 	BillAt        *time.Time
 	PendingAction *int64
+	PeriodDay     *int16
 }
 
 type TerritoryTransfer struct {

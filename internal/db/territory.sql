@@ -21,7 +21,7 @@ UPDATE territory SET pending_action = NULL WHERE name = @name AND pending_action
 -- The row is locked by the caller, and is not reserved any more.
 UPDATE territory SET founder_id = @founder_id, base_cost_msat = @base_cost_msat, reply_cost_msat = @reply_cost_msat, state = @state,
     billing = @billing, auto_renew = @auto_renew, description = @description, period_start = sqlc.narg(period_start),
-    paid_until = sqlc.narg(paid_until), paid_msat = @paid_msat, grace_until = sqlc.narg(grace_until), bill_at = sqlc.narg(bill_at),
+    period_day = sqlc.narg(period_day), paid_until = sqlc.narg(paid_until), paid_msat = @paid_msat, grace_until = sqlc.narg(grace_until), bill_at = sqlc.narg(bill_at),
     pending_action = NULL
 WHERE name = @name;
 
@@ -48,4 +48,4 @@ SELECT sqlc.embed(territory_transfer) FROM unnest(@territories::text[]) AS wante
 
 -- name: AgeTerritory :exec
 -- For the demo, which cannot wait a month: as if the period and the grace after it had just ended.
-UPDATE territory SET state = 'GRACE', period_start = @begun, paid_until = @ended, grace_until = @ended, bill_at = @ended WHERE name = @name;
+UPDATE territory SET state = 'GRACE', period_start = @begun, period_day = @day::smallint, paid_until = @ended, grace_until = @ended, bill_at = @ended WHERE name = @name;

@@ -11,18 +11,24 @@ import (
 )
 
 const ageTerritory = `-- name: AgeTerritory :exec
-UPDATE territory SET state = 'GRACE', period_start = $1, paid_until = $2, grace_until = $2, bill_at = $2 WHERE name = $3
+UPDATE territory SET state = 'GRACE', period_start = $1, period_day = $2::smallint, paid_until = $3, grace_until = $3, bill_at = $3 WHERE name = $4
 `
 
 type AgeTerritoryParams struct {
 	Begun *time.Time
+	Day   int16
 	Ended *time.Time
 	Name  string
 }
 
 // For the demo, which cannot wait a month: as if the period and the grace after it had just ended.
 func (q *Queries) AgeTerritory(ctx context.Context, arg AgeTerritoryParams) error {
-	_, err := q.db.Exec(ctx, ageTerritory, arg.Begun, arg.Ended, arg.Name)
+	_, err := q.db.Exec(ctx, ageTerritory,
+		arg.Begun,
+		arg.Day,
+		arg.Ended,
+		arg.Name,
+	)
 	return err
 }
 
@@ -45,7 +51,7 @@ func (q *Queries) DropTerritory(ctx context.Context, arg DropTerritoryParams) (i
 }
 
 const dueTerritories = `-- name: DueTerritories :many
-SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action FROM territory WHERE bill_at <= $1::timestamptz AND pending_action IS NULL ORDER BY bill_at, name LIMIT $2
+SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action, period_day FROM territory WHERE bill_at <= $1::timestamptz AND pending_action IS NULL ORDER BY bill_at, name LIMIT $2
 `
 
 type DueTerritoriesParams struct {
@@ -79,6 +85,7 @@ func (q *Queries) DueTerritories(ctx context.Context, arg DueTerritoriesParams) 
 			&i.GraceUntil,
 			&i.BillAt,
 			&i.PendingAction,
+			&i.PeriodDay,
 		); err != nil {
 			return nil, err
 		}
@@ -168,7 +175,7 @@ func (q *Queries) InsertTerritoryTransfer(ctx context.Context, arg InsertTerrito
 }
 
 const lockTerritory = `-- name: LockTerritory :one
-SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action FROM territory WHERE name = $1 FOR NO KEY UPDATE
+SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action, period_day FROM territory WHERE name = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockTerritory(ctx context.Context, name string) (Territory, error) {
@@ -190,6 +197,7 @@ func (q *Queries) LockTerritory(ctx context.Context, name string) (Territory, er
 		&i.GraceUntil,
 		&i.BillAt,
 		&i.PendingAction,
+		&i.PeriodDay,
 	)
 	return i, err
 }
@@ -214,9 +222,9 @@ func (q *Queries) ReserveTerritory(ctx context.Context, arg ReserveTerritoryPara
 const saveTerritory = `-- name: SaveTerritory :exec
 UPDATE territory SET founder_id = $1, base_cost_msat = $2, reply_cost_msat = $3, state = $4,
     billing = $5, auto_renew = $6, description = $7, period_start = $8,
-    paid_until = $9, paid_msat = $10, grace_until = $11, bill_at = $12,
+    period_day = $9, paid_until = $10, paid_msat = $11, grace_until = $12, bill_at = $13,
     pending_action = NULL
-WHERE name = $13
+WHERE name = $14
 `
 
 type SaveTerritoryParams struct {
@@ -228,6 +236,7 @@ type SaveTerritoryParams struct {
 	AutoRenew     bool
 	Description   string
 	PeriodStart   *time.Time
+	PeriodDay     *int16
 	PaidUntil     *time.Time
 	PaidMsat      int64
 	GraceUntil    *time.Time
@@ -246,6 +255,7 @@ func (q *Queries) SaveTerritory(ctx context.Context, arg SaveTerritoryParams) er
 		arg.AutoRenew,
 		arg.Description,
 		arg.PeriodStart,
+		arg.PeriodDay,
 		arg.PaidUntil,
 		arg.PaidMsat,
 		arg.GraceUntil,
@@ -278,7 +288,7 @@ func (q *Queries) TellOfTerritory(ctx context.Context, arg TellOfTerritoryParams
 }
 
 const territoriesAfter = `-- name: TerritoriesAfter :many
-SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action FROM territory WHERE name > $1 AND (state <> 'PENDING' OR founder_id = $2::bigint) ORDER BY name LIMIT $3
+SELECT name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until, bill_at, pending_action, period_day FROM territory WHERE name > $1 AND (state <> 'PENDING' OR founder_id = $2::bigint) ORDER BY name LIMIT $3
 `
 
 type TerritoriesAfterParams struct {
@@ -313,6 +323,7 @@ func (q *Queries) TerritoriesAfter(ctx context.Context, arg TerritoriesAfterPara
 			&i.GraceUntil,
 			&i.BillAt,
 			&i.PendingAction,
+			&i.PeriodDay,
 		); err != nil {
 			return nil, err
 		}

@@ -177,7 +177,7 @@ func territoryPaid(ctx context.Context, d *Demo) (string, error) {
 	defer conn.Close(ctx)
 	past := time.Now().UTC().Add(-time.Minute)
 	begun := past.AddDate(0, -1, 0)
-	err = db.New(conn).AgeTerritory(ctx, db.AgeTerritoryParams{Name: "fallow", Begun: &begun, Ended: &past})
+	err = db.New(conn).AgeTerritory(ctx, db.AgeTerritoryParams{Name: "fallow", Begun: &begun, Day: int16(past.Day()), Ended: &past})
 	return strings.Join(all, ", "), err
 }
 

@@ -20,6 +20,7 @@ type rented struct {
 	billing     string
 	renews      bool
 	description string
+	day         int // of the month, from which its periods are counted
 	start       time.Time
 	until       *time.Time
 	paid        int64
@@ -31,11 +32,17 @@ var periods = []struct {
 	months  int
 }{{"MONTHLY", 1}, {"YEARLY", 12}, {"ONCE", 0}}
 
+// rentAnew has periods begin at this moment.
+func (t *rented) rentAnew(at time.Time, paid int64) {
+	t.day = at.UTC().Day()
+	t.rent(at, paid)
+}
+
 func (t *rented) rent(start time.Time, paid int64) {
 	t.start, t.paid, t.until = start, paid, nil
 	for _, p := range periods {
 		if p.billing == t.billing && p.months > 0 {
-			t.until = new(start.UTC().AddDate(0, p.months, 0))
+			t.until = new(start.UTC().AddDate(0, p.months, 0)) // no seed comes to the end of a month
 		}
 	}
 }
@@ -67,8 +74,8 @@ func (m *model) checkTerritories() error {
 	want := map[string]*rented{}
 	for _, t := range w.plan.territories {
 		if t.billing != "" {
-			want[t.name] = &rented{founder: w.people[1], billing: t.billing, renews: t.renews, start: epoch.Add(t.due).AddDate(0, -1, 0),
-				until: new(epoch.Add(t.due)), paid: prices[t.billing]}
+			want[t.name] = &rented{founder: w.people[1], billing: t.billing, renews: t.renews, day: epoch.Add(t.due).Day(),
+				start: epoch.Add(t.due).AddDate(0, -1, 0), until: new(epoch.Add(t.due)), paid: prices[t.billing]}
 		}
 	}
 	var handed []simdb.TransfersRow
@@ -112,7 +119,7 @@ func (m *model) age(all map[string]*rented, name string, a *attempt) string {
 			return fmt.Sprintf("there is one already, or it costs %d", prices[billing])
 		}
 		t = &rented{founder: *a.payer, billing: billing, renews: renews, description: text}
-		t.rent(a.changed, a.cost)
+		t.rentAnew(a.changed, a.cost)
 		all[name] = t
 		return ""
 	}
@@ -124,7 +131,7 @@ func (m *model) age(all map[string]*rented, name string, a *attempt) string {
 			return fmt.Sprintf("it is paid until %v, or costs %d", t.until, prices[billing])
 		}
 		t.billing, t.renews = billing, renews
-		t.rent(a.changed, a.cost)
+		t.rentAnew(a.changed, a.cost)
 		return ""
 	}
 	if t.founder != *a.payer {
@@ -166,7 +173,7 @@ func (m *model) checkTerritory(r simdb.TerritoriesRow, t *rented) {
 	}
 	same := (r.PaidUntil == nil) == (t.until == nil) && (t.until == nil || r.PaidUntil.Equal(*t.until))
 	if r.FounderID != t.founder || r.Billing != t.billing || r.AutoRenew != t.renews || r.Description != t.description || r.PaidMsat != t.paid ||
-		!r.PeriodStart.Equal(t.start) || !same || r.PendingAction != nil {
+		!r.PeriodStart.Equal(t.start) || *r.PeriodDay != int16(t.day) || !same || r.PendingAction != nil {
 		m.world.violate("territory", "%+v should be %+v", r, *t)
 	}
 	if t.until == nil {

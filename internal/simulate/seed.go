@@ -159,7 +159,7 @@ func (w *world) found(q *db.Queries) error {
 		}
 		until := w.Now().Add(t.due)
 		row := simdb.FoundTerritoryParams{Name: t.name, FounderID: w.people[1], CreatedAt: w.Now(), State: "ACTIVE", AutoRenew: t.renews,
-			PeriodStart: until.AddDate(0, -1, 0), PaidUntil: until, PaidMsat: prices[t.billing], BillAt: &until}
+			PeriodStart: until.AddDate(0, -1, 0), PeriodDay: int16(until.Day()), PaidUntil: until, PaidMsat: prices[t.billing], BillAt: &until}
 		if t.due < 0 {
 			row.State, row.BillAt = "STOPPED", nil
 		}

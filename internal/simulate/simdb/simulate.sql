@@ -68,11 +68,11 @@ SELECT user_id, action_id FROM invite_redemption ORDER BY action_id;
 SELECT coalesce(sum(used), 0)::bigint FROM invite;
 
 -- name: FoundTerritory :exec
-INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, period_start, paid_until, paid_msat, bill_at)
-VALUES (@name, @founder_id, 1000, 2000, @created_at, @state, 'MONTHLY', @auto_renew, @period_start::timestamptz, @paid_until::timestamptz, @paid_msat, @bill_at);
+INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, period_start, period_day, paid_until, paid_msat, bill_at)
+VALUES (@name, @founder_id, 1000, 2000, @created_at, @state, 'MONTHLY', @auto_renew, @period_start::timestamptz, @period_day::smallint, @paid_until::timestamptz, @paid_msat, @bill_at);
 
 -- name: Territories :many
-SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until,
+SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, period_day, paid_until, paid_msat, grace_until,
     pending_action
 FROM territory ORDER BY name;
 

@@ -252,8 +252,8 @@ func (q *Queries) FlowOf(ctx context.Context, id int64) (string, error) {
 }
 
 const foundTerritory = `-- name: FoundTerritory :exec
-INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, period_start, paid_until, paid_msat, bill_at)
-VALUES ($1, $2, 1000, 2000, $3, $4, 'MONTHLY', $5, $6::timestamptz, $7::timestamptz, $8, $9)
+INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, auto_renew, period_start, period_day, paid_until, paid_msat, bill_at)
+VALUES ($1, $2, 1000, 2000, $3, $4, 'MONTHLY', $5, $6::timestamptz, $7::smallint, $8::timestamptz, $9, $10)
 `
 
 type FoundTerritoryParams struct {
@@ -263,6 +263,7 @@ type FoundTerritoryParams struct {
 	State       TerritoryState
 	AutoRenew   bool
 	PeriodStart time.Time
+	PeriodDay   int16
 	PaidUntil   time.Time
 	PaidMsat    int64
 	BillAt      *time.Time
@@ -276,6 +277,7 @@ func (q *Queries) FoundTerritory(ctx context.Context, arg FoundTerritoryParams) 
 		arg.State,
 		arg.AutoRenew,
 		arg.PeriodStart,
+		arg.PeriodDay,
 		arg.PaidUntil,
 		arg.PaidMsat,
 		arg.BillAt,
@@ -650,7 +652,7 @@ func (q *Queries) Stuck(ctx context.Context) ([]string, error) {
 }
 
 const territories = `-- name: Territories :many
-SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, paid_until, paid_msat, grace_until,
+SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, period_day, paid_until, paid_msat, grace_until,
     pending_action
 FROM territory ORDER BY name
 `
@@ -663,6 +665,7 @@ type TerritoriesRow struct {
 	AutoRenew     bool
 	Description   string
 	PeriodStart   *time.Time
+	PeriodDay     *int16
 	PaidUntil     *time.Time
 	PaidMsat      int64
 	GraceUntil    *time.Time
@@ -686,6 +689,7 @@ func (q *Queries) Territories(ctx context.Context) ([]TerritoriesRow, error) {
 			&i.AutoRenew,
 			&i.Description,
 			&i.PeriodStart,
+			&i.PeriodDay,
 			&i.PaidUntil,
 			&i.PaidMsat,
 			&i.GraceUntil,

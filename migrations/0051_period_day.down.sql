@@ -1,0 +1,1 @@
+ALTER TABLE territory DROP COLUMN period_day;
