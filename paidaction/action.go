@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -39,7 +40,8 @@ type Action[A, R any] interface {
 	OnPaid(ctx context.Context, tx *Tx, args A, result R) error
 	// OnFail undoes Perform: what it made is no longer pending, and was never seen by others.
 	OnFail(ctx context.Context, tx *Tx, args A, result R) error
-	// Retry points what an earlier attempt (tx.Previous) made to the new one (tx.Action), and marks it pending again.
+	// Retry points what an earlier attempt (tx.Previous) made to the new one (tx.Action), and marks it pending again. An action that no method performs before it
+	// is paid is performed afresh in place of it.
 	Retry(ctx context.Context, tx *Tx, args A, result R) (R, error)
 	// Describe is what the payer's wallet shows: the first MaxMemo bytes of it, in whole characters.
 	Describe(args A) string
@@ -71,6 +73,12 @@ type Spec struct {
 	Together bool
 }
 
+// keeps says whether what one attempt has performed is pointed to the next one (Retry), by whatever methods the two are: there it can be performed before
+// it is paid, and its payer sees what they made as failed, with a way to try again. One thing that somebody does is one thing, however many attempts it takes.
+func (s Spec) keeps() bool {
+	return slices.ContainsFunc(s.Methods, func(m Method) bool { return m == Optimistic || m == P2P })
+}
+
 // Base is embedded by actions that have no use for some of the methods.
 type Base[A, R any] struct{}
 
@@ -90,7 +98,7 @@ func (Base[A, R]) Retry(_ context.Context, _ *Tx, _ A, result R) (R, error) { re
 type Tx struct {
 	DB       *db.Queries
 	Action   int64     // the attempt; 0 while its price is computed for the first time
-	Previous int64     // the attempt before this one; 0 in the first
+	Previous int64     // an earlier attempt: in Retry the one whose work is kept, else the one before; 0 in the first
 	Payer    *int64    // nil is the anonymous payer
 	Method   Method    // how it is paid
 	Cost     Msat      // what it costs; 0 while the price is computed

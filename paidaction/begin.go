@@ -72,7 +72,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
-		result, err = e.enter(ctx, q, pg, a, tx, first, p.node, previous)
+		result, err = e.enter(ctx, q, pg, a, tx, first, p.node)
 		return err
 	})
 	return e.became(ctx, a, tx, result, e.supposed(err))
@@ -181,20 +181,11 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 }
 
 // enter does what the first step of a flow does in its transaction. It returns what performing made, if that was done.
-func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string, previous db.PaidAction) (result json.RawMessage, err error) {
+func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string) (result json.RawMessage, err error) {
 	// An anonymous payer's wrapped action is performed only once it is held: nobody could see it as pending.
 	if first.Effect != Nothing && (first.Flow != FlowWrapped || a.payer != nil) {
-		// What was performed as pending is kept and pointed to the new attempt; anything else is performed afresh.
-		if a.previous != 0 && previous.Result != nil && Flow(previous.Flow) != FlowPessimistic {
-			result, err = a.def.retry(ctx, tx, a.args, previous.Result)
-		} else {
-			result, err = a.def.perform(ctx, tx, a.args)
-		}
-		if err != nil {
+		if result, err = perform(ctx, a.def, tx, a.genesis, a.args); err != nil {
 			return nil, err
-		}
-		if err := q.SetResult(ctx, db.SetResultParams{ID: tx.Action, Result: result}); err != nil {
-			return nil, fmt.Errorf("store the result: %w", err)
 		}
 	}
 	switch first.Effect {

@@ -76,14 +76,34 @@ func (e *Engine) performHeld(ctx context.Context, def Definition, tx *Tx, row db
 		return Errorf(CodePriceChanged, "The price has changed to %d sats since the invoice was made. Your payment goes back to you.", cost.CeilSats())
 	}
 	tx.Cost = Msat(row.CostMsat)
-	result, err := def.perform(ctx, tx, row.Args)
-	if err != nil {
+	if _, err := perform(ctx, def, tx, row.GenesisID, row.Args); err != nil {
 		return err
 	}
-	if err := tx.DB.SetResult(ctx, db.SetResultParams{ID: row.ID, Result: result}); err != nil {
-		return fmt.Errorf("store the result: %w", err)
-	}
 	return tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))})
+}
+
+// perform does what an attempt is for, or takes over what an earlier one of the same has done, where the action keeps that; and stores the result.
+func perform(ctx context.Context, def Definition, tx *Tx, genesis *int64, args json.RawMessage) (result json.RawMessage, err error) {
+	var before db.PerformedBeforeRow
+	if genesis != nil && def.Spec().keeps() {
+		before, err = tx.DB.PerformedBefore(ctx, db.PerformedBeforeParams{Genesis: *genesis, ActionID: tx.Action})
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return nil, fmt.Errorf("look for what was performed before: %w", err)
+		}
+	}
+	if before.Result != nil {
+		tx.Previous = before.ID
+		result, err = def.retry(ctx, tx, args, before.Result)
+	} else {
+		result, err = def.perform(ctx, tx, args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.DB.SetResult(ctx, db.SetResultParams{ID: tx.Action, Result: result}); err != nil {
+		return nil, fmt.Errorf("store the result: %w", err)
+	}
+	return result, nil
 }
 
 // book makes a paid action count: onPaid, the ledger, and what follows from it. received is what actually arrived.

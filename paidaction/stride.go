@@ -120,7 +120,7 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 			m.err = errApart // what is wrong with it is said there
 			continue
 		}
-		m.attempt, m.result = &attempt{args: row.Args}, row.Result
+		m.attempt, m.result = &attempt{args: row.Args, genesis: row.GenesisID}, row.Result
 		m.tx = &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: m.due, Now: now,
 			source: source(Method(row.Method), row.PayerID)}
 		standing = append(standing, m)
@@ -128,7 +128,8 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 	return standing, nil
 }
 
-// performTogether performs actions whose payments are held, as performHeld does. Who is refused, or whose price has moved, is refused by itself.
+// performTogether performs actions whose payments are held, as performHeld does. Who is refused, or whose price has moved, is refused by itself; what was tried
+// before may have been performed then.
 func performTogether(ctx context.Context, q *db.Queries, def Definition, now time.Time, members []*member) ([]*member, error) {
 	for _, m := range members {
 		m.tx.Cost = 0
@@ -137,7 +138,7 @@ func performTogether(ctx context.Context, q *db.Queries, def Definition, now tim
 		return nil, err
 	}
 	for _, m := range members {
-		if m.err != nil || m.tx.Cost != m.due {
+		if m.err != nil || m.tx.Cost != m.due || m.genesis != nil {
 			m.err = errApart
 		}
 	}

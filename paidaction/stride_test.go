@@ -124,6 +124,40 @@ func TestInvoicesAreBookedTogether(t *testing.T) {
 	}
 }
 
+// What an earlier attempt has made is kept also where the payments for the next ones are held at the same time.
+func TestWhatWasMadeBeforeIsKeptTogether(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	item := w.Post(w.User("author", 1000*sat, 0), "popular")
+	var actions []int64
+	for i := range 6 {
+		user := w.User(fmt.Sprint("payer", i), 0, 0)
+		c := enginetest.Caller(user)
+		pa := w.Pay(user, community.KindZap, community.ZapArgs{Item: item, Sats: 10}, paidaction.Optimistic)
+		if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
+			t.Fatal(err)
+		}
+		again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{Method: paidaction.Pessimistic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pay(w, again, simnode.Payment{})
+		actions = append(actions, again.ID)
+	}
+	for i, err := range news(w, actions) {
+		if err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	for _, id := range actions {
+		w.WantState(id, paidaction.Paid)
+	}
+	if n := w.Count(`SELECT count(*) FROM zap`); n != 6 {
+		t.Errorf("%d zaps, want 6", n)
+	}
+	w.WantConserved()
+}
+
 // A fault of one undoes the transaction of all; each is then booked by itself, and only that one waits for somebody to look.
 func TestFaultOfOneBookingTakesNoOtherWithIt(t *testing.T) {
 	t.Parallel()

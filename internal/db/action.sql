@@ -147,6 +147,10 @@ SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.prei
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = $1;
 
+-- name: PerformedBefore :one
+-- What attempts of the same have performed, other than this one: the last of them that has.
+SELECT id, result FROM paid_action WHERE (id = @genesis OR genesis_id = @genesis::bigint) AND id <> @action_id AND result IS NOT NULL ORDER BY attempt DESC LIMIT 1;
+
 -- name: GetActionAlone :one
 -- Without its invoice.
 SELECT * FROM paid_action WHERE id = @id;

@@ -1287,6 +1287,28 @@ func (q *Queries) OwnActions(ctx context.Context, arg OwnActionsParams) ([]OwnAc
 	return items, nil
 }
 
+const performedBefore = `-- name: PerformedBefore :one
+SELECT id, result FROM paid_action WHERE (id = $1 OR genesis_id = $1::bigint) AND id <> $2 AND result IS NOT NULL ORDER BY attempt DESC LIMIT 1
+`
+
+type PerformedBeforeParams struct {
+	Genesis  int64
+	ActionID int64
+}
+
+type PerformedBeforeRow struct {
+	ID     int64
+	Result json.RawMessage
+}
+
+// What attempts of the same have performed, other than this one: the last of them that has.
+func (q *Queries) PerformedBefore(ctx context.Context, arg PerformedBeforeParams) (PerformedBeforeRow, error) {
+	row := q.db.QueryRow(ctx, performedBefore, arg.Genesis, arg.ActionID)
+	var i PerformedBeforeRow
+	err := row.Scan(&i.ID, &i.Result)
+	return i, err
+}
+
 const permitSettle = `-- name: PermitSettle :execrows
 UPDATE paid_action SET settle_permitted_at = $1 WHERE id = $2 AND state::text = 'HELD' AND settle_permitted_at IS NULL
 `
