@@ -42,7 +42,9 @@ func (t *rented) rent(start time.Time, paid int64) {
 	t.start, t.paid, t.until = start, paid, nil
 	for _, p := range periods {
 		if p.billing == t.billing && p.months > 0 {
-			t.until = new(start.UTC().AddDate(0, p.months, 0)) // no seed comes to the end of a month
+			y, month, _ := start.UTC().Date()
+			last := time.Date(y, month+time.Month(p.months)+1, 0, 0, 0, 0, 0, time.UTC)
+			t.until = new(last.AddDate(0, 0, min(0, t.day-last.Day())).Add(start.Sub(start.Truncate(24 * time.Hour))))
 		}
 	}
 }
@@ -173,7 +175,7 @@ func (m *model) checkTerritory(r simdb.TerritoriesRow, t *rented) {
 	}
 	same := (r.PaidUntil == nil) == (t.until == nil) && (t.until == nil || r.PaidUntil.Equal(*t.until))
 	if r.FounderID != t.founder || r.Billing != t.billing || r.AutoRenew != t.renews || r.Description != t.description || r.PaidMsat != t.paid ||
-		!r.PeriodStart.Equal(t.start) || *r.PeriodDay != int16(t.day) || !same || r.PendingAction != nil {
+		!r.PeriodStart.Equal(t.start) || r.PeriodDay != int16(t.day) || !same || r.PendingAction != nil {
 		m.world.violate("territory", "%+v should be %+v", r, *t)
 	}
 	if t.until == nil {

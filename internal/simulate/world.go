@@ -20,8 +20,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// epoch is when every seed begins: a few minutes before midnight, so that a day ends in the middle of it.
-var epoch = time.Date(2026, 1, 14, 23, 55, 0, 0, time.UTC)
+// epoch is when every seed begins: a few minutes before midnight, so that a day ends in the middle of it, and on a day of the month that the next one has not.
+var epoch = time.Date(2026, 1, 31, 23, 55, 0, 0, time.UTC)
 
 // world is one seed: people, processes of the service, nodes, and what happens to all of them.
 type world struct {

@@ -72,7 +72,7 @@ INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, create
 VALUES (@name, @founder_id, 1000, 2000, @created_at, @state, 'MONTHLY', @auto_renew, @period_start::timestamptz, @period_day::smallint, @paid_until::timestamptz, @paid_msat, @bill_at);
 
 -- name: Territories :many
-SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, period_day, paid_until, paid_msat, grace_until,
+SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, coalesce(period_day, 0)::smallint AS period_day, paid_until, paid_msat, grace_until,
     pending_action
 FROM territory ORDER BY name;
 

@@ -652,7 +652,7 @@ func (q *Queries) Stuck(ctx context.Context) ([]string, error) {
 }
 
 const territories = `-- name: Territories :many
-SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, period_day, paid_until, paid_msat, grace_until,
+SELECT name, founder_id, state::text AS state, billing::text AS billing, auto_renew, description, period_start, coalesce(period_day, 0)::smallint AS period_day, paid_until, paid_msat, grace_until,
     pending_action
 FROM territory ORDER BY name
 `
@@ -665,7 +665,7 @@ type TerritoriesRow struct {
 	AutoRenew     bool
 	Description   string
 	PeriodStart   *time.Time
-	PeriodDay     *int16
+	PeriodDay     int16
 	PaidUntil     *time.Time
 	PaidMsat      int64
 	GraceUntil    *time.Time
