@@ -31,7 +31,7 @@ func (c *Client) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.B
 	return decoded(m)
 }
 
-// decoded is an invoice as the node reads it. Every number in it was chosen by the receiver.
+// decoded is an invoice as the node reads it. Every number in it was chosen by the receiver. Where there is no payment secret LND shows 32 zeroes.
 func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 	hash, err := hex.DecodeString(m.PaymentHash)
 	if err != nil {
@@ -46,7 +46,7 @@ func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 		Description: m.Description, DescriptionHash: m.DescriptionHash,
 		Created: time.Unix(m.Timestamp, 0), Expires: time.Unix(m.Timestamp+m.Expiry, 0),
 		CLTVDelta: uint32(m.CltvExpiry), HintsCLTV: longest(m.RouteHints), HintsFee: dearest(m.RouteHints, m.NumMsat),
-		Blinded: len(m.BlindedPaths) > 0, Secretless: len(m.PaymentAddr) == 0,
+		Blinded: len(m.BlindedPaths) > 0, Secretless: !slices.ContainsFunc(m.PaymentAddr, func(b byte) bool { return b != 0 }),
 	}
 	if copy(invoice.Hash[:], hash) != len(invoice.Hash) {
 		return paidaction.Bolt11{}, fmt.Errorf("payment hash of %d bytes", len(hash))

@@ -33,3 +33,21 @@ func TestWhatHintsCharge(t *testing.T) {
 		}
 	}
 }
+
+// LND has room for a payment secret in what it says of every invoice: without one it shows zeroes.
+func TestWhetherThereIsAPaymentSecret(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		secret []byte
+		want   bool
+	}{
+		"no secret, as LND says": {make([]byte, 32), true},
+		"no secret at all":       {nil, true},
+		"a secret":               {append(make([]byte, 31), 1), false},
+	} {
+		inv, err := decoded(&lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1000, CltvExpiry: 40, PaymentAddr: c.secret})
+		if err != nil || inv.Secretless != c.want {
+			t.Errorf("%s: Secretless is %t, %v", name, inv.Secretless, err)
+		}
+	}
+}

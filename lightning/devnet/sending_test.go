@@ -3,6 +3,7 @@ package devnet_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"testing"
 	"time"
 
@@ -41,16 +42,42 @@ func (e realSending) Unreachable(context.Context) (string, error) {
 	if _, err := rand.Read(p[:]); err != nil {
 		return "", err
 	}
-	invoice, err := zpay32.NewInvoice(&chaincfg.SimNetParams, p.Hash(), time.Now(),
-		zpay32.Amount(21_000), zpay32.Description("nobody"), zpay32.CLTVExpiry(80), zpay32.PaymentAddr(p.Hash()),
-		zpay32.Features(lnwire.NewFeatureVector(lnwire.NewRawFeatureVector(
-			lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired, lnwire.MPPOptional), lnwire.Features)))
+	return nobodys(key, p.Hash(), zpay32.PaymentAddr(p.Hash()), zpay32.Features(lnwire.NewFeatureVector(lnwire.NewRawFeatureVector(
+		lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired, lnwire.MPPOptional), lnwire.Features)))
+}
+
+// nobodys is an invoice that this key has signed.
+func nobodys(key *btcec.PrivateKey, h paidaction.Hash, options ...func(*zpay32.Invoice)) (string, error) {
+	invoice, err := zpay32.NewInvoice(&chaincfg.SimNetParams, h, time.Now(),
+		append(options, zpay32.Amount(21_000), zpay32.Description("nobody"), zpay32.CLTVExpiry(80))...)
 	if err != nil {
 		return "", err
 	}
 	return invoice.Encode(zpay32.MessageSigner{SignCompact: func(message []byte) ([]byte, error) {
 		return ecdsa.SignCompact(key, chainhash.HashB(message), true), nil
 	}})
+}
+
+// refusedUnnoted: LND neither pays an invoice without a payment secret, nor can say afterwards that it was asked to. So it has to be told from its bolt11 alone.
+func refusedUnnoted(t *testing.T, e realSending) {
+	key, err := btcec.NewPrivateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bolt11, err := nobodys(key, paidaction.Hash{21})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inv, err := e.ours.DecodeInvoice(t.Context(), bolt11); err != nil || !inv.Secretless {
+		t.Errorf("an invoice without a payment secret is read as %+v, %v", inv, err)
+	}
+	err = e.ours.Pay(t.Context(), paidaction.PaymentRequest{Bolt11: bolt11, Timeout: time.Second}, func(paidaction.PaymentUpdate) error { return nil })
+	if err == nil {
+		t.Error("it was paid")
+	}
+	if now, err := paidaction.PresentPayment(t.Context(), e.ours, paidaction.Hash{21}); !errors.Is(err, paidaction.ErrPaymentNotFound) {
+		t.Errorf("the payment that was refused: %+v, %v", now, err)
+	}
 }
 
 // triedAgain: a failed payment that is tried again is told from the one before, which says nothing about it, and is the same whenever the node is asked.

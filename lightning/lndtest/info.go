@@ -95,10 +95,9 @@ func (s *mainServer) DecodePayReq(_ context.Context, in *lnrpc.PayReqString) (*l
 		Features:   invoicesrpc.CreateRPCFeatures(decoded.Features),
 		RouteHints: invoicesrpc.CreateRPCRouteHints(decoded.RouteHints),
 	}
-	decoded.PaymentAddr.WhenSome(func(addr [32]byte) {
-		m.PaymentAddr = addr[:]
-		s.set(func() { s.decoded[addr] = *decoded.PaymentHash })
-	})
+	secret := decoded.PaymentAddr.UnwrapOr([32]byte{})
+	m.PaymentAddr = secret[:]
+	s.set(func() { s.decoded[secret] = *decoded.PaymentHash })
 	if decoded.MilliSat != nil {
 		m.NumMsat, m.NumSatoshis = int64(*decoded.MilliSat), int64(decoded.MilliSat.ToSatoshis())
 	}
