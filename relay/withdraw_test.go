@@ -276,6 +276,9 @@ func TestWhatIsNotWithdrawn(t *testing.T) {
 		"too large":        {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1_000_000_001}).Bolt11 }, paidaction.CodeInvalidAmount},
 		"blinded":          {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, Blinded: true}).Bolt11 }, paidaction.CodeInvalidInput},
 		"without a secret": {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, Secretless: true}).Bolt11 }, paidaction.CodeInvalidInput},
+		"with the preimage of zeroes": {func(b *bundle) string {
+			return b.issue(simnode.Ask{Amount: 1000, Hash: paidaction.Preimage{}.Hash()}).Bolt11
+		}, paidaction.CodeInvalidInput},
 		"AMP": {func(b *bundle) string {
 			return b.issue(simnode.Ask{Amount: 1000, Features: []paidaction.Feature{{Bit: 31, Known: true}}}).Bolt11
 		}, paidaction.CodeInvalidInput},

@@ -70,6 +70,9 @@ var Rules = []Rule{
 		"it hides the receiver behind blinded paths, for which our node keeps to no limit of blocks"},
 	{"NO_SECRET", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.Secretless },
 		"it has no payment secret: our node refuses to pay it, and says so of no payment that could be looked up"},
+	// LND shows this preimage where it knows none, so that a payment of it would stay without one for ever; a hold invoice with its hash LND refuses.
+	{"ZERO_PREIMAGE", always | Alone, func(_ Settings, f Facts) bool { return f.Inner.Hash != paidaction.Preimage{}.Hash() },
+		"its preimage is all zeroes, which everybody knows"},
 	{"LOCKS_BEYOND_LND", Alone, func(_ Settings, f Facts) bool { return f.Inner.Locks()+3 < maxTotalTimelock },
 		"it locks money for more blocks than our node allows"},
 	{"UNKNOWN_FEATURE", always, func(_ Settings, f Facts) bool { return !slices.ContainsFunc(f.Inner.Features, unknown) },
