@@ -45,7 +45,7 @@ func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 		Destination: m.Destination, Amount: paidaction.Msat(m.NumMsat),
 		Description: m.Description, DescriptionHash: m.DescriptionHash,
 		Created: time.Unix(m.Timestamp, 0), Expires: time.Unix(m.Timestamp+m.Expiry, 0),
-		CLTVDelta: uint32(m.CltvExpiry), HintsCLTV: longest(m.RouteHints), HintsFee: dearest(m.RouteHints, m.NumMsat),
+		CLTVDelta: uint32(m.CltvExpiry), HintsCLTV: longest(m.RouteHints), HintsFee: dearest(m.RouteHints, m.NumMsat), HintsNowhere: nowhere(m.RouteHints),
 		Blinded: len(m.BlindedPaths) > 0, Secretless: !slices.ContainsFunc(m.PaymentAddr, func(b byte) bool { return b != 0 }),
 	}
 	if copy(invoice.Hash[:], hash) != len(invoice.Hash) {
@@ -69,6 +69,13 @@ func longest(hints []*lnrpc.RouteHint) uint32 {
 		blocks = max(blocks, sum)
 	}
 	return uint32(min(blocks, math.MaxUint32))
+}
+
+// nowhere says whether a hop of the hints names no channel: 0 is the number of none.
+func nowhere(hints []*lnrpc.RouteHint) bool {
+	return slices.ContainsFunc(hints, func(hint *lnrpc.RouteHint) bool {
+		return slices.ContainsFunc(hint.GetHopHints(), func(hop *lnrpc.HopHint) bool { return hop.GetChanId() == 0 })
+	})
 }
 
 // dearest is what the hops of the dearest hint take for an amount, each of what it passes on (BOLT 7), in msat.

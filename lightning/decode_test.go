@@ -51,3 +51,29 @@ func TestWhetherThereIsAPaymentSecret(t *testing.T) {
 		}
 	}
 }
+
+// A hop of a hint whose channel has the number 0 names none.
+func TestWhetherHintsNameChannels(t *testing.T) {
+	t.Parallel()
+	hint := func(channels ...uint64) *lnrpc.RouteHint {
+		h := &lnrpc.RouteHint{}
+		for _, c := range channels {
+			h.HopHints = append(h.HopHints, &lnrpc.HopHint{ChanId: c})
+		}
+		return h
+	}
+	for name, c := range map[string]struct {
+		hints []*lnrpc.RouteHint
+		want  bool
+	}{
+		"none":           {nil, false},
+		"channels":       {[]*lnrpc.RouteHint{hint(1, math.MaxUint64), hint(2)}, false},
+		"the first none": {[]*lnrpc.RouteHint{hint(0, 1)}, true},
+		"the last none":  {[]*lnrpc.RouteHint{hint(1), hint(1, 0)}, true},
+	} {
+		inv, err := decoded(&lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1000, CltvExpiry: 40, RouteHints: c.hints})
+		if err != nil || inv.HintsNowhere != c.want {
+			t.Errorf("%s: HintsNowhere is %t, %v", name, inv.HintsNowhere, err)
+		}
+	}
+}

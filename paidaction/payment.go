@@ -34,6 +34,7 @@ type Bolt11 struct {
 	CLTVDelta       uint32    // final CLTV in blocks
 	HintsCLTV       uint32    // blocks that the longest of its hints adds before it
 	HintsFee        Msat      // what the dearest of its hints takes for the amount; at most MaxMsat
+	HintsNowhere    bool      // one of its hints names no channel
 	Blinded         bool      // the receiver is hidden behind blinded paths
 	Secretless      bool      // it has no payment secret (BOLT 11, field s): LND pays nobody without
 	Features        []Feature // what the invoice asks of its payer, or offers

@@ -70,6 +70,9 @@ var Rules = []Rule{
 		"it hides the receiver behind blinded paths, for which our node keeps to no limit of blocks"},
 	{"NO_SECRET", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.Secretless },
 		"it has no payment secret: our node refuses to pay it, and says so of no payment that could be looked up"},
+	// LND (0.21.3) can make no onion for such a way, and leaves the payment under way, of which nothing is, until it is started anew.
+	{"HINT_NOWHERE", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.HintsNowhere },
+		"one of its hints names no channel: our node would never say that the payment failed"},
 	// LND shows this preimage where it knows none, so that a payment of it would stay without one for ever; a hold invoice with its hash LND refuses.
 	{"ZERO_PREIMAGE", always | Alone, func(_ Settings, f Facts) bool { return f.Inner.Hash != paidaction.Preimage{}.Hash() },
 		"its preimage is all zeroes, which everybody knows"},

@@ -55,6 +55,7 @@ var broken = map[Code][]func(*Facts){
 	},
 	"BLINDED":          {func(f *Facts) { f.Inner.Blinded = true }},
 	"NO_SECRET":        {func(f *Facts) { f.Inner.Secretless = true }},
+	"HINT_NOWHERE":     {func(f *Facts) { f.Inner.HintsNowhere = true }},
 	"ZERO_PREIMAGE":    {func(f *Facts) { f.Inner.Hash, f.Held.Hash = paidaction.Preimage{}.Hash(), paidaction.Preimage{}.Hash() }},
 	"LOCKS_BEYOND_LND": {func(f *Facts) { f.Inner.CLTVDelta, f.Inner.HintsCLTV = 1013, 1000 }},
 	"HINTS_TOO_DEAR":   {func(f *Facts) { f.Inner.HintsFee = 30*sat + 1 }},
