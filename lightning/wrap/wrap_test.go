@@ -126,6 +126,30 @@ func TestSoundFactsPassEveryStage(t *testing.T) {
 	}
 }
 
+// The figures of spec 03 §3.2, to the last millisatoshi and second.
+func TestFiguresAreExact(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ outer, inner, budget paidaction.Msat }{
+		"3 %":                  {1_000 * sat, 900 * sat, 30 * sat},
+		"3 %, rounded down":    {33_399, sat, 1_001},
+		"a sat at least":       {10 * sat, 7 * sat, sat},
+		"no more than is left": {10 * sat, 9_500, 500},
+	} {
+		if got := (Settings{}).Budget(c.outer, c.inner); got != c.budget {
+			t.Errorf("%s: %d msat, want %d", name, got, c.budget)
+		}
+	}
+	if got := (Settings{}).OuterExpiry(now.Add(301*time.Second-1), now); got != 180*time.Second {
+		t.Errorf("the payer has %s", got)
+	}
+	// The budget that was set when the outer was made, less than its share where others are promised the rest.
+	f := sound()
+	f.Budget = 7
+	if pay, err := (Settings{}).Forward("lnbc1", f); err != nil || pay.FeeLimit != 7 {
+		t.Errorf("a fee limit of %d msat, %v", pay.FeeLimit, err)
+	}
+}
+
 // Every rule is broken alone at every stage at which it is checked, and the answer names it.
 func TestEveryRuleViolatedAlone(t *testing.T) {
 	t.Parallel()
