@@ -21,8 +21,9 @@ import (
 func TestEachKindIssuesInvoices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	lnurl, whole, lnbits, old, lnd := newLNURL(t, w.mint), newLNURL(t, w.mint), newLNbits(t, w.mint), newLNbits(t, w.mint), newLND(t, w.mint)
-	whole.wholeSats, whole.min, old.old = true, 1000, true
+	lnurl, whole, capitals := newLNURL(t, w.mint), newLNURL(t, w.mint), newLNURL(t, w.mint)
+	lnbits, old, lnd := newLNbits(t, w.mint), newLNbits(t, w.mint), newLND(t, w.mint)
+	whole.wholeSats, whole.min, capitals.capitals, old.old = true, 1000, true, true
 	modern, newNWCServer := newNWC(t, w.mint, "nip44_v2 nip04")
 	legacy, oldNWCServer := newNWC(t, w.mint, "")
 	for name, c := range map[string]struct {
@@ -34,6 +35,7 @@ func TestEachKindIssuesInvoices(t *testing.T) {
 		"lightning address":            {lnurl.address(), lnurl.server, 12_345, 0},
 		"LNURL-pay":                    {wallet.LightningAddress{Address: wallet.Secret(" " + lnurl.URL + "/pay\n")}, lnurl.server, 12_345, 0},
 		"an address that is truncated": {whole.address(), whole.server, 12_000, 0},
+		"an invoice in capitals":       {capitals.address(), capitals.server, 12_345, 0},
 		"LND by REST":                  {lnd.settings(), lnd.server, 12_345, 600},
 		"LNbits":                       {lnbits.settings(), lnbits.server, 12_000, 600},
 		"LNbits before 1.0":            {old.settings(), old.server, 12_000, 600},
@@ -145,6 +147,7 @@ func TestWalletsThatFailAreNotSaved(t *testing.T) {
 		"null":                             {lnbits.settings(), lnbits.server, say(201, "null"), wallet.CodeBadAnswer},
 		"a number for an invoice":          {lnbits.settings(), lnbits.server, say(201, `{"bolt11":1}`), wallet.CodeBadAnswer},
 		"no bolt11":                        {lnbits.settings(), lnbits.server, say(201, `{"bolt11":"hello, this is no invoice at all"}`), wallet.CodeBadAnswer},
+		"an invoice without end":           {lnbits.settings(), lnbits.server, say(201, `{"bolt11":"`+strings.Repeat(foreign, 60)+`"}`), wallet.CodeBadAnswer},
 		"another network":                  {lnbits.settings(), lnbits.server, say(201, `{"bolt11":"`+foreign+`"}`), wallet.CodeBadInvoice},
 		"more than asked for":              {lnbits.settings(), lnbits.server, invoiceOver(1001), wallet.CodeBadInvoice},
 		"short by a sat":                   {lnbits.settings(), lnbits.server, invoiceOver(0), wallet.CodeBadInvoice},

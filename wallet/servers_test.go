@@ -77,6 +77,7 @@ type lnurlServer struct {
 	*server
 	min, max, comment int
 	wholeSats         bool
+	capitals          bool // as in a QR code
 }
 
 func newLNURL(t testing.TB, m *mint) *lnurlServer {
@@ -100,7 +101,11 @@ func (s *lnurlServer) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.note(asked{paidaction.Msat(msat), comment, 0})
-	reply(w, http.StatusOK, map[string]any{"pr": s.mint.invoice(paidaction.Msat(msat), comment), "routes": []any{}})
+	pr := s.mint.invoice(paidaction.Msat(msat), comment)
+	if s.capitals {
+		pr = strings.ToUpper(pr)
+	}
+	reply(w, http.StatusOK, map[string]any{"pr": pr, "routes": []any{}})
 }
 
 // address is the lightning address.
