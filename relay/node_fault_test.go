@@ -417,8 +417,10 @@ func TestLookingAfterAHangingPaymentDoesNotWait(t *testing.T) {
 	b.pay(pa)
 	b.Run(b.Relay)
 	b.awaitHeld(pa)
-	if p := b.Advance(pa.ID); p != paidaction.Waiting {
-		t.Errorf("progress %d", p)
+	ctx, cancel := context.WithTimeout(b.Ctx, 5*time.Second) // who waits for the payment's end waits for ever
+	defer cancel()
+	if p, err := b.Engine.Advance(ctx, pa.ID); p != paidaction.Waiting || err != nil {
+		t.Errorf("progress %d, %v", p, err)
 	}
 }
 
@@ -434,7 +436,9 @@ func TestAHungNodeIsNotWaitedForWithoutEnd(t *testing.T) {
 	b.Node.SetHung(true)
 	defer b.Node.SetHung(false)
 	r := b.NewRelay(func(c *relay.Config) { c.Settings.AskTimeout = 50 * time.Millisecond })
-	if _, err := r.Proceed(b.Ctx, pa.ID); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithTimeout(b.Ctx, 5*time.Second)
+	defer cancel()
+	if _, err := r.Proceed(ctx, pa.ID); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Errorf("got %v", err)
 	}
 }
