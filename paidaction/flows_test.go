@@ -213,9 +213,12 @@ func TestPessimisticExpired(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	pa := donate(w, 0, "")
-	w.Clock.Advance(10 * time.Minute)
+	w.Clock.Advance(11 * time.Minute)
+	w.Node.Tick() // the node is faster than we are
 	w.Drain()
-	w.WantState(pa.ID, paidaction.Failed)
+	if failed := w.WantState(pa.ID, paidaction.Failed); failed.Failure == nil || failed.Failure.Code != paidaction.CodeExpired {
+		t.Errorf("failure %v", failed.Failure)
+	}
 	if n := w.Count(`SELECT count(*) FROM donation`); n != 0 {
 		t.Error("performed without a payment")
 	}

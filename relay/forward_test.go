@@ -349,8 +349,10 @@ func TestACustodianWhoPaysByTheHashLeavesUsOut(t *testing.T) {
 	}
 	b.wantReceived(pa, 70_000)
 	b.Run(b.Relay)
+	if p := b.Advance(pa.ID); p != paidaction.Waiting {
+		t.Errorf("progress %d", p)
+	}
 	b.Clock.Advance(11 * time.Minute)
-	b.Node.Tick()
 	for b.Advance(pa.ID) == paidaction.Moved {
 	}
 	failed := b.WantState(pa.ID, paidaction.Failed)
