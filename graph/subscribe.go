@@ -37,16 +37,15 @@ func (s subscriptions) PaidActionUpdated(ctx context.Context, id int64, secret *
 
 // face is what a reader can see change.
 type face struct {
-	state    paidaction.State
-	changed  time.Time
-	issued   bool
-	received paidaction.Msat
+	state   paidaction.State
+	changed time.Time
+	issued  bool
 }
 
 func faceOf(pa *paidaction.PaidAction) face {
 	f := face{state: pa.State, changed: pa.ChangedAt}
 	if pa.Invoice != nil {
-		f.issued, f.received = pa.Invoice.Bolt11 != "", pa.Invoice.Received
+		f.issued = pa.Invoice.Bolt11 != ""
 	}
 	return f
 }

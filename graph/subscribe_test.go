@@ -12,6 +12,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 )
 
 const follow = `subscription($id: ID!, $s: String) { paidActionUpdated(id: $id, secret: $s) {
@@ -53,6 +54,27 @@ func TestSubscription(t *testing.T) {
 		s.WantState("2", "PAID")
 		s.WantComplete("2")
 		a.Clock.Advance(time.Hour)
+	}
+}
+
+// An invoice that no node could issue at once comes to whoever follows its action, once there is one.
+func TestALateInvoiceIsTold(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 0, 0)
+	a.Node.FailBefore(simnode.MethodOpen, 2)
+	a.Node.FailBefore(simnode.MethodLookup, 2)
+	const post = `mutation { createPost(title: "late", paymentMethod: PESSIMISTIC, idempotencyKey: "key") { id } }`
+	if r := a.Do(payer, post, nil); r.code() != "LIGHTNING_UNAVAILABLE" {
+		t.Fatalf("%s", r.Raw)
+	}
+	id := a.Want(payer, `{ paidActions { nodes { id } } }`, nil).at("paidActions", "nodes").([]any)[0].(map[string]any)["id"]
+	s := a.Socket(payer)
+	s.Subscribe("1", `subscription($id: ID!) { paidActionUpdated(id: $id) { state invoice { bolt11 } } }`, vars{"id": id})
+	s.WantState("1", "PENDING_HELD")
+	a.Want(payer, post, nil)
+	if r := s.next("1"); r.text("paidActionUpdated", "invoice", "bolt11") == "" {
+		t.Errorf("%s", r.Raw)
 	}
 }
 

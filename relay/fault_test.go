@@ -354,12 +354,15 @@ func TestAStoppedWorkerMaySendForAsLongAsTheNodeHearsIt(t *testing.T) {
 // Spec 05.16f: what a payer sends too much is theirs, as credits; the receiver gets what their invoice says.
 func TestAnOverpaidWrappedZap(t *testing.T) {
 	b := setup(t)
-	b.Run(b.Relay)
 	pa := b.zap()
 	if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{Msat: 150_000}); err != nil {
 		t.Fatal(err)
 	}
 	b.Advance(pa.ID)
+	if got := b.WantState(pa.ID, paidaction.Forwarding).Invoice.Received; got != 150_000 {
+		t.Errorf("%d msat are said to have been received", got)
+	}
+	b.Run(b.Relay)
 	b.Await(pa.ID, paidaction.Paid)
 	b.AwaitStage(pa.ID, "completed")
 	b.wantReceived(pa, 70_000)
