@@ -229,6 +229,32 @@ func TestSpendingAtOnceSpendsNothingTwice(t *testing.T) {
 	}
 }
 
+// Spec 05.17: of two that each take much from one account and little from another neither waits for the other, who waits for it: what is taken at once, and what
+// has to be folded in before, is locked in one order.
+func TestDebitsOfSeveralAtOnceAreInOneOrder(t *testing.T) {
+	t.Parallel()
+	b := open(t, 2)
+	one, other := ledger.UserCredits(b.users[0]), ledger.UserCredits(b.users[1])
+	take := func(a ledger.Account, msat int64) ledger.Transfer {
+		return ledger.Transfer{From: a, To: ledger.RewardCredits, Msat: msat, Reason: "out"}
+	}
+	in := []ledger.Transfer{{From: ledger.IssuedCredits, To: one, Msat: 100, Reason: "in"}, {From: ledger.IssuedCredits, To: other, Msat: 100, Reason: "in"}}
+	for range 20 {
+		if err := errors.Join(b.post(in...), b.fold(), b.post(in...)); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for _, out := range [][]ledger.Transfer{{take(one, 150), take(other, 50)}, {take(one, 50), take(other, 150)}} {
+			wg.Go(func() {
+				if err := b.post(out...); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 // What the code refuses, the database refuses too.
 func TestDatabaseGuardsTheBooks(t *testing.T) {
 	t.Parallel()
