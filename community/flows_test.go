@@ -307,6 +307,7 @@ func (d *drive) wantPaid(id int64) {
 		d.Errorf("others see a change: %v", changed)
 	}
 	d.wantTold("once paid", d.told)
+	d.wantReconciled(id)
 }
 
 // wantFailed fails the test unless everything is as before for everybody but the payer.
@@ -319,7 +320,7 @@ func (d *drive) wantFailed(id int64, code paidaction.Code) {
 	d.wantUnseen("once failed")
 }
 
-// wantNothingLeft fails the test if an hour later there is still something to do, or anything that is PAID changes.
+// wantNothingLeft fails the test if an hour later there is still something to do, anything that is PAID has changed, or what was made is not as its action is.
 func (d *drive) wantNothingLeft() {
 	d.Helper()
 	states := func() (all []string) {
@@ -352,6 +353,7 @@ func (d *drive) wantNothingLeft() {
 	if d.Faults.Conflicts != 0 || len(d.Faults.Errors) != 0 {
 		d.Errorf("%d conflicts, faults %v", d.Faults.Conflicts, d.Faults.Errors)
 	}
+	d.wantEffects()
 }
 
 func (d *drive) paidAtOnce() {
