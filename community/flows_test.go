@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -254,7 +256,7 @@ func (d *drive) wantUnseen(when string) {
 
 func (d *drive) wantTold(when string, want []int64) {
 	d.Helper()
-	rows, err := d.Pool.Query(d.Ctx, `SELECT user_id FROM notification WHERE kind <> 'PAYMENT_FAILED' ORDER BY id OFFSET $1`, d.notified)
+	rows, err := d.Pool.Query(d.Ctx, `SELECT user_id, kind FROM notification WHERE kind <> 'PAYMENT_FAILED' ORDER BY id OFFSET $1`, d.notified)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -262,16 +264,34 @@ func (d *drive) wantTold(when string, want []int64) {
 	var got []int64
 	for rows.Next() {
 		var user int64
-		if err := rows.Scan(&user); err != nil {
+		var kind string
+		if err := rows.Scan(&user, &kind); err != nil {
 			d.Fatal(err)
 		}
 		got = append(got, user)
+		if !regexp.MustCompile(`\b` + kind + `\b`).MatchString(notificationKinds(d)) {
+			d.Errorf("somebody is told %s, which is not in the list at Notification.kind in schema.graphql", kind)
+		}
 	}
 	slices.Sort(got)
 	want = slices.Sorted(slices.Values(want))
 	if !slices.Equal(got, want) {
 		d.Errorf("%s, told were %v, want %v", when, got, want)
 	}
+}
+
+// notificationKinds is where clients are told which there are.
+func notificationKinds(t testing.TB) string {
+	t.Helper()
+	schema, err := os.ReadFile("../schema.graphql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`(?s)type Notification \{.*?"""(.*?)"""\s*kind: String!`).FindSubmatch(schema)
+	if list == nil {
+		t.Fatal("Notification.kind has no list")
+	}
+	return string(list[1])
 }
 
 // wantPaid fails the test unless the price is where it belongs, others see what was paid for, and all are told.

@@ -105,7 +105,7 @@ func TestTheGuideAddsAnAction(t *testing.T) {
 		}
 	}
 	run(fresh, `test -z "$(gofmt -l */)"`) // as make lint has it
-	if commands != 5 {
+	if commands != 6 {
 		t.Errorf("%d commands", commands)
 	}
 }
