@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -243,6 +244,16 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 		}
 	}
 	return ItemCreateResult{Item: id}, nil
+}
+
+// SweepFingerprints deletes those whose window is over, a page at a time.
+func SweepFingerprints(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
+	const page = 1000
+	n, err := q.DeleteFingerprints(ctx, db.DeleteFingerprintsParams{Before: now.Add(-time.Hour), Page: page})
+	if err != nil {
+		return false, fmt.Errorf("delete old fingerprints: %w", err)
+	}
+	return n == page, nil
 }
 
 // claimFingerprint refuses the same content of the same author again within the window.

@@ -81,6 +81,20 @@ func tidyScopes(scopes []string) ([]string, error) {
 	return scopes, nil
 }
 
+// deadKeysKept is for how long a key is listed that is good for nothing any more.
+const deadKeysKept = 30 * 24 * time.Hour
+
+// SweepKeys deletes keys that were revoked, or have expired, long ago, a page at a time. A small one: each key that goes begins an epoch, for whose end
+// others wait who revoke one.
+func SweepKeys(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
+	const page = 100
+	n, err := q.DeleteKeys(ctx, db.DeleteKeysParams{Before: now.Add(-deadKeysKept), Page: page})
+	if err != nil {
+		return false, fmt.Errorf("delete old keys: %w", err)
+	}
+	return n == page, nil
+}
+
 // AddKey makes a further key of a user, good for these scopes alone for as long as it lives: one that shall be good for something else
 // is another key. It is shown this once; its number is what it is revoked by.
 //

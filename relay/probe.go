@@ -63,3 +63,13 @@ func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction
 	})
 	return id, err
 }
+
+// SweepProbes forgets probes that nobody saw the end of and that have surely come back, a page at a time.
+func SweepProbes(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
+	const page = 1000
+	n, err := q.DeleteProbes(ctx, db.DeleteProbesParams{Before: now.Add(-time.Hour), Page: page})
+	if err != nil {
+		return false, fmt.Errorf("delete old probes: %w", err)
+	}
+	return n == page, nil
+}

@@ -153,3 +153,17 @@ func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure err
 	}
 	return nil
 }
+
+// failuresKept is for how long a failure counts from when what was to be paid was begun: longer than anything is tried for. Forgotten too soon, the wallet would be
+// asked once more.
+const failuresKept = 30 * 24 * time.Hour
+
+// Sweep forgets failures for what was begun long ago, a page at a time.
+func Sweep(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
+	const page = 100
+	n, err := q.DeleteWalletFailures(ctx, db.DeleteWalletFailuresParams{Before: now.Add(-failuresKept), Page: page})
+	if err != nil {
+		return false, fmt.Errorf("delete old failures of wallets: %w", err)
+	}
+	return n >= page, nil // of the last of a page all go
+}

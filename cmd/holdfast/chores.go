@@ -9,9 +9,12 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+	"github.com/a-seed-a7aed72f/holdfast/wallet"
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
@@ -40,6 +43,10 @@ func (s *service) chores() []worker.Chore {
 			return err
 		})},
 		{Name: "old challenges of wallets", Every: time.Minute, Do: s.untilDone(keyauth.Sweep)},
+		{Name: "old keys", Every: time.Minute, Do: s.untilDone(graph.SweepKeys)},
+		{Name: "old fingerprints", Every: time.Minute, Do: s.untilDone(community.SweepFingerprints)},
+		{Name: "old failures of wallets", Every: time.Minute, Do: s.untilDone(wallet.Sweep)},
+		{Name: "old probes", Every: time.Minute, Do: s.untilDone(relay.SweepProbes)},
 		{Name: "old messages of webhooks", Every: time.Minute, Do: s.untilDone(webhook.Sweep)},
 		{Name: "dropping of invoices", Every: time.Minute, Do: s.untilDone(community.DropInvoices)},
 	}

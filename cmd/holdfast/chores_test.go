@@ -55,6 +55,41 @@ func TestChoresAreDoneByAClockThatIsConfirmed(t *testing.T) {
 	}
 }
 
+// What is good for nothing any more is not kept for ever. What is, or may still be looked at, stays.
+func TestWhatIsOverIsForgotten(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `
+		INSERT INTO usr (name, created_at) VALUES ('alice', now());
+		INSERT INTO api_key (user_id, key_hash, scopes, created_at, revoked_at, expires_at)
+			SELECT 1, sha256(n::text::bytea), '{READ}', now(), now() - revoked * interval '1 day', now() - expired * interval '1 day'
+			FROM (VALUES (1, NULL::int, NULL::int), (2, 29, -1), (3, NULL, 29), (4, NULL, -1), (11, 31, NULL), (12, 31, -1), (13, NULL, 31), (14, 1, 31)) AS k (n, revoked, expired);
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result)
+			SELECT 'ITEM_CREATE', 'BALANCE', 'ZERO_COST', 'PAID', 1, 0, now() - days * interval '1 day', now(), '{}', '{}' FROM unnest(ARRAY[32, 31, 29, 0]) AS days;
+		INSERT INTO item (author_id, action_id, state, ancestors, title, body, created_at) SELECT 1, id, 'PAID', '{}', 'title', 'body', now() FROM paid_action;
+		INSERT INTO item_fingerprint (fingerprint, item_id, until)
+			SELECT sha256(id::text::bytea), id, now() + CASE WHEN id <= 2 THEN interval '-2 hours' ELSE interval '-50 minutes' END FROM item;
+		INSERT INTO receiver_wallet (user_id, kind, label, priority, settings, created_at, changed_at)
+			SELECT 1, 'LNBITS', '', g, '', now(), now() FROM generate_series(1, 2) AS g;
+		INSERT INTO wallet_failure (genesis_id, wallet_id, failures) SELECT a.id, w.id, 1 FROM paid_action a, receiver_wallet w;
+		INSERT INTO route_probe (receiver_id, amount_msat, until)
+			SELECT 1, 1, now() + minutes * interval '1 minute' FROM unnest(ARRAY[-120, -61, -50, 60]) AS minutes`); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, settings(pool))
+	left := func() (n [4]int) {
+		if err := pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM api_key), (SELECT count(*) FROM item_fingerprint),
+			(SELECT count(*) FROM wallet_failure), (SELECT count(*) FROM route_probe)`).Scan(&n[0], &n[1], &n[2], &n[3]); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	s.await("what is over is forgotten", func() bool { n := left(); return n[0] <= 4 && n[1] <= 2 && n[2] <= 4 && n[3] <= 2 })
+	if n := left(); n != [4]int{4, 2, 4, 2} {
+		t.Errorf("of keys, fingerprints, failures of wallets and probes %d are left", n)
+	}
+}
+
 // A chore that fails at each turn is told of: none comes so seldom that the alert never counts enough of them.
 func TestFailingChoresAreAlarmed(t *testing.T) {
 	t.Parallel()

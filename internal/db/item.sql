@@ -27,6 +27,11 @@ WHERE item_fingerprint.until <= @at::timestamptz OR item_fingerprint.item_id = e
 -- name: FreeFingerprint :exec
 DELETE FROM item_fingerprint WHERE item_id = $1;
 
+-- name: DeleteFingerprints :execrows
+-- Those that have hindered nobody for a while. Nobody is waited for.
+DELETE FROM item_fingerprint WHERE fingerprint = ANY (ARRAY(SELECT old.fingerprint FROM item_fingerprint AS old WHERE old.until < @before
+    ORDER BY old.until LIMIT @page FOR NO KEY UPDATE SKIP LOCKED));
+
 -- name: CountPostsSince :one
 -- Own posts that count as spam: what failed does not, and what can still be paid does however old it is, or many could be asked for one by one and appear at
 -- once. The payer is locked by the caller.

@@ -143,6 +143,25 @@ func (q *Queries) CountPostsSince(ctx context.Context, arg CountPostsSinceParams
 	return posts, err
 }
 
+const deleteFingerprints = `-- name: DeleteFingerprints :execrows
+DELETE FROM item_fingerprint WHERE fingerprint = ANY (ARRAY(SELECT old.fingerprint FROM item_fingerprint AS old WHERE old.until < $1
+    ORDER BY old.until LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
+`
+
+type DeleteFingerprintsParams struct {
+	Before time.Time
+	Page   int32
+}
+
+// Those that have hindered nobody for a while. Nobody is waited for.
+func (q *Queries) DeleteFingerprints(ctx context.Context, arg DeleteFingerprintsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteFingerprints, arg.Before, arg.Page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const foldItems = `-- name: FoldItems :execrows
 WITH gone AS (
     DELETE FROM item_delta WHERE id = ANY (ARRAY(SELECT id FROM item_delta ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)) RETURNING id, item_id, msat, credit_msat, comment_msat, upvotes, vote_micros, comments, last_zap_at, last_comment_at, down_msat, downvotes, boost_msat

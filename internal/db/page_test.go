@@ -91,3 +91,58 @@ func TestAPageIsReadWhereItBegins(t *testing.T) {
 		t.Errorf("Threads reads more:\n%s", e.plan)
 	}
 }
+
+// What has grown old is found where it is, however much there is that has not.
+func TestWhatIsOldIsFoundByAnIndex(t *testing.T) {
+	t.Parallel()
+	ctx, pool, now := t.Context(), pgtest.New(t), time.Now()
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO usr (name, created_at) VALUES ('alice', now());
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result)
+			SELECT 'ITEM_CREATE', 'BALANCE', 'ZERO_COST', 'PAID', 1, 0, now(), now(), '{}', '{}' FROM generate_series(1, 20000);
+		INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at) SELECT 1, sha256(g::text::bytea), '{READ}', now(), now() FROM generate_series(1, 20000) AS g;
+		INSERT INTO item (author_id, action_id, state, ancestors, title, body, created_at) SELECT 1, 1, 'PAID', '{}', 'title', 'body', now();
+		INSERT INTO item_fingerprint (fingerprint, item_id, until) SELECT sha256(g::text::bytea), 1, now() FROM generate_series(1, 20000) AS g;
+		INSERT INTO receiver_wallet (user_id, kind, label, priority, settings, created_at, changed_at) SELECT 1, 'LNBITS', '', 1, '', now(), now();
+		INSERT INTO wallet_failure (genesis_id, wallet_id, failures) SELECT g, 1, 1 FROM generate_series(1, 20000) AS g;
+		INSERT INTO route_probe (receiver_id, amount_msat, until) SELECT 1, 1, now() FROM generate_series(1, 20000);
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{t: t, pool: pool}
+	q := db.New(e)
+	for _, sweep := range []struct {
+		name    string
+		indexes []string
+		do      func() error
+	}{
+		{"DeleteKeys", []string{"api_key_over", "api_key_pkey"}, func() error {
+			_, err := q.DeleteKeys(ctx, db.DeleteKeysParams{Before: now, Page: 100})
+			return err
+		}},
+		{"DeleteFingerprints", []string{"item_fingerprint_until", "item_fingerprint_pkey"}, func() error {
+			_, err := q.DeleteFingerprints(ctx, db.DeleteFingerprintsParams{Before: now, Page: 1000})
+			return err
+		}},
+		{"DeleteWalletFailures", []string{"wallet_failure_pkey", "paid_action_pkey"}, func() error {
+			_, err := q.DeleteWalletFailures(ctx, db.DeleteWalletFailuresParams{Before: now, Page: 100})
+			return err
+		}},
+		{"DeleteProbes", []string{"route_probe_until", "route_probe_pkey"}, func() error {
+			_, err := q.DeleteProbes(ctx, db.DeleteProbesParams{Before: now, Page: 1000})
+			return err
+		}},
+	} {
+		if err := sweep.do(); err != nil {
+			t.Fatal(err)
+		}
+		for _, index := range sweep.indexes {
+			if !strings.Contains(e.plan, index) {
+				t.Errorf("%s does not use %s:\n%s", sweep.name, index, e.plan)
+			}
+		}
+		if strings.Contains(e.plan, "Seq Scan") {
+			t.Errorf("%s reads all:\n%s", sweep.name, e.plan)
+		}
+	}
+}

@@ -71,6 +71,11 @@ INSERT INTO route_probe (receiver_id, amount_msat, until) VALUES (@receiver_id, 
 -- name: EndProbe :exec
 DELETE FROM route_probe WHERE id = $1;
 
+-- name: DeleteProbes :execrows
+-- Those that hung, or whose process died, and have come back since. Nobody is waited for.
+DELETE FROM route_probe WHERE id = ANY (ARRAY(SELECT old.id FROM route_probe AS old WHERE old.until < @before
+    ORDER BY old.until LIMIT @page FOR NO KEY UPDATE SKIP LOCKED));
+
 -- name: GetRelay :one
 SELECT * FROM relay_payment WHERE action_id = $1;
 

@@ -267,6 +267,25 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 	return i, err
 }
 
+const deleteProbes = `-- name: DeleteProbes :execrows
+DELETE FROM route_probe WHERE id = ANY (ARRAY(SELECT old.id FROM route_probe AS old WHERE old.until < $1
+    ORDER BY old.until LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
+`
+
+type DeleteProbesParams struct {
+	Before time.Time
+	Page   int32
+}
+
+// Those that hung, or whose process died, and have come back since. Nobody is waited for.
+func (q *Queries) DeleteProbes(ctx context.Context, arg DeleteProbesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteProbes, arg.Before, arg.Page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const endAttempt = `-- name: EndAttempt :execrows
 UPDATE relay_attempt SET outcome = $1, reason = $2, ended_at = $3 WHERE id = $4 AND outcome::text IS NULL
 `

@@ -27,6 +27,11 @@ UPDATE api_key SET revoked_at = @at WHERE id IN (SELECT old.id FROM api_key AS o
 -- name: RevokeKeyByID :execrows
 UPDATE api_key SET revoked_at = @at WHERE id = @id AND revoked_at IS NULL;
 
+-- name: DeleteKeys :execrows
+-- Those that have been good for nothing for a while: revoked, or expired. Nobody is waited for.
+DELETE FROM api_key WHERE id = ANY (ARRAY(SELECT old.id FROM api_key AS old WHERE least(old.revoked_at, old.expires_at) < @before::timestamptz
+    ORDER BY least(old.revoked_at, old.expires_at) LIMIT @page FOR NO KEY UPDATE SKIP LOCKED));
+
 -- name: UsersByID :many
 SELECT * FROM usr WHERE id = ANY(@ids::bigint[]);
 

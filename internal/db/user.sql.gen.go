@@ -26,6 +26,25 @@ func (q *Queries) CountWritten(ctx context.Context, arg CountWrittenParams) erro
 	return err
 }
 
+const deleteKeys = `-- name: DeleteKeys :execrows
+DELETE FROM api_key WHERE id = ANY (ARRAY(SELECT old.id FROM api_key AS old WHERE least(old.revoked_at, old.expires_at) < $1::timestamptz
+    ORDER BY least(old.revoked_at, old.expires_at) LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
+`
+
+type DeleteKeysParams struct {
+	Before time.Time
+	Page   int32
+}
+
+// Those that have been good for nothing for a while: revoked, or expired. Nobody is waited for.
+func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteKeys, arg.Before, arg.Page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const insertKey = `-- name: InsertKey :one
 INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id
 `

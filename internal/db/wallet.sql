@@ -44,6 +44,16 @@ INSERT INTO wallet_failure (genesis_id, wallet_id, failures)
 SELECT @genesis_id::bigint, w.id, 1 FROM receiver_wallet w WHERE w.id = @wallet_id FOR KEY SHARE
 ON CONFLICT (genesis_id, wallet_id) DO UPDATE SET failures = wallet_failure.failures + 1;
 
+-- name: DeleteWalletFailures :execrows
+-- Those for what was begun long ago: of a page of them, in the order in which it was begun. Nobody is waited for.
+WITH old AS (
+    SELECT f.genesis_id, f.wallet_id FROM wallet_failure f WHERE f.genesis_id = ANY (ARRAY(
+        SELECT a.id FROM paid_action a
+        WHERE a.id = ANY (ARRAY(SELECT oldest.genesis_id FROM wallet_failure AS oldest ORDER BY oldest.genesis_id LIMIT @page)) AND a.created_at < @before
+    )) FOR NO KEY UPDATE SKIP LOCKED
+)
+DELETE FROM wallet_failure USING old WHERE wallet_failure.genesis_id = old.genesis_id AND wallet_failure.wallet_id = old.wallet_id;
+
 -- name: ForgetWalletLog :exec
 -- All but the newest of one wallet.
 DELETE FROM wallet_log WHERE wallet_log.wallet_id = @wallet_id AND wallet_log.id <= (

@@ -76,6 +76,30 @@ func (q *Queries) DeleteWallet(ctx context.Context, arg DeleteWalletParams) (int
 	return result.RowsAffected(), nil
 }
 
+const deleteWalletFailures = `-- name: DeleteWalletFailures :execrows
+WITH old AS (
+    SELECT f.genesis_id, f.wallet_id FROM wallet_failure f WHERE f.genesis_id = ANY (ARRAY(
+        SELECT a.id FROM paid_action a
+        WHERE a.id = ANY (ARRAY(SELECT oldest.genesis_id FROM wallet_failure AS oldest ORDER BY oldest.genesis_id LIMIT $1)) AND a.created_at < $2
+    )) FOR NO KEY UPDATE SKIP LOCKED
+)
+DELETE FROM wallet_failure USING old WHERE wallet_failure.genesis_id = old.genesis_id AND wallet_failure.wallet_id = old.wallet_id
+`
+
+type DeleteWalletFailuresParams struct {
+	Page   int32
+	Before time.Time
+}
+
+// Those for what was begun long ago: of a page of them, in the order in which it was begun. Nobody is waited for.
+func (q *Queries) DeleteWalletFailures(ctx context.Context, arg DeleteWalletFailuresParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteWalletFailures, arg.Page, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const enableWallet = `-- name: EnableWallet :execrows
 UPDATE receiver_wallet SET enabled = $1, changed_at = $2 WHERE id = $3 AND user_id = $4
 `
