@@ -2,45 +2,24 @@ package paidaction
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"runtime/debug"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// maxConflicts is how often a transaction is run again after the database broke it to resolve a conflict.
-const maxConflicts = 8
-
 // errUnknownCommit says that the connection was lost, or went silent, while the commit was under way: it may have happened or not.
 var errUnknownCommit = errors.New("the connection was lost during the commit")
 
-// inTx runs do in one READ COMMITTED transaction. A deadlock or a serialisation failure runs the whole of do again, after
-// a pause with jitter, a bounded number of times (spec 01 §1.3); do must therefore keep nothing from a run that failed.
-// Refusals, lost races and faults of do come back as they are. errUnknownCommit is wrapped where the outcome is unknown.
+// inTx runs do in one READ COMMITTED transaction, and all of it again after a deadlock or a serialisation failure; do must therefore keep nothing from a run that
+// failed. Refusals, lost races and faults of do come back as they are. errUnknownCommit is wrapped where the outcome is unknown.
 func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx *db.Transaction) error) error {
-	for conflicts := 0; ; conflicts++ {
-		err := e.once(ctx, do)
-		code := db.Conflict(err)
-		if code == "" {
-			return err
-		}
-		if e.Hooks.Conflict != nil {
-			e.Hooks.Conflict(code)
-		}
-		if conflicts == maxConflicts {
-			return fmt.Errorf("gave up after %d conflicts: %w", conflicts, err)
-		}
-		if err := e.pause(ctx, conflicts); err != nil {
-			return err
-		}
-	}
+	return db.Repeat(ctx, e.Random, e.Hooks.Conflict, func() error { return e.once(ctx, do) })
 }
 
 func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transaction) error) error {
@@ -80,23 +59,6 @@ func guarded(do func(q *db.Queries, tx *db.Transaction) error, q *db.Queries, tx
 		}
 	}()
 	return do(q, tx)
-}
-
-// pause waits a few milliseconds, longer after each conflict, and differently in each process.
-func (e *Engine) pause(ctx context.Context, conflicts int) error {
-	var b [2]byte
-	if _, err := io.ReadFull(e.Random, b[:]); err != nil {
-		return fmt.Errorf("read randomness: %w", err)
-	}
-	jitter := time.Duration(binary.BigEndian.Uint16(b[:])) * time.Millisecond / 65536
-	timer := time.NewTimer(jitter * time.Duration(uint(1)<<min(conflicts, 5)))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 var errConnection = errors.New("the database connection was lost")

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -485,6 +486,40 @@ func TestALostSettleJobIsMadeUpForByTheSweep(t *testing.T) {
 	b.wantOuter(pa, paidaction.InvoiceSettled)
 	b.AwaitStage(pa.ID, "completed")
 	b.wantSound()
+}
+
+// A transaction that PostgreSQL breaks to resolve a conflict is run again at once, and counted: without it the payer would wait for their money, and another node for
+// the payment, until nothing can be sent under the claim any more.
+func TestAConflictIsNoEndOfAClaim(t *testing.T) {
+	for name, code := range map[string]string{"a deadlock": "40P01", "a serialisation failure": "40001"} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			if _, err := b.Pool.Exec(b.Ctx, `CREATE SEQUENCE broken;
+				CREATE FUNCTION breaks() RETURNS trigger LANGUAGE plpgsql AS $$
+				BEGIN
+					IF nextval('broken') <= 2 THEN
+						RAISE EXCEPTION 'a conflict' USING ERRCODE = '`+code+`';
+					END IF;
+					RETURN NEW;
+				END $$;
+				CREATE TRIGGER breaks BEFORE UPDATE OF stage ON relay_payment FOR EACH ROW WHEN (NEW.stage = 'failed') EXECUTE FUNCTION breaks()`); err != nil {
+				t.Fatal(err)
+			}
+			var counted []string
+			r := b.NewRelay(func(c *relay.Config) { c.Conflict = func(code string) { counted = append(counted, code) } })
+			b.wallet.Ask.Act = simnode.Refuses
+			pa := b.zap()
+			b.pay(pa)
+			if more, err := r.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !more || err != nil {
+				t.Fatal(more, err)
+			}
+			b.WantState(pa.ID, paidaction.Failed)
+			if !slices.Equal(counted, []string{code, code}) {
+				t.Errorf("counted %q", counted)
+			}
+			b.wantSound()
+		})
+	}
 }
 
 // Spec 05.16j: once the payer has their money back, or is getting it, a failed forward is not put back into the pipeline.

@@ -10,8 +10,10 @@ package relay
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -123,10 +125,14 @@ type Config struct {
 	Rules    wrap.Settings
 	Settings Settings
 	Now      func() time.Time // default time.Now
+	Random   io.Reader        // default crypto/rand
 	Log      *slog.Logger     // default slog.Default()
 	Metrics  *Metrics         // default: not registered anywhere
 
 	Beside paidaction.Beside // default paidaction.InGoroutine
+
+	// Conflict is told of a transaction that the database broke (paidaction.Hooks); nil: nobody is.
+	Conflict func(code string)
 
 	// Trace begins the span of what is done for an action that a payment was claimed for; done ends it. nil: there are none.
 	Trace func(ctx context.Context, action int64) (_ context.Context, done func())
@@ -155,6 +161,9 @@ func New(c Config) (*Relay, error) {
 	c.Settings = c.Settings.withDefaults()
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -208,9 +217,12 @@ func signal(to chan struct{}) bool {
 	}
 }
 
-// inTx runs do in one transaction. The relay's transactions lock one payment, and nothing after it.
+// inTx runs do in one transaction, and all of it again where PostgreSQL breaks it; do must therefore keep nothing from a run that failed. The relay's transactions lock
+// one payment, and nothing after it. Where it fails otherwise, or its commit's outcome is unknown, the next look at the payment finds out: the auditor's.
 func (r *Relay) inTx(ctx context.Context, do func(q *db.Queries) error) error {
-	err := db.InTransaction(ctx, r.Pool, func(tx *db.Transaction) error { return do(db.New(tx)) })
+	err := db.Repeat(ctx, r.Random, r.Conflict, func() error {
+		return db.InTransaction(ctx, r.Pool, func(tx *db.Transaction) error { return do(db.New(tx)) })
+	})
 	if err != nil {
 		return fmt.Errorf("relay: %w", err)
 	}

@@ -79,14 +79,14 @@ func (s *service) senders() senders {
 func (s *service) sends() bool { return s.config.Sends() }
 
 // openRelay makes the relay, and the pool of nodes where this process sends. Where none sends any more there may be payments under way yet.
-func (s *service) openRelay() (err error) {
+func (s *service) openRelay(conflict func(code string)) (err error) {
 	if len(s.clients) == 0 {
 		return nil
 	}
 	settings := s.config.Relay.Settings()
 	settings.Lacking = max(s.config.Sending.FailureCooldown, 1) // zero would stand for the default
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),
-		Settings: settings, Trace: worker.TraceRelay(s.traces, s.pool),
+		Settings: settings, Conflict: conflict, Trace: worker.TraceRelay(s.traces, s.pool),
 		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
 	if s.sends() {
 		members := make([]pool.Member, len(s.clients))

@@ -123,10 +123,10 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if s.webhooks, err = s.newWebhooks(jobs); err != nil {
 		return nil, err
 	}
-	if err := s.openRelay(); err != nil {
+	metrics := worker.NewMetrics(s.registry)
+	if err := s.openRelay(metrics.Conflict); err != nil {
 		return nil, err
 	}
-	metrics := worker.NewMetrics(s.registry)
 	if s.engine, err = s.newEngine(jobs, metrics.Hooks()); err != nil {
 		return nil, err
 	}

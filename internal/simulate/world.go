@@ -113,14 +113,15 @@ func (w *world) start(number, life int) {
 	}
 	var random [32]byte
 	binary.BigEndian.PutUint64(random[:], w.chance.hash(p.String(), 0))
+	shared := rand.NewChaCha8(random) // by two of whom one runs at a time
 	var err error
 	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: places{&w.fences}, Beside: inTurn,
-		Wallets: w.wallets, Now: p.now, Log: quiet, Settings: relay.Settings{SendWindow: 30 * time.Second, Grace: 30 * time.Second,
+		Wallets: w.wallets, Now: p.now, Random: shared, Log: quiet, Settings: relay.Settings{SendWindow: 30 * time.Second, Grace: 30 * time.Second,
 			AskTimeout: 30 * time.Second, Pause: time.Millisecond}})
 	if err == nil {
 		p.engine, err = paidaction.New(paidaction.Config{
 			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(settings()),
-			Secret: make([]byte, 32), Now: p.now, Random: rand.NewChaCha8(random), Log: quiet,
+			Secret: make([]byte, 32), Now: p.now, Random: shared, Log: quiet,
 			Settings: paidaction.Settings{SweepWorkers: 1, MaxGroup: 4, MaxForwards: busyReceiver, MaxWithdrawals: 1 << 40},
 			Hooks: paidaction.Hooks{
 				Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) },
