@@ -18,7 +18,9 @@ SELECT * FROM sign_in WHERE secret_hash = $1 ORDER BY id FOR NO KEY UPDATE;
 UPDATE sign_in SET used_at = @at WHERE id = @id AND used_at IS NULL;
 
 -- name: DeleteSignIns :execrows
-DELETE FROM sign_in WHERE id IN (SELECT old.id FROM sign_in AS old WHERE old.expires_at < @before ORDER BY old.expires_at LIMIT @page);
+-- Nobody is waited for.
+DELETE FROM sign_in WHERE id = ANY (ARRAY(SELECT old.id FROM sign_in AS old WHERE old.expires_at < @before
+    ORDER BY old.expires_at LIMIT @page FOR NO KEY UPDATE SKIP LOCKED));
 
 -- name: InsertLinkingKey :execrows
 INSERT INTO linking_key (key, user_id, created_at) VALUES (@key, @user_id, @at) ON CONFLICT (key) DO NOTHING;

@@ -53,7 +53,8 @@ func (q *Queries) DeleteLinkingKey(ctx context.Context, arg DeleteLinkingKeyPara
 }
 
 const deleteSignIns = `-- name: DeleteSignIns :execrows
-DELETE FROM sign_in WHERE id IN (SELECT old.id FROM sign_in AS old WHERE old.expires_at < $1 ORDER BY old.expires_at LIMIT $2)
+DELETE FROM sign_in WHERE id = ANY (ARRAY(SELECT old.id FROM sign_in AS old WHERE old.expires_at < $1
+    ORDER BY old.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
 `
 
 type DeleteSignInsParams struct {
@@ -61,6 +62,7 @@ type DeleteSignInsParams struct {
 	Page   int32
 }
 
+// Nobody is waited for.
 func (q *Queries) DeleteSignIns(ctx context.Context, arg DeleteSignInsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteSignIns, arg.Before, arg.Page)
 	if err != nil {

@@ -84,4 +84,6 @@ SELECT * FROM webhook_attempt WHERE message_id = ANY(@messages::bigint[]) ORDER 
 UPDATE webhook_message SET queued_at = NULL, attempts = 0, next_at = NULL, ended_at = NULL, delivered = false WHERE id = @id AND ended_at IS NOT NULL;
 
 -- name: DeleteMessages :execrows
-DELETE FROM webhook_message WHERE id IN (SELECT old.id FROM webhook_message AS old WHERE old.ended_at < @before ORDER BY old.ended_at LIMIT @page);
+-- Nobody is waited for.
+DELETE FROM webhook_message WHERE id = ANY (ARRAY(SELECT old.id FROM webhook_message AS old WHERE old.ended_at < @before
+    ORDER BY old.ended_at LIMIT @page FOR NO KEY UPDATE SKIP LOCKED));

@@ -70,7 +70,8 @@ func (q *Queries) AttemptsOf(ctx context.Context, messages []int64) ([]WebhookAt
 }
 
 const deleteMessages = `-- name: DeleteMessages :execrows
-DELETE FROM webhook_message WHERE id IN (SELECT old.id FROM webhook_message AS old WHERE old.ended_at < $1 ORDER BY old.ended_at LIMIT $2)
+DELETE FROM webhook_message WHERE id = ANY (ARRAY(SELECT old.id FROM webhook_message AS old WHERE old.ended_at < $1
+    ORDER BY old.ended_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
 `
 
 type DeleteMessagesParams struct {
@@ -78,6 +79,7 @@ type DeleteMessagesParams struct {
 	Page   int32
 }
 
+// Nobody is waited for.
 func (q *Queries) DeleteMessages(ctx context.Context, arg DeleteMessagesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteMessages, arg.Before, arg.Page)
 	if err != nil {
