@@ -121,7 +121,7 @@ func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx
 			return errors.Join(err, Errorf(CodeDuplicate, "This invoice cannot be paid from a balance. Use another one."))
 		}
 	}
-	n, err := q.AcceptRelay(ctx, db.AcceptRelayParams{ActionID: tx.Action, PaymentHash: p.Hash[:], Bolt11: p.Bolt11,
+	n, err := q.AcceptRelay(ctx, db.AcceptRelayParams{ActionID: tx.Action, PayerID: tx.Payer, PaymentHash: p.Hash[:], Bolt11: p.Bolt11,
 		AmountMsat: int64(p.Amount), BudgetMsat: int64(p.Budget), FinalCltv: int32(p.FinalCLTV), ExpiresAt: p.Expires, At: tx.Now})
 	if err != nil {
 		return fmt.Errorf("put the payment into the pipeline: %w", err)

@@ -247,6 +247,7 @@ type RelayPayment struct {
 	FailureMessage *string
 	CreatedAt      time.Time
 	ChangedAt      time.Time
+	PayerID        *int64
 }
 
 type Reward struct {

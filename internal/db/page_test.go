@@ -146,3 +146,33 @@ func TestWhatIsOldIsFoundByAnIndex(t *testing.T) {
 		}
 	}
 }
+
+// Of many withdrawals that are under way those of one payer are counted, and no others: the payer's row is locked meanwhile.
+func TestWithdrawalsOfOnePayerAreCountedByTheirIndex(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), pgtest.New(t)
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO usr (name, created_at) SELECT 'user_' || g, now() FROM generate_series(1, 2000) AS g ORDER BY g;
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args)
+			SELECT 'WITHDRAW', 'OUTGOING', 'OUTGOING', 'FORWARDING', 1 + g % 2000, 0, now(), now(), now(), '{}' FROM generate_series(1, 20000) AS g ORDER BY g;
+		INSERT INTO relay_payment (action_id, payer_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
+			SELECT id, payer_id, sha256(id::text::bytea), '', 1, 0, 0, now(), now(), now() FROM paid_action;
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := db.New(tx).PlanOnce(ctx); err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{t: t, pool: tx}
+	if err := db.New(e).BoundWithdrawals(ctx, db.BoundWithdrawalsParams{PayerID: 1, Most: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(e.plan, "relay_payment_payer") || strings.Contains(e.plan, "paid_action") {
+		t.Errorf("it reads more:\n%s", e.plan)
+	}
+}

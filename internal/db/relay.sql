@@ -25,8 +25,8 @@ SELECT must_be_below(count(*), @most, 'HF007') FROM paid_action WHERE inner_wall
 
 -- name: AcceptRelay :execrows
 -- A withdrawal, into the pipeline. 0 rows: the same hash is in it, or was paid.
-INSERT INTO relay_payment (action_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
-VALUES (@action_id, @payment_hash, @bolt11, @amount_msat, @budget_msat, @final_cltv, @expires_at, @at, @at)
+INSERT INTO relay_payment (action_id, payer_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
+VALUES (@action_id, @payer_id, @payment_hash, @bolt11, @amount_msat, @budget_msat, @final_cltv, @expires_at, @at, @at)
 ON CONFLICT DO NOTHING;
 
 -- name: AcceptForwards :execrows
@@ -110,11 +110,9 @@ RETURNING relay_payment.*;
 UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failure_message WHERE action_id = @action_id;
 
 -- name: BoundWithdrawals :exec
--- Fails with HF008 where the payer, whose row is locked, has so many withdrawals under way already. Of those that are under way to somebody outside, whose
--- payer is looked up for each: an index on payers would have to be kept for every action.
+-- Fails with HF008 where the payer, whose row is locked, has so many withdrawals to somebody outside under way already.
 SELECT must_be_below(count(*), @most, 'HF008') FROM relay_payment p
-WHERE p.receiver_id IS NULL AND p.inside_id IS NULL AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-    AND (SELECT payer_id FROM paid_action WHERE id = p.action_id) = @payer_id::bigint;
+WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation');
 
 -- name: ClaimRelay :one
 -- What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being

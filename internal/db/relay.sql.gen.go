@@ -70,13 +70,14 @@ func (q *Queries) AcceptInside(ctx context.Context, arg AcceptInsideParams) (int
 }
 
 const acceptRelay = `-- name: AcceptRelay :execrows
-INSERT INTO relay_payment (action_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
+INSERT INTO relay_payment (action_id, payer_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
 ON CONFLICT DO NOTHING
 `
 
 type AcceptRelayParams struct {
 	ActionID    int64
+	PayerID     *int64
 	PaymentHash []byte
 	Bolt11      string
 	AmountMsat  int64
@@ -90,6 +91,7 @@ type AcceptRelayParams struct {
 func (q *Queries) AcceptRelay(ctx context.Context, arg AcceptRelayParams) (int64, error) {
 	result, err := q.db.Exec(ctx, acceptRelay,
 		arg.ActionID,
+		arg.PayerID,
 		arg.PaymentHash,
 		arg.Bolt11,
 		arg.AmountMsat,
@@ -176,8 +178,7 @@ func (q *Queries) BoundWallet(ctx context.Context, arg BoundWalletParams) error 
 
 const boundWithdrawals = `-- name: BoundWithdrawals :exec
 SELECT must_be_below(count(*), $1, 'HF008') FROM relay_payment p
-WHERE p.receiver_id IS NULL AND p.inside_id IS NULL AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-    AND (SELECT payer_id FROM paid_action WHERE id = p.action_id) = $2::bigint
+WHERE p.payer_id = $2::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
 `
 
 type BoundWithdrawalsParams struct {
@@ -185,8 +186,7 @@ type BoundWithdrawalsParams struct {
 	PayerID int64
 }
 
-// Fails with HF008 where the payer, whose row is locked, has so many withdrawals under way already. Of those that are under way to somebody outside, whose
-// payer is looked up for each: an index on payers would have to be kept for every action.
+// Fails with HF008 where the payer, whose row is locked, has so many withdrawals to somebody outside under way already.
 func (q *Queries) BoundWithdrawals(ctx context.Context, arg BoundWithdrawalsParams) error {
 	_, err := q.db.Exec(ctx, boundWithdrawals, arg.Most, arg.PayerID)
 	return err
@@ -206,7 +206,7 @@ WITH next AS (
 )
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
-RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, next.pinned::boolean AS pinned, attempt.id AS attempt_id
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, relay_payment.payer_id, next.pinned::boolean AS pinned, attempt.id AS attempt_id
 `
 
 type ClaimRelayParams struct {
@@ -261,6 +261,7 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 		&i.RelayPayment.FailureMessage,
 		&i.RelayPayment.CreatedAt,
 		&i.RelayPayment.ChangedAt,
+		&i.RelayPayment.PayerID,
 		&i.Pinned,
 		&i.AttemptID,
 	)
@@ -443,7 +444,7 @@ func (q *Queries) GetInners(ctx context.Context, actionIds []int64) ([]InnerInvo
 }
 
 const getRelay = `-- name: GetRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE action_id = $1
 `
 
 func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
@@ -472,6 +473,7 @@ func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, e
 		&i.FailureMessage,
 		&i.CreatedAt,
 		&i.ChangedAt,
+		&i.PayerID,
 	)
 	return i, err
 }
@@ -564,7 +566,7 @@ func (q *Queries) LeaveRelay(ctx context.Context, arg LeaveRelayParams) (int64, 
 }
 
 const listRelay = `-- name: ListRelay :many
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE ($1::relay_stage IS NULL OR stage = $1) AND id < $2
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE ($1::relay_stage IS NULL OR stage = $1) AND id < $2
 ORDER BY id DESC LIMIT $3
 `
 
@@ -607,6 +609,7 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 			&i.FailureMessage,
 			&i.CreatedAt,
 			&i.ChangedAt,
+			&i.PayerID,
 		); err != nil {
 			return nil, err
 		}
@@ -629,7 +632,7 @@ func (q *Queries) LockReceivers(ctx context.Context, actionIds []int64) error {
 }
 
 const lockRelay = `-- name: LockRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
@@ -658,6 +661,7 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 		&i.FailureMessage,
 		&i.CreatedAt,
 		&i.ChangedAt,
+		&i.PayerID,
 	)
 	return i, err
 }
@@ -864,7 +868,7 @@ const relaysCompleted = `-- name: RelaysCompleted :many
 UPDATE relay_payment SET stage = 'completed', fee_msat = final.fee, changed_at = $1
 FROM (SELECT unnest($2::bigint[]) AS action_id, unnest($3::bigint[]) AS fee) AS final
 WHERE relay_payment.action_id = final.action_id AND relay_payment.action_id = ANY($2::bigint[]) AND stage::text = 'pending_confirmation'
-RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, relay_payment.payer_id
 `
 
 type RelaysCompletedParams struct {
@@ -906,6 +910,7 @@ func (q *Queries) RelaysCompleted(ctx context.Context, arg RelaysCompletedParams
 			&i.FailureMessage,
 			&i.CreatedAt,
 			&i.ChangedAt,
+			&i.PayerID,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,2 @@
+DROP INDEX relay_payment_payer;
+ALTER TABLE relay_payment DROP COLUMN payer_id;

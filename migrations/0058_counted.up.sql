@@ -1,0 +1,6 @@
+-- Who withdraws to somebody outside by a payment, so that theirs that are under way are counted by an index of those alone. To find out by way of their actions took all
+-- that were under way, of everybody.
+ALTER TABLE relay_payment ADD COLUMN payer_id bigint REFERENCES usr (id);   -- NULL: it is a forward, or made inside
+UPDATE relay_payment SET payer_id = paid_action.payer_id FROM paid_action
+WHERE paid_action.id = relay_payment.action_id AND relay_payment.receiver_id IS NULL AND relay_payment.inside_id IS NULL AND relay_payment.stage <> 'completed';
+CREATE INDEX relay_payment_payer ON relay_payment (payer_id) WHERE payer_id IS NOT NULL AND stage IN ('incoming', 'in_work', 'pending_confirmation');
