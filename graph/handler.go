@@ -18,7 +18,6 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/99designs/gqlgen/graphql/handler/lru"
 	"github.com/99designs/gqlgen/graphql/handler/transport"
-	coderws "github.com/coder/websocket"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/vektah/gqlparser/v2/ast"
 
@@ -152,8 +151,7 @@ func (d *door) newExecutor() *handler.Server {
 	executable := schema.NewExecutableSchema(schema.Config{Schema: offered(), Resolvers: d.resolver, Complexity: d.complexity()})
 	s := handler.New(executable)
 	s.AddTransport(transport.Websocket{
-		// The origin is checked at the door, in the open.
-		Implementation:   transport.CoderWebsocketImplementation{AcceptOptions: coderws.AcceptOptions{InsecureSkipVerify: true}},
+		Implementation:   websockets{},
 		InitFunc:         d.initWebsocket,
 		InitTimeout:      10 * time.Second,
 		PingPongInterval: d.Keepalive,

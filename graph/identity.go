@@ -142,21 +142,25 @@ func (d *door) initWebsocket(ctx context.Context, payload transport.InitPayload)
 	if header := payload.Authorization(); header != "" {
 		signedIn, err := d.authenticate(ctx, header, s.client)
 		if err != nil {
-			const unauthorized = 4401 // as the protocol has it
-			return closing(ctx, unauthorized, "unauthenticated"), nil, errors.New(d.present(ctx, err).Message)
+			status := closeUnauthorized
+			if !errors.Is(err, paidaction.Refused(paidaction.CodeUnauthenticated)) {
+				status = closeTryAgainLater // whether the key is good is not known
+			}
+			return d.closing(ctx, status, err)
 		}
 		signedIn.slots, signedIn.line = s.slots, s.line
 		s = signedIn
+	} else if isNoText(payload["Authorization"]) || isNoText(payload["authorization"]) {
+		return d.closing(ctx, closeUnauthorized, errKey())
 	}
 	if !d.sockets.take(s.who()) {
-		const tooMany = 4429
-		return closing(ctx, tooMany, "too many connections"), nil, errors.New("too many connections")
+		return d.closing(ctx, closeTooManyRequests, paidaction.Errorf(codeOperationLimit, "At most %d connections may be open at once. Close some first.", d.Limits.Sockets))
 	}
 	context.AfterFunc(ctx, func() { d.sockets.free(s.who()) }) // it ends with the connection
 	return withSession(ctx, s), nil, nil
 }
 
-// closing has gqlgen close a connection with this code.
-func closing(ctx context.Context, code int, reason string) context.Context {
-	return transport.WithWebsocketCloseCode(transport.AppendCloseReason(ctx, reason), code)
+func isNoText(v any) bool {
+	_, text := v.(string)
+	return v != nil && !text
 }

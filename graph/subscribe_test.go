@@ -1,6 +1,9 @@
 package graph_test
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -266,6 +269,85 @@ func TestWebsocketDoor(t *testing.T) {
 	s.Subscribe("1", "{ me { creditsMsat } } #"+strings.Repeat("x", 2000), nil)
 	if m, err := s.read(); err == nil {
 		t.Errorf("%+v", m)
+	}
+}
+
+// What cannot be read on a websocket is answered with a code: an operation as any other is, and what is no message at all by the end of the
+// connection.
+func TestMalformedMessages(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 0, 0)
+	s := a.Socket(payer)
+	for name, payload := range map[string]string{"none": "", "null": "null", "empty": "{}", "a text": `"{ me { user { name } } }"`, "a list": "[]",
+		"no query": `{"variables": {}}`, "a query that is none": `{"query": 7}`, "variables that are none": `{"query": "{ me { user { name } } }", "variables": []}`,
+		"a number that no type holds": `{"query": "{ me { user { name } } }", "variables": {"n": 1e999}}`} {
+		s.send(message{Type: "subscribe", ID: "1", Payload: json.RawMessage(payload)})
+		m, err := s.read()
+		var errs []answerError
+		if err != nil || m.Type != "error" || m.ID != "1" || json.Unmarshal(m.Payload, &errs) != nil || len(errs) != 1 || errs[0].Extensions.Code != "GRAPHQL_VALIDATION_FAILED" {
+			t.Fatalf("payload: %s: %+v %s, %v", name, m, m.Payload, err)
+		}
+		s.WantComplete("1")
+	}
+	s.Subscribe("2", `{ me { user { name } } }`, nil)
+	if r := s.next("2"); r.text("me", "user", "name") != "payer" {
+		t.Errorf("%s", r.Raw)
+	}
+
+	closed := func(s *socket) (code websocket.StatusCode, reason string) {
+		t.Helper()
+		for {
+			if _, err := s.read(); err != nil {
+				var end websocket.CloseError
+				if !errors.As(err, &end) {
+					t.Errorf("closed without a word: %v", err)
+				}
+				return end.Code, end.Reason
+			}
+		}
+	}
+	for _, text := range []string{"", "{", "nonsense", "[]", "7", "{}", `{"type":"subscribed","id":"1"}`, `{"type":7}`, `{"type":"next","id":"1"}`,
+		`{"type":"subscribe","payload":{"query":"{ me { user { name } } }"}}`, `{"type":"subscribe","id":7,"payload":{}}`, `{"type":"connection_init"}`} {
+		s := a.Socket(payer)
+		if err := s.conn.Write(a.Ctx, websocket.MessageText, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if code, reason := closed(s); code != 4400 || reason != "INVALID_INPUT" {
+			t.Errorf("%s: %d %s", text, code, reason)
+		}
+	}
+	for text, want := range map[string]string{
+		`nonsense`: "4400 INVALID_INPUT",
+		`{"type":"subscribe","id":"1","payload":{"query":"{ me { user { name } } }"}}`:   "4400 INVALID_INPUT",
+		`{"type":"connection_init","payload":"hf_"}`:                                     "4400 INVALID_INPUT",
+		`{"type":"connection_init","payload":{"Authorization":"Bearer hf_unknown"}}`:     "4401 UNAUTHENTICATED",
+		`{"type":"connection_init","payload":{"Authorization":["Bearer hf_unknown"]}}`:   "4401 UNAUTHENTICATED",
+		`{"type":"connection_init","payload":{"authorization":{"Bearer":"hf_unknown"}}}`: "4401 UNAUTHENTICATED",
+	} {
+		s, _, err := a.dial(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.conn.Write(a.Ctx, websocket.MessageText, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if code, reason := closed(s); fmt.Sprint(int(code), " ", reason) != want {
+			t.Errorf("%s: %d %s, want %s", text, code, reason, want)
+		}
+	}
+
+	// A key that cannot be looked up is not said to be wrong.
+	if _, err := a.Pool.Exec(a.Ctx, `ALTER TABLE api_key RENAME TO away`); err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := a.dial(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.send(message{Type: "connection_init", Payload: encode(t, map[string]string{"Authorization": "Bearer hf_whoever"})})
+	if code, reason := closed(s); code != websocket.StatusTryAgainLater || reason != "INTERNAL" {
+		t.Errorf("%d %s", code, reason)
 	}
 }
 
