@@ -85,33 +85,47 @@ func TestWithdrawRefused(t *testing.T) {
 	}
 }
 
-// Who follows a payment whose receiver could not be paid learns of the next attempt.
+// Who follows a payment whose receiver could not be paid learns of the next attempt, or that there will be none.
 func TestSubscriptionNamesTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	author, payer := a.Person("author", 100, 0), a.Person("payer", 0, 0)
 	w := a.Wallets.Add(author.ID)
 	w.Ask.Act = simnode.Refuses
-	item := a.PostBy(author, "a post")
-	r := a.Want(payer, `mutation($i: ID!) { zap(item: $i, sats: 100, paymentMethod: P2P) { id state invoice { bolt11 } } }`, vars{"i": item})
-	v := vars{"id": r.text("zap", "id")}
-	s := a.Socket(payer)
-	s.Subscribe("1", follow, v)
-	s.WantState("1", "PENDING_HELD")
-	a.PayInvoice(r.text("zap", "invoice", "bolt11"))
-	a.Advance(number(t, r.text("zap", "id")))
 	a.Run(a.Relay)
-	for state := ""; state != "FAILED"; {
-		state = s.next("1").text("paidActionUpdated", "state")
+	s := a.Socket(payer)
+	failed := func(item string) vars {
+		r := a.Want(payer, `mutation($i: ID!) { zap(item: $i, sats: 100, paymentMethod: P2P) { id state invoice { bolt11 } } }`, vars{"i": item})
+		v := vars{"id": r.text("zap", "id")}
+		s.Subscribe(item, follow, v)
+		s.WantState(item, "PENDING_HELD")
+		a.PayInvoice(r.text("zap", "invoice", "bolt11"))
+		a.Advance(number(t, r.text("zap", "id")))
+		for state := ""; state != "FAILED"; {
+			state = s.next(item).text("paidActionUpdated", "state")
+		}
+		return v
 	}
+	item, deleted := a.PostBy(author, "a post"), a.PostBy(author, "a post that is deleted")
+	v := failed(item)
 	a.Drain()
-	s.WantState("1", "RETRYING")
-	s.WantComplete("1")
+	s.WantState(item, "RETRYING")
+	s.WantComplete(item)
 	again := a.Want(payer, `query($id: ID!) { paidAction(id: $id) { successorId } }`, v).text("paidAction", "successorId")
 	next := a.Want(payer, `query($id: ID!) { paidAction(id: $id) { state attempt invoice { bolt11 } } }`, vars{"id": again})
 	if next.text("paidAction", "state") != "PENDING_HELD" || next.text("paidAction", "invoice", "bolt11") == "" {
 		t.Errorf("%s", next.Raw)
 	}
+
+	v = failed(deleted)
+	if _, err := a.Pool.Exec(a.Ctx, `UPDATE item SET deleted_at = created_at WHERE id = $1`, number(t, deleted)); err != nil {
+		t.Fatal(err)
+	}
+	a.Drain()
+	s.WantComplete(deleted)
+	s.Subscribe("later", follow, v)
+	s.WantState("later", "FAILED")
+	s.WantComplete("later")
 }
 
 // Sent to a user: to their own wallet if they have one, else to their sats.

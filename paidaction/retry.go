@@ -41,7 +41,7 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Te
 func (e *Engine) WillRetry(pa *PaidAction) bool {
 	def, ok := e.actions[pa.Kind]
 	return ok && def.Spec().Again && pa.State == Failed && pa.Flow == FlowWrapped && pa.Failure != nil && pa.Failure.Code == CodePaymentFailed &&
-		pa.Attempt < e.Settings.MaxPrepared && e.now().Sub(pa.ChangedAt) < e.Settings.RetryWindow
+		pa.Attempt < e.Settings.MaxPrepared && !pa.againRefused && e.now().Sub(pa.ChangedAt) < e.Settings.RetryWindow
 }
 
 // Again prepares the next attempt of an action whose receiver could not be paid: through their next wallet, or, where none is left,
@@ -66,6 +66,10 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	// A node that is away now is back in a moment; for how long that is hoped for WillRetry bounds.
 	if refusal, ok := AsRefusal(err); ok && refusal.Code != CodeLightningUnavailable {
 		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
+		if err := db.New(e.Pool).RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())}); err != nil {
+			return fmt.Errorf("note that action %d has no next attempt: %w", id, err)
+		}
+		e.changed(id) // for who waits for one
 		return e.AfterFailed(ctx, id)
 	}
 	return err

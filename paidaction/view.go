@@ -31,6 +31,7 @@ type PaidAction struct {
 	Secret    string // of the anonymous payer; empty for known ones
 
 	settlePermitted *time.Time
+	againRefused    bool   // the service prepares no next attempt
 	ended           bool   // with the step just taken: nothing is left to be done
 	heldNow         bool   // by who looks at it, with the permission to settle
 	current         bool   // after the step just taken: what the next one needs to know is here
@@ -89,6 +90,7 @@ func view(row db.GetActionRow) *PaidAction {
 		ID: a.ID, Kind: a.Kind, Flow: Flow(a.Flow), Method: Method(a.Method), State: State(a.State), Payer: a.PayerID,
 		Cost: Msat(a.CostMsat), Args: a.Args, Result: a.Result, Deadline: a.Deadline, Attempt: int(a.Attempt), Genesis: a.ID,
 		Successor: a.SuccessorID, CreatedAt: a.CreatedAt, ChangedAt: a.ChangedAt, settlePermitted: a.SettlePermittedAt, proved: a.ProvedID,
+		againRefused: a.AgainRefusedAt != nil,
 	}
 	if a.GenesisID != nil {
 		pa.Genesis = *a.GenesisID

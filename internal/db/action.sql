@@ -134,6 +134,9 @@ UPDATE paid_action SET result = @result WHERE id = @id;
 -- the planner knows of few, and be read as a whole.
 UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state::text = 'HELD' AND settle_permitted_at IS NULL;
 
+-- name: RefuseAgain :exec
+UPDATE paid_action SET again_refused_at = @at WHERE id = @id AND state::text = 'FAILED';
+
 -- name: LockAction :one
 SELECT * FROM paid_action WHERE id = $1 FOR NO KEY UPDATE;
 

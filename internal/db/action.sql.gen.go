@@ -49,10 +49,10 @@ func (q *Queries) ActionByKey(ctx context.Context, arg ActionByKeyParams) (Actio
 }
 
 const actionsByHash = `-- name: ActionsByHash :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM invoice
-CROSS JOIN LATERAL (SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action a WHERE a.id = invoice.action_id OFFSET 0) AS paid_action
+CROSS JOIN LATERAL (SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at FROM paid_action a WHERE a.id = invoice.action_id OFFSET 0) AS paid_action
 WHERE invoice.payment_hash = ANY($1::bytea[]) AND paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING')
 `
 
@@ -105,6 +105,7 @@ func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]Actions
 			&i.PaidAction.FailureMessage,
 			&i.PaidAction.ProvedID,
 			&i.PaidAction.InnerWalletID,
+			&i.PaidAction.AgainRefusedAt,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,
@@ -164,7 +165,7 @@ func (q *Queries) ActionsDueAtHeight(ctx context.Context, arg ActionsDueAtHeight
 }
 
 const actionsInFull = `-- name: ActionsInFull :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY($1::bigint[])
@@ -218,6 +219,7 @@ func (q *Queries) ActionsInFull(ctx context.Context, ids []int64) ([]ActionsInFu
 			&i.PaidAction.FailureMessage,
 			&i.PaidAction.ProvedID,
 			&i.PaidAction.InnerWalletID,
+			&i.PaidAction.AgainRefusedAt,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,
@@ -281,7 +283,7 @@ func (q *Queries) CommitUnflushed(ctx context.Context) error {
 }
 
 const getAction = `-- name: GetAction :one
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = $1
@@ -328,6 +330,7 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 		&i.PaidAction.FailureMessage,
 		&i.PaidAction.ProvedID,
 		&i.PaidAction.InnerWalletID,
+		&i.PaidAction.AgainRefusedAt,
 		&i.Node,
 		&i.PaymentHash,
 		&i.Preimage,
@@ -343,7 +346,7 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 }
 
 const getActionAlone = `-- name: GetActionAlone :one
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action WHERE id = $1
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at FROM paid_action WHERE id = $1
 `
 
 // Without its invoice.
@@ -374,6 +377,7 @@ func (q *Queries) GetActionAlone(ctx context.Context, id int64) (PaidAction, err
 		&i.FailureMessage,
 		&i.ProvedID,
 		&i.InnerWalletID,
+		&i.AgainRefusedAt,
 	)
 	return i, err
 }
@@ -821,7 +825,7 @@ func (q *Queries) ListStuck(ctx context.Context, arg ListStuckParams) ([]ListStu
 }
 
 const lockAction = `-- name: LockAction :one
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at FROM paid_action WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) {
@@ -851,12 +855,13 @@ func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) 
 		&i.FailureMessage,
 		&i.ProvedID,
 		&i.InnerWalletID,
+		&i.AgainRefusedAt,
 	)
 	return i, err
 }
 
 const lockActions = `-- name: LockActions :many
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
 `
 
 // In the order of their numbers.
@@ -893,6 +898,7 @@ func (q *Queries) LockActions(ctx context.Context, ids []int64) ([]PaidAction, e
 			&i.FailureMessage,
 			&i.ProvedID,
 			&i.InnerWalletID,
+			&i.AgainRefusedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1207,7 +1213,7 @@ func (q *Queries) OverdueActions(ctx context.Context, arg OverdueActionsParams) 
 }
 
 const ownActions = `-- name: OwnActions :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY($1::bigint[]) AND paid_action.payer_id = $2
@@ -1266,6 +1272,7 @@ func (q *Queries) OwnActions(ctx context.Context, arg OwnActionsParams) ([]OwnAc
 			&i.PaidAction.FailureMessage,
 			&i.PaidAction.ProvedID,
 			&i.PaidAction.InnerWalletID,
+			&i.PaidAction.AgainRefusedAt,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,
@@ -1351,6 +1358,20 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 // would seem worth while.) And no table is read in another order than that of a key: what changes the rows of a sorted list locks them in its order.
 func (q *Queries) PlanOnce(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planOnce)
+	return err
+}
+
+const refuseAgain = `-- name: RefuseAgain :exec
+UPDATE paid_action SET again_refused_at = $1 WHERE id = $2 AND state::text = 'FAILED'
+`
+
+type RefuseAgainParams struct {
+	At *time.Time
+	ID int64
+}
+
+func (q *Queries) RefuseAgain(ctx context.Context, arg RefuseAgainParams) error {
+	_, err := q.db.Exec(ctx, refuseAgain, arg.At, arg.ID)
 	return err
 }
 

@@ -190,6 +190,7 @@ type PaidAction struct {
 	FailureMessage    *string
 	ProvedID          *int64
 	InnerWalletID     *int64
+	AgainRefusedAt    *time.Time
 }
 
 type PollOption struct {

@@ -1,0 +1,1 @@
+ALTER TABLE paid_action DROP COLUMN again_refused_at;
