@@ -54,7 +54,8 @@ const slowWallet = `window.webln = {
 }`
 
 // oneWayAtATime looks for other ways to pay while the browser's wallet pays: there are none, also not where the dialog was closed meanwhile,
-// until the wallet has refused. Once it says that it has paid, there are none either, however late the payment is seen.
+// until the wallet has refused. Once it says that it has paid, there are none either, however late the payment is seen. A page that is loaded anew meanwhile
+// offers none before its visitor says that the wallet will not pay.
 func oneWayAtATime(t *testing.T, w *world) {
 	v := w.visitor(t)
 	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: slowWallet})
@@ -87,6 +88,19 @@ func oneWayAtATime(t *testing.T, w *world) {
 	none()
 	v.await("(agree({ preimage: '' }), true)")
 	v.sees("Your wallet says that it has paid")
+	none()
+	anew := func() { v.t.Helper(); v.open("/post"); v.press("Pay 10 sats") }
+	anew()
+	none()
+	v.sees("Your wallet was asked to pay this, before this page was loaded anew.")
+	look(v, "wallet-unheard")
+	v.press("It has not, and will not")
+	all()
+	anew()
+	all()
+	v.press("Pay with this browser's wallet")
+	none()
+	anew()
 	none()
 	w.pay(t, bolt11)
 	v.await("state() === 'PAID'")

@@ -12,11 +12,23 @@ declare global {
 }
 
 // Asked is what has become of an invoice that this page gave to a wallet. While the wallet is paying, or says that it has paid, nothing else
-// is offered to pay the same invoice with.
-type Asked = { paying: boolean; says: string }
+// is offered to pay the same invoice with. What it says to a page that was loaded anew meanwhile is unheard: its owner alone can look.
+type Asked = { paying: boolean; says: string; unheard?: boolean }
 
-// asked has them by their invoices. It outlasts the dialog, which may be closed meanwhile.
+// asked has them by their invoices. It outlasts the dialog, which may be closed meanwhile; that a wallet is paying outlasts the page.
 const asked = new Store<Record<string, Asked>>({})
+const place = (bolt11: string) => 'holdfast.paying:' + bolt11
+
+function becomes(bolt11: string, now: Asked) {
+  if (now.paying) sessionStorage.setItem(place(bolt11), now.says)
+  else sessionStorage.removeItem(place(bolt11))
+  asked.set({ ...asked.get(), [bolt11]: now })
+}
+
+const before = (bolt11: string): Asked =>
+  sessionStorage.getItem(place(bolt11)) === null
+    ? { paying: false, says: '' }
+    : { paying: true, says: 'Your wallet was asked to pay this, before this page was loaded anew. Look there whether it has.', unheard: true }
 
 const demoWallet = document.querySelector<HTMLMetaElement>('meta[name=demo-wallet]')?.content
 
@@ -92,19 +104,18 @@ function tellOf({ action, asking, trouble }: Payment): string {
 }
 
 function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
-  const { paying, says } = asked.use()[bolt11] ?? { paying: false, says: '' }
+  const { paying, says, unheard } = asked.use()[bolt11] ?? before(bolt11)
   const [copied, setCopied] = useState(false)
   const field = useRef<HTMLInputElement>(null)
 
   async function payWith(wallet: () => Promise<unknown>) {
     if (asked.get()[bolt11]?.paying) return // a double tap
-    const becomes = (paying: boolean, says: string) => asked.set({ ...asked.get(), [bolt11]: { paying, says } })
-    becomes(true, 'Your wallet is paying…')
+    becomes(bolt11, { paying: true, says: 'Your wallet is paying…' })
     try {
       await wallet()
-      becomes(true, 'Your wallet says that it has paid. The payment is not seen here yet…')
+      becomes(bolt11, { paying: true, says: 'Your wallet says that it has paid. The payment is not seen here yet…' })
     } catch (error) {
-      becomes(false, `The wallet did not pay: ${error instanceof Error ? error.message : error}`)
+      becomes(bolt11, { paying: false, says: `The wallet did not pay: ${error instanceof Error ? error.message : error}` })
     }
   }
 
@@ -126,6 +137,7 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
         {window.webln && (
           <button class="primary" disabled={paying} onClick={() => payWith(() => window.webln!.enable().then(() => window.webln!.sendPayment(bolt11)))}>Pay with this browser's wallet</button>
         )}
+        {unheard && <button onClick={() => becomes(bolt11, { paying: false, says: '' })}>It has not, and will not</button>}
         {!paying && <a class="button" href={`lightning:${bolt11}`}>Open a wallet</a>}
         {!paying && <button onClick={copy}>{copied ? 'Copied' : 'Copy'}</button>}
       </div>
