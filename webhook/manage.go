@@ -81,7 +81,7 @@ func (w *Webhooks) List(ctx context.Context, owner Owner) ([]Webhook, error) {
 	return list, nil
 }
 
-// Rotate replaces the secret, which is shown this once. For a day messages are signed with the one before as well. NOT_FOUND where the webhook
+// Rotate replaces the secret, which is shown this once. For a day messages are signed with those before as well. NOT_FOUND where the webhook
 // is not the owner's.
 func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, string, error) {
 	var row db.Webhook
@@ -101,7 +101,13 @@ func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, 
 		if secret, sealed, err = w.newSecret(id); err != nil {
 			return err
 		}
-		return q.RotateWebhook(ctx, db.RotateWebhookParams{ID: id, Secret: sealed, PreviousUntil: new(w.now().Add(overlap))})
+		now := w.now()
+		set := db.RotateWebhookParams{ID: id, Secret: sealed, PreviousUntil: new(now.Add(overlap))}
+		set.Former, set.FormerUntil = stillSigning(row, now)
+		if len(set.Former) > mostFormer {
+			set.Former, set.FormerUntil = set.Former[:mostFormer], set.FormerUntil[:mostFormer]
+		}
+		return q.RotateWebhook(ctx, set)
 	})
 	if err != nil {
 		return Webhook{}, "", err

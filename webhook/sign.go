@@ -33,15 +33,29 @@ func (w *Webhooks) newSecret(webhook int64) (secret string, sealed []byte, err e
 // place binds a sealed secret to its webhook.
 func place(webhook int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(webhook)) }
 
-// headers are those of one attempt: signed with the secret there is, and for a while after a rotation also with the one before.
+// stillSigning are the secrets before the present one that sign as well, the newest first, and until when.
+func stillSigning(of db.Webhook, now time.Time) (sealed [][]byte, until []time.Time) {
+	sealed, until = [][]byte{}, []time.Time{}
+	add := func(secret []byte, end time.Time) {
+		if now.Before(end) {
+			sealed, until = append(sealed, secret), append(until, end)
+		}
+	}
+	if of.PreviousUntil != nil {
+		add(of.Previous, *of.PreviousUntil)
+	}
+	for i, secret := range of.Former {
+		add(secret, of.FormerUntil[i])
+	}
+	return sealed, until
+}
+
+// headers are those of one attempt: signed with the secret there is, and for a while after a rotation also with those before.
 func (w *Webhooks) headers(of db.Webhook, message int64, now time.Time, text []byte) (http.Header, error) {
 	id, at := "msg_"+strconv.FormatInt(message, 10), strconv.FormatInt(now.Unix(), 10)
-	sealed := [][]byte{of.Secret}
-	if of.PreviousUntil != nil && now.Before(*of.PreviousUntil) {
-		sealed = append(sealed, of.Previous)
-	}
+	before, _ := stillSigning(of, now)
 	var signatures []string
-	for _, s := range sealed {
+	for _, s := range append([][]byte{of.Secret}, before...) {
 		raw, err := w.box.Open(place(of.ID), s)
 		if err != nil {
 			return nil, fmt.Errorf("open the secret of webhook %d: %w", of.ID, err)

@@ -20,10 +20,11 @@ import (
 
 // Bounds.
 const (
-	most      = 10                  // webhooks of one owner
-	overlap   = 24 * time.Hour      // for how long the secret before signs too
-	tolerated = 72 * time.Hour      // for how long everything may fail before a webhook is disabled
-	kept      = 30 * 24 * time.Hour // for how long a message that has ended is in the log
+	most       = 10                  // webhooks of one owner
+	overlap    = 24 * time.Hour      // for how long the secret before signs too
+	mostFormer = 8                   // how many of those before that one do, where it was rotated so often in that time
+	tolerated  = 72 * time.Hour      // for how long everything may fail before a webhook is disabled
+	kept       = 30 * 24 * time.Hour // for how long a message that has ended is in the log
 )
 
 // Jobs stores the jobs that deliver messages, in the transaction that takes them out of the outbox.

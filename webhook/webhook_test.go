@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -349,6 +350,59 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 	if len(s.Got()) != 0 {
 		t.Error("a private server was called")
+	}
+}
+
+// Whoever rotates anew, since the answer was lost, has a server that knows the first secret: each signs for a day from when it was replaced, however often that was.
+func TestRotationsAfterLostAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	id, secret := w.Tell(&alice, s.URL)
+	secrets := []string{secret}
+	rotate := func() {
+		t.Helper()
+		_, secret, err := w.Rotate(w.Ctx, &alice, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, secret)
+	}
+	signed := func() (by []int) {
+		t.Helper()
+		if _, err := w.Test(w.Ctx, &alice, id); err != nil {
+			t.Fatal(err)
+		}
+		w.Deliver()
+		c := s.Got()[0]
+		for i, secret := range secrets {
+			if verify(secret, c, w.Clock.Now()) == nil {
+				by = append(by, i)
+			}
+		}
+		return by
+	}
+	for range 2 {
+		rotate()
+		w.Clock.Advance(8 * time.Hour)
+	}
+	rotate()
+	if by := signed(); !slices.Equal(by, []int{0, 1, 2, 3}) {
+		t.Errorf("signed by %v", by)
+	}
+	w.Clock.Advance(8 * time.Hour)
+	if by := signed(); !slices.Equal(by, []int{1, 2, 3}) {
+		t.Errorf("a day after the first was replaced, signed by %v", by)
+	}
+	for range 20 {
+		rotate()
+	}
+	if by := signed(); len(by) != 10 || by[9] != 23 {
+		t.Errorf("signed by %v, want the newest ten", by)
+	}
+	w.Clock.Advance(24 * time.Hour)
+	if by := signed(); !slices.Equal(by, []int{23}) {
+		t.Errorf("a day after the last, signed by %v", by)
 	}
 }
 

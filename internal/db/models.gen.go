@@ -352,6 +352,8 @@ type Webhook struct {
 	FailingSince  *time.Time
 	DisabledAt    *time.Time
 	CreatedAt     time.Time
+	Former        [][]byte
+	FormerUntil   []time.Time
 }
 
 type WebhookAttempt struct {

@@ -138,7 +138,7 @@ func (q *Queries) EnableWebhook(ctx context.Context, arg EnableWebhookParams) (i
 }
 
 const getWebhook = `-- name: GetWebhook :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at FROM webhook WHERE id = $1
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until FROM webhook WHERE id = $1
 `
 
 func (q *Queries) GetWebhook(ctx context.Context, id int64) (Webhook, error) {
@@ -155,6 +155,8 @@ func (q *Queries) GetWebhook(ctx context.Context, id int64) (Webhook, error) {
 		&i.FailingSince,
 		&i.DisabledAt,
 		&i.CreatedAt,
+		&i.Former,
+		&i.FormerUntil,
 	)
 	return i, err
 }
@@ -239,7 +241,7 @@ func (q *Queries) InsertWebhookAttempt(ctx context.Context, arg InsertWebhookAtt
 }
 
 const lockWebhook = `-- name: LockWebhook :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at FROM webhook WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until FROM webhook WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockWebhook(ctx context.Context, id int64) (Webhook, error) {
@@ -256,6 +258,8 @@ func (q *Queries) LockWebhook(ctx context.Context, id int64) (Webhook, error) {
 		&i.FailingSince,
 		&i.DisabledAt,
 		&i.CreatedAt,
+		&i.Former,
+		&i.FormerUntil,
 	)
 	return i, err
 }
@@ -477,17 +481,25 @@ func (q *Queries) Redeliver(ctx context.Context, id int64) (int64, error) {
 }
 
 const rotateWebhook = `-- name: RotateWebhook :exec
-UPDATE webhook SET previous = secret, previous_until = $1, secret = $2 WHERE id = $3
+UPDATE webhook SET former = $1, former_until = $2, previous = secret, previous_until = $3, secret = $4 WHERE id = $5
 `
 
 type RotateWebhookParams struct {
+	Former        [][]byte
+	FormerUntil   []time.Time
 	PreviousUntil *time.Time
 	Secret        []byte
 	ID            int64
 }
 
 func (q *Queries) RotateWebhook(ctx context.Context, arg RotateWebhookParams) error {
-	_, err := q.db.Exec(ctx, rotateWebhook, arg.PreviousUntil, arg.Secret, arg.ID)
+	_, err := q.db.Exec(ctx, rotateWebhook,
+		arg.Former,
+		arg.FormerUntil,
+		arg.PreviousUntil,
+		arg.Secret,
+		arg.ID,
+	)
 	return err
 }
 
@@ -506,7 +518,7 @@ func (q *Queries) WebhookFails(ctx context.Context, arg WebhookFailsParams) erro
 }
 
 const webhookOf = `-- name: WebhookOf :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at FROM webhook WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until FROM webhook WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2
 `
 
 type WebhookOfParams struct {
@@ -528,12 +540,14 @@ func (q *Queries) WebhookOf(ctx context.Context, arg WebhookOfParams) (Webhook, 
 		&i.FailingSince,
 		&i.DisabledAt,
 		&i.CreatedAt,
+		&i.Former,
+		&i.FormerUntil,
 	)
 	return i, err
 }
 
 const webhooksOf = `-- name: WebhooksOf :many
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at FROM webhook WHERE user_id IS NOT DISTINCT FROM $1 ORDER BY id
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until FROM webhook WHERE user_id IS NOT DISTINCT FROM $1 ORDER BY id
 `
 
 func (q *Queries) WebhooksOf(ctx context.Context, userID *int64) ([]Webhook, error) {
@@ -556,6 +570,8 @@ func (q *Queries) WebhooksOf(ctx context.Context, userID *int64) ([]Webhook, err
 			&i.FailingSince,
 			&i.DisabledAt,
 			&i.CreatedAt,
+			&i.Former,
+			&i.FormerUntil,
 		); err != nil {
 			return nil, err
 		}

@@ -5150,7 +5150,7 @@ type Mutation {
   payout.failed and payment.received, or of all if they are left out. The secret is shown this once.
   """
   webhookCreate(url: String!, events: [String!]! = []): WebhookSecret! @needs(scope: SETTINGS)
-  "A new secret, which is shown this once. For a day messages are signed with the one before too."
+  "A new secret, which is shown this once. For a day messages are signed with those before too."
   webhookRotate(id: ID!): WebhookSecret! @needs(scope: SETTINGS)
   "Whether a server is told; one that was given up is told again."
   webhookEnable(id: ID!, enabled: Boolean!): Webhook! @needs(scope: SETTINGS)

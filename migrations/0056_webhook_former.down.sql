@@ -1,0 +1,1 @@
+ALTER TABLE webhook DROP COLUMN former, DROP COLUMN former_until;
