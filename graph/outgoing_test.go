@@ -79,6 +79,12 @@ func TestWithdrawRefused(t *testing.T) {
 	if r := a.Do(nobody, withdrawTo, vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "fee": 1}); r.code() != "UNAUTHENTICATED" {
 		t.Errorf("%s", r.Raw)
 	}
+	for _, method := range []string{"ZERO_COST", "REWARD_SATS", "FEE_CREDIT", "P2P", "OPTIMISTIC", "PESSIMISTIC"} {
+		if r := a.Do(payer, `mutation($to: String!, $m: PaymentMethod) { withdraw(to: $to, maxFeeSats: 1, paymentMethod: $m) { id } }`,
+			vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "m": method}); r.code() != "METHOD_UNAVAILABLE" {
+			t.Errorf("by %s: %s", method, r.Raw)
+		}
+	}
 	a.WantBalance(ledger.UserSats(payer.ID), 100_000)
 	if n := a.Count(`SELECT count(*) FROM relay_payment`); n != 0 {
 		t.Errorf("%d payments would leave", n)

@@ -181,10 +181,11 @@ func (a *attempt) agreed(cost Msat) error {
 
 // walk tries the methods in order until one works.
 func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidAction, error) {
-	methods := a.def.Spec().Methods
+	spec := a.def.Spec()
+	methods := spec.Methods
 	switch {
 	case forced != "":
-		if forced != ZeroCost && !slices.Contains(methods, forced) {
+		if !slices.Contains(methods, forced) && (forced != ZeroCost || !spec.Free) {
 			return nil, Errorf(CodeMethodUnavailable, "This cannot be paid that way.")
 		}
 		methods, a.chosen = []Method{forced}, true
