@@ -147,19 +147,24 @@ func TestMigrate(t *testing.T) {
 func TestACommandsOwnFlagsComeFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	env := append(settings(pool), "HOLDFAST_ALL=true", "HOLDFAST_STEPS=40", "HOLDFAST_YES=true", "HOLDFAST_REASON=none", "HOLDFAST_LIMIT=0")
+	env := settings(pool)
 	latest, err := migrations.Latest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, _, said := command(t, env, "actions", "write-off", "1", "--reason=lost"); code != exitUsage || !strings.Contains(said, "--yes") {
-		t.Errorf("write-off without --yes: exit code %d\n%s", code, said)
+	for variable, args := range map[string]string{
+		"HOLDFAST_ALL=true": "migrate down", "HOLDFAST_STEPS=40": "migrate down", "HOLDFAST_YES=true": "actions write-off 1 --reason=lost",
+		"HOLDFAST_REASON=none": "nodes disable alice --reason=own", "HOLDFAST_LIMIT=0": "actions list",
+	} {
+		name, _, _ := strings.Cut(variable, "=")
+		if code, _, said := command(t, append(settings(pool), variable), strings.Fields(args)...); code != exitUsage || !strings.Contains(said, name+" is no setting") {
+			t.Errorf("%s with %s: exit code %d\n%s", args, variable, code, said)
+		}
 	}
-	if code, _, said := command(t, env, "nodes", "disable", "alice"); code != exitUsage || !strings.Contains(said, "--reason") {
-		t.Errorf("disable without --reason: exit code %d\n%s", code, said)
-	}
-	if code, _, said := command(t, env, "actions", "list"); code != exitOK {
-		t.Errorf("list: exit code %d\n%s", code, said)
+	for args, flag := range map[string]string{"actions write-off 1 --reason=lost": "--yes", "nodes disable alice": "--reason"} {
+		if code, _, said := command(t, env, strings.Fields(args)...); code != exitUsage || !strings.Contains(said, flag) {
+			t.Errorf("%s without %s: exit code %d\n%s", args, flag, code, said)
+		}
 	}
 	file := filepath.Join(t.TempDir(), "settings.json")
 	if err := os.WriteFile(file, []byte(`{"all": true}`), 0o600); err != nil {

@@ -26,6 +26,7 @@ func slacken() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if os.Getenv(slackened) != "" || slack() != usualSlack {
+		_ = os.Unsetenv(slackened) // it is read: among the settings it would be unknown
 		return
 	}
 	if _, _, refused := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_TIMERSLACK, uintptr(timerSlack), 0); refused != 0 {

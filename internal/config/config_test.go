@@ -120,6 +120,46 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
+// Of a misspelt setting the default would stay in force, and nobody would be told.
+func TestUnknownVariablesAreRefused(t *testing.T) {
+	t.Parallel()
+	for variable, nearest := range map[string]string{
+		"HOLDFAST_MAX_PENDNG=topsecret":           "HOLDFAST_MAX_PENDING",
+		"HOLDFAST_RELAY_WITHDRAWAL_LIMIT=1":       "HOLDFAST_RELAY_WITHDRAW_LIMIT",
+		"HOLDFAST_DATABSE_URL=postgres://u:p@h/d": "HOLDFAST_DATABASE_URL",
+		"HOLDFAST_NO_LOCK_ENABLED=true":           "HOLDFAST_LOCK_ENABLED",
+		"HOLDFAST_max_pending=3":                  "HOLDFAST_",
+		"HOLDFAST_PORT=8080":                      "HOLDFAST_",
+		"HOLDFAST_YES=true":                       "as its flag",
+		"HOLDFAST_=1":                             "HOLDFAST_",
+	} {
+		name, value, _ := strings.Cut(variable, "=")
+		if _, err := parse(t, []string{variable, "HOLDFAST_MAX_PENDING=10"}, nil); err == nil || !strings.Contains(err.Error(), name+" is no setting") ||
+			!strings.Contains(err.Error(), nearest) || len(value) > 4 && strings.Contains(err.Error(), value) {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+	if _, err := parse(t, []string{"HOLDFAST_LISTN=a:1", "HOLDFAST_ROLS=api"}, nil); err == nil || !strings.Contains(err.Error(), "HOLDFAST_LISTN ") || !strings.Contains(err.Error(), "HOLDFAST_ROLS ") {
+		t.Errorf("two at once: %v", err)
+	}
+	if _, err := parse(t, nil, []string{"--config=" + file(t, `{"max_pendin": 3}`)}); err == nil || !strings.Contains(err.Error(), "nearest one is max-pending") {
+		t.Errorf("in the file: %v", err)
+	}
+}
+
+// What is around the service is not refused for its name: what tests and holdfast-dev have, what Kubernetes sets for a service called holdfast, and what is empty.
+func TestVariablesOfOthersAreNotRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := parse(t, []string{
+		"HOLDFAST_BIN=/work/bin", "HOLDFAST_SHOTS=/work/shots", "HOLDFAST_TEST_POSTGRES=postgres://h/d", "HOLDFAST_PENDING=", "holdfast_max=1", "HOLDFASTER=1",
+		"HOLDFAST_SERVICE_HOST=10.0.0.11", "HOLDFAST_SERVICE_PORT=8080", "HOLDFAST_SERVICE_PORT_HTTP=8080", "HOLDFAST_PORT=tcp://10.0.0.11:8080",
+		"HOLDFAST_PORT_8080_TCP=tcp://10.0.0.11:8080", "HOLDFAST_PORT_8080_TCP_PROTO=tcp", "HOLDFAST_PORT_8080_TCP_PORT=8080", "HOLDFAST_PORT_8080_TCP_ADDR=10.0.0.11",
+		"HOLDFAST_API_SERVICE_HOST=10.0.0.11", "HOLDFAST_API_PORT=tcp://10.0.0.11:8080",
+	}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestImpossibleCombinations(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ env, word string }{

@@ -20,7 +20,8 @@ func Variable(flag string) string {
 
 // Resolver gives settings that are not on the command line their value: from the environment (entries "KEY=value"), else from the
 // file that --config or HOLDFAST_CONFIG names: a JSON object whose keys are the names of flags. What a command alone has, such as how much
-// it destroys or that it is meant, comes from the command line: of a variable left behind nobody thinks who types it.
+// it destroys or that it is meant, comes from the command line: of a variable left behind nobody thinks who types it. A variable that would be a setting by its name and is
+// none is refused.
 func Resolver(environment []string) kong.Resolver {
 	r := &resolver{environment: map[string]string{}}
 	for _, entry := range environment {
@@ -37,7 +38,18 @@ type resolver struct {
 	file        map[string]any
 }
 
-func (r *resolver) Validate(*kong.Application) error { return nil }
+// Validate implements kong.Resolver. It is called once all is read, by every command.
+func (r *resolver) Validate(app *kong.Application) error {
+	return unknown(r.environment, names(app.Flags))
+}
+
+func names(flags []*kong.Flag) []string {
+	all := make([]string, len(flags))
+	for i, flag := range flags {
+		all[i] = flag.Name
+	}
+	return all
+}
 
 // Resolve implements kong.Resolver.
 func (r *resolver) Resolve(ctx *kong.Context, path *kong.Path, flag *kong.Flag) (any, error) {
@@ -69,8 +81,7 @@ func (r *resolver) load(ctx *kong.Context) error {
 	}
 	r.loaded = true
 	path := r.environment[Variable(FileFlag)]
-	flags := ctx.Model.Flags
-	for _, flag := range flags {
+	for _, flag := range ctx.Model.Flags {
 		if flag.Name == FileFlag {
 			if given, ok := ctx.FlagValue(flag).(string); ok && given != "" {
 				path = given
@@ -87,10 +98,11 @@ func (r *resolver) load(ctx *kong.Context) error {
 	if err := json.Unmarshal(content, &r.file); err != nil {
 		return fmt.Errorf("the settings in %s are no JSON object: %w", path, err)
 	}
+	flags := names(ctx.Model.Flags)
 	for key := range r.file {
 		// A misspelt setting would silently leave its default in force.
-		if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == key }) {
-			return fmt.Errorf("the settings in %s have an unknown key %q; the keys are the names of flags, such as database-url", path, key)
+		if !slices.Contains(flags, key) {
+			return fmt.Errorf("the settings in %s have an unknown key %q; the keys are the names of flags, and the nearest one is %s", path, key, nearest(key, flags))
 		}
 	}
 	return nil

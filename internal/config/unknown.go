@@ -1,0 +1,58 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// elsewhere are variables that are somebody else's: of the repository's tests and of holdfast-dev, which hand on what they have to the service that they start, and those that
+// Kubernetes puts into every container of a namespace with a service called holdfast, or holdfast-something.
+var elsewhere = regexp.MustCompile(`^HOLDFAST_(BIN|SHOTS|TEST_\w+|(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?))=|^HOLDFAST_(\w+_)?PORT=\w+://`)
+
+// unknown refuses variables that would be settings by their name and are none: of a misspelt one the default would silently stay in force, and some are limits on money.
+// Their values are not told. An empty one says nothing, however it is spelt.
+func unknown(environment map[string]string, flags []string) error {
+	variables := make([]string, len(flags))
+	for i, flag := range flags {
+		variables[i] = Variable(flag)
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(environment)) {
+		value := environment[name]
+		if value == "" || !strings.HasPrefix(name, Variable("")) || slices.Contains(variables, name) || elsewhere.MatchString(name+"="+value) {
+			continue
+		}
+		problems = append(problems, fmt.Errorf("%s is no setting; the nearest one is %s: correct it, or unset it. What one command alone has is given as its flag", name, nearest(name, variables)))
+	}
+	return errors.Join(problems...)
+}
+
+// nearest is the one of names that the fewest single letters tell from name.
+func nearest(name string, names []string) string {
+	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+}
+
+// distance is how many letters must be put in, taken out or changed to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // from what was read of a to each beginning of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
