@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // Action is a row of a list of actions.
@@ -23,6 +24,23 @@ type Action struct {
 	CreatedAt   time.Time  `json:"created_at"`
 	ChangedAt   time.Time  `json:"changed_at"`
 	FailureCode *string    `json:"failure"`
+}
+
+// Listed are the rows of a list of actions in all states.
+func Listed(rows []db.ListActionsRow) []Action {
+	actions := make([]Action, len(rows))
+	for i, row := range rows {
+		actions[i] = Action(row)
+		actions[i].clear()
+	}
+	return actions
+}
+
+// clear takes away what did not come true: an action whose invoice was to be cancelled, and that was paid all the same, has failed by nothing. Its history has that.
+func (a *Action) clear() {
+	if a.State == string(paidaction.Paid) {
+		a.FailureCode = nil
+	}
 }
 
 // WholeAction is an action with everything an operator may see of it: no preimage.
@@ -87,6 +105,9 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 		FailureMessage: a.FailureMessage, Args: a.Args, Result: a.Result,
 		Node: row.Node, PaymentHash: hex.EncodeToString(row.PaymentHash), Bolt11: row.Bolt11,
 		AmountMsat: row.AmountMsat, ReceivedMsat: row.ReceivedMsat, Archived: a.ID <= archivedTo,
+	}
+	if whole.clear(); whole.FailureCode == nil {
+		whole.FailureMessage = nil
 	}
 	for _, h := range history {
 		whole.History = append(whole.History, step(h))

@@ -142,9 +142,7 @@ func (p *operatorPages) actions(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		shown.Title = "Newest actions"
-		for _, row := range rows {
-			shown.Actions = append(shown.Actions, Action(row))
-		}
+		shown.Actions = Listed(rows)
 		if len(rows) == actionsPage {
 			shown.Before = rows[actionsPage-1].ID
 		}

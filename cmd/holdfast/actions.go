@@ -71,11 +71,7 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		actions := make([]operator.Action, len(rows))
-		for i, row := range rows {
-			actions[i] = operator.Action(row)
-		}
-		return printActions(e, actions)
+		return printActions(e, operator.Listed(rows))
 	})
 }
 

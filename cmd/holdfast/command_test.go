@@ -293,6 +293,32 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// An action whose payer cancelled it, and whose invoice was paid before that reached the node, did not fail.
+func TestWhatIsPaidHasNotFailed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	pa, err := engine(t, pool, simnode.Nodes{simnode.New("sim", time.Now)}, time.Now).Pay(t.Context(), donation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, failed := range []bool{true, false} {
+		change := `UPDATE paid_action SET failure_code = 'CANCELED', failure_message = 'You cancelled the payment.', state = 'HELD' WHERE id = $1`
+		if !failed {
+			change = `UPDATE paid_action SET state = 'PAID', result = '{}', deadline = NULL WHERE id = $1`
+		}
+		if _, err := pool.Exec(t.Context(), change, pa.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range []string{"list", "show " + fmt.Sprint(pa.ID)} {
+			code, out, said := command(t, env, append([]string{"actions"}, strings.Fields(args)...)...)
+			if code != exitOK || (strings.Contains(out, "CANCELED") || strings.Contains(out, "You cancelled")) != failed {
+				t.Errorf("actions %s, failed %t: exit code %d\n%s%s", args, failed, code, out, said)
+			}
+		}
+	}
+}
+
 func TestTables(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
