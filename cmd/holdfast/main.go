@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // Exit codes.
@@ -120,6 +121,14 @@ var (
 	errSettings  = errors.New("refused settings")
 	errArguments = errors.New("refused arguments")
 )
+
+// refusedArguments marks an error by which what was typed is refused: with the same nothing will ever be done. Another refusal, such as of a name that is taken, is a failure.
+func refusedArguments(err error) error {
+	if errors.Is(err, paidaction.Refused(paidaction.CodeInvalidInput)) {
+		return fmt.Errorf("%w: %w", errArguments, err)
+	}
+	return err
+}
 
 // help shows of a command what is its own: the settings are several pages, and the same for all. serve has them.
 func help(options kong.HelpOptions, c *kong.Context) error {

@@ -26,7 +26,7 @@ func (s *service) sameSecret(ctx context.Context) error {
 		return fmt.Errorf("read which secret it is: %w", err)
 	}
 	if !hmac.Equal(kept, print.Sum(nil)) {
-		return errOtherSecret
+		return fmt.Errorf("%w: %w", errSettings, errOtherSecret)
 	}
 	return nil
 }

@@ -230,7 +230,7 @@ func TestAnotherSecretIsRefused(t *testing.T) {
 			t.Fatalf("exit code %d", code)
 		}
 	}
-	if code, _, said := command(t, with("cd"), "serve"); code == 0 || !strings.Contains(said, "HOLDFAST_SECRET is not the one") {
+	if code, _, said := command(t, with("cd"), "serve"); code != exitUsage || !strings.Contains(said, "HOLDFAST_SECRET is not the one") {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
 }

@@ -46,7 +46,7 @@ func (c usersAdd) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
 		id, key, err := graph.SignUp(ctx, pool, c.Name, time.Now(), rand.Reader)
 		if err != nil {
-			return err
+			return refusedArguments(err)
 		}
 		made := struct {
 			ID   int64  `json:"id"`
@@ -70,7 +70,7 @@ func (c usersKey) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
 		id, key, err := graph.AddKey(ctx, pool, c.Name, c.Scopes, time.Now(), rand.Reader)
 		if err != nil {
-			return err
+			return refusedArguments(err)
 		}
 		made := struct {
 			Number int64  `json:"number"`
@@ -198,7 +198,7 @@ func (c usersUnlink) Run(ctx context.Context, e *environment) error {
 		}
 		key, err := hex.DecodeString(c.Key)
 		if err != nil {
-			return fmt.Errorf("a wallet's key is written in hex, as users wallets lists it")
+			return fmt.Errorf("%w: a wallet's key is written in hex, as users wallets lists it", errArguments)
 		}
 		n, err := q.DeleteLinkingKey(ctx, db.DeleteLinkingKeyParams{UserID: user, Key: key})
 		if err != nil {

@@ -42,8 +42,8 @@ func TestUsers(t *testing.T) {
 	if found := whose(t, pool, made.Key); found.UserID != made.ID || len(found.Scopes) != len(graph.Scopes) {
 		t.Errorf("the key is %+v", found)
 	}
-	for _, name := range []string{"alice", "Not A Name"} {
-		if code, out, _ := command(t, env, "users", "add", name); code != exitFailed || out != "" {
+	for name, want := range map[string]int{"alice": exitFailed, "Not A Name": exitUsage} {
+		if code, out, _ := command(t, env, "users", "add", name); code != want || out != "" {
 			t.Errorf("users add %q: exit code %d\n%s", name, code, out)
 		}
 	}
@@ -65,8 +65,8 @@ func TestKeysHaveScopes(t *testing.T) {
 	if code, _, said := command(t, env, "users", "add", "alice"); code != exitOK {
 		t.Fatal(said)
 	}
-	for _, args := range [][]string{{"alice"}, {"alice", "--scopes="}, {"alice", "--scopes=READ,STEAL"}, {"bob", "--scopes=READ"}} {
-		if code, out, _ := command(t, env, append([]string{"users", "key"}, args...)...); code == exitOK || out != "" {
+	for args, want := range map[string]int{"alice": exitUsage, "alice --scopes=": exitUsage, "alice --scopes=READ,STEAL": exitUsage, "bob --scopes=READ": exitFailed} {
+		if code, out, _ := command(t, env, append([]string{"users", "key"}, strings.Fields(args)...)...); code != want || out != "" {
 			t.Errorf("users key %v: exit code %d\n%s", args, code, out)
 		}
 	}
@@ -126,8 +126,8 @@ func TestWalletsAreUnlinked(t *testing.T) {
 	if out := wallets("alice"); !strings.Contains(out, keys["alice"]) || strings.Contains(out, keys["bob"]) {
 		t.Errorf("the wallets of alice: %s", out)
 	}
-	for _, args := range [][]string{{"alice", keys["bob"]}, {"alice", "no key"}, {"nobody", keys["alice"]}} {
-		if code, out, _ := command(t, env, append([]string{"users", "unlink"}, args...)...); code != exitFailed || out != "" {
+	for args, want := range map[string]int{"alice " + keys["bob"]: exitFailed, "alice no-key": exitUsage, "nobody " + keys["alice"]: exitFailed} {
+		if code, out, _ := command(t, env, append([]string{"users", "unlink"}, strings.Fields(args)...)...); code != want || out != "" {
 			t.Errorf("users unlink %v: exit code %d\n%s", args, code, out)
 		}
 	}

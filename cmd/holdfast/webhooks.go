@@ -52,7 +52,7 @@ func (c webhooksAdd) Run(ctx context.Context, e *environment) error {
 	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
 		made, secret, err := all.Create(ctx, nil, c.URL, c.Events)
 		if err != nil {
-			return err
+			return refusedArguments(err)
 		}
 		return e.print(struct {
 			ID     int64  `json:"id"`

@@ -23,7 +23,7 @@ func TestWebhooks(t *testing.T) {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
 	for _, args := range [][]string{{"https://operator.example", "--events=nonsense"}, {"ftp://operator.example"}, {}} {
-		if code, out, _ := command(t, env, append([]string{"webhooks", "add"}, args...)...); code == exitOK || out != "" {
+		if code, out, _ := command(t, env, append([]string{"webhooks", "add"}, args...)...); code != exitUsage || out != "" {
 			t.Errorf("webhooks add %v: exit code %d\n%s", args, code, out)
 		}
 	}
