@@ -19,12 +19,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Exit codes.
+// Exit codes. None is 2: that is how a Go program ends which panics, and who keeps the service from being started again with settings that are refused is to have it
+// started again then.
 const (
 	exitOK     = 0
-	exitFailed = 1 // it was tried and failed
-	exitUsage  = 2 // it was not tried: wrong arguments or settings
-	exitFound  = 3 // it was done and found what it looks for: something stuck or broken
+	exitFailed = 1  // it was tried and failed
+	exitFound  = 3  // it was done and found what it looks for: something stuck or broken
+	exitUsage  = 64 // it was not tried: wrong arguments or settings (EX_USAGE of sysexits.h)
 )
 
 type cli struct {

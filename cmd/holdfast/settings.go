@@ -10,7 +10,7 @@ import (
 )
 
 type configCommand struct {
-	Print configPrint `cmd:"" help:"Print the settings in force, without secrets. Exit code 2 if serve would refuse them."`
+	Print configPrint `cmd:"" help:"Print the settings in force, without secrets. Exit code 64 if serve would refuse them."`
 }
 
 type configPrint struct{}
