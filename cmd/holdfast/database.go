@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
@@ -133,4 +135,48 @@ func durable(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("%w: the database has synchronous_commit = local, waits for no replica, and can forget payments when one takes over; set it to on", errSettings)
 	}
 	return nil
+}
+
+// sameDatabase refuses a direct address that leads to another database than the service's: what guards locks and what hears of them would be where nobody else is, and
+// migrations would change what nobody serves. What cannot be asked is not compared, for the service waits for no database but its own.
+func sameDatabase(ctx context.Context, e *environment) error {
+	own, direct := e.config.DatabaseURL, e.config.Direct()
+	if own == direct {
+		return nil
+	}
+	here, err := identify(ctx, own)
+	if err == nil {
+		var there identity
+		if there, err = identify(ctx, direct); err == nil && here != there {
+			return fmt.Errorf("%w: HOLDFAST_LOCK_DIRECT_URL (%s) leads to the database %s of the cluster %d, HOLDFAST_DATABASE_URL (%s) to %s of %d: give the same database's own address, or unset it where there is no pooler",
+				errSettings, direct, there.database, there.cluster, own, here.database, here.cluster)
+		}
+	}
+	if err != nil {
+		e.log.WarnContext(ctx, "it is not known whether HOLDFAST_LOCK_DIRECT_URL leads to the same database as HOLDFAST_DATABASE_URL", "error", err)
+	}
+	return nil
+}
+
+// identity tells databases apart, whatever addresses lead to them. A copy of a whole cluster, as a replica, has the same.
+type identity struct {
+	database string
+	cluster  int64
+}
+
+func identify(ctx context.Context, at config.Database) (found identity, err error) {
+	settings, err := pgx.ParseConfig(string(at))
+	if err != nil {
+		return found, err
+	}
+	settings.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // it prepares nothing, which a pooler might give to others
+	dbconn.Bound(settings)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, settings)
+	if err != nil {
+		return found, err
+	}
+	defer conn.Close(ctx)
+	return found, conn.QueryRow(ctx, "SELECT current_database(), system_identifier FROM pg_control_system()").Scan(&found.database, &found.cluster)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
 // opened is the service's own pool on a database, and what was logged.
@@ -155,6 +157,35 @@ func TestConnectionsBehindAPoolerAreBoundedByTheServer(t *testing.T) {
 		t.Errorf("%s, %s", got, said)
 	}
 	stall(t, pool, database)
+}
+
+// What guards locks in memory, what is listened to and what is migrated is the database that is served, whatever addresses lead there.
+func TestTheDirectAddressLeadsToTheSameDatabase(t *testing.T) {
+	t.Parallel()
+	pool, other := pgtest.New(t), pgtest.New(t)
+	pooled := settings(pool, "HOLDFAST_DATABASE_URL="+bouncer(t, pool)+"&default_query_exec_mode=cache_describe")
+	before, _, err := migrations.Version(t.Context(), other.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range [][]string{settings(pool), pooled, append(pooled, "HOLDFAST_LOCK_STRATEGY=memory")} {
+		for _, args := range []string{"serve", "migrate version", "migrate up", "migrate down", "migrate force 0"} {
+			code, out, said := command(t, append(env, "HOLDFAST_LOCK_DIRECT_URL="+other.Config().ConnString()), strings.Fields(args)...)
+			if code != exitUsage || out != "" || !strings.Contains(said, "HOLDFAST_LOCK_DIRECT_URL") || !strings.Contains(said, other.Config().ConnConfig.Database) {
+				t.Errorf("%s: exit code %d\n%s%s", args, code, out, said)
+			}
+		}
+	}
+	if after, _, err := migrations.Version(t.Context(), other.Config().ConnString()); err != nil || after != before {
+		t.Errorf("the other database has version %d, it had %d: %v", after, before, err)
+	}
+	for name, direct := range map[string]string{"the same": pool.Config().ConnString() + "&application_name=x", "away": "postgres://u:topsecret@127.0.0.1:1/none"} {
+		s := serve(t, append(pooled, "HOLDFAST_LOCK_DIRECT_URL="+direct))
+		s.awaitReady(http.StatusOK)
+		if warned := strings.Contains(s.said(), "it is not known whether HOLDFAST_LOCK_DIRECT_URL"); warned != (name == "away") || strings.Contains(s.said(), "topsecret") {
+			t.Errorf("%s:\n%s", name, s.said())
+		}
+	}
 }
 
 // bouncer is the address of a database through a pooler in transaction mode.

@@ -18,6 +18,9 @@ type migrateCommand struct {
 type migrateUp struct{}
 
 func (migrateUp) Run(ctx context.Context, e *environment) error {
+	if err := sameDatabase(ctx, e); err != nil {
+		return err
+	}
 	if err := migrations.Up(ctx, string(e.config.Direct())); err != nil {
 		return migrationError(e, err)
 	}
@@ -36,6 +39,9 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	} else if steps < 1 {
 		return fmt.Errorf("%w: --steps must be 1 or more; --all takes everything back", errArguments)
 	}
+	if err := sameDatabase(ctx, e); err != nil {
+		return err
+	}
 	if err := migrations.Down(ctx, string(e.config.Direct()), steps); errors.Is(err, migrations.ErrNoVersion) {
 		return fmt.Errorf("%w: %w", errArguments, err)
 	} else if err != nil {
@@ -46,13 +52,21 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 
 type migrateVersion struct{}
 
-func (migrateVersion) Run(ctx context.Context, e *environment) error { return printVersion(ctx, e) }
+func (migrateVersion) Run(ctx context.Context, e *environment) error {
+	if err := sameDatabase(ctx, e); err != nil {
+		return err
+	}
+	return printVersion(ctx, e)
+}
 
 type migrateForce struct {
 	Version int `arg:"" help:"The version that the database really has; 0: none yet."`
 }
 
 func (c migrateForce) Run(ctx context.Context, e *environment) error {
+	if err := sameDatabase(ctx, e); err != nil {
+		return err
+	}
 	if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); errors.Is(err, migrations.ErrNoVersion) {
 		return fmt.Errorf("%w: %w", errArguments, err)
 	} else if err != nil {

@@ -55,6 +55,9 @@ func (serveCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer pool.Close()
+	if err := sameDatabase(ctx, e); err != nil {
+		return err
+	}
 	if !e.config.Development {
 		if err := durable(ctx, pool); err != nil {
 			return err
