@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 )
 
 // Config are all settings. The tags are kong's; the environment variable of a flag is its name in capitals after HOLDFAST_,
@@ -75,7 +77,12 @@ func (c *Config) Key() []byte {
 
 const (
 	maxInvoiceExpiry = 24 * time.Hour
-	maxCLTVDelta     = 2016 // blocks, two weeks: LND sends no payment that may lock its money for longer
+	maxCLTVDelta     = 2012 // blocks: LND pays no invoice whose final CLTV, with the 3 blocks that it adds, is not below its max-cltv-expiry, by default 2016
+	settleBlocks     = 24   // that a held payment must have left to be settled in
+
+	// A receiver's own LND asks for 80 blocks, its payer's adds 3, and sends nothing that may take no longer than that: so much is left for their invoice of what
+	// the payer's money may be locked for.
+	maxDistance = wrap.MaxOuterCLTV - (80 + 3 + 1) - settleBlocks
 )
 
 // Check refuses settings with which the service cannot run. The error has one sentence per problem, each of which says what to
@@ -106,14 +113,14 @@ func (c *Config) Check() error {
 	refuse(c.HoldExpiryDelta < 1 || c.SafetyBlocks < 1,
 		"Held payments need a distance from the height at which a node gives them back: set HOLDFAST_HOLD_EXPIRY_DELTA and HOLDFAST_SAFETY_BLOCKS to 1 block or more.")
 	// In 64 bits, which no sum of theirs overflows.
-	least := uint64(c.HoldExpiryDelta) + uint64(c.SafetyBlocks) + 24
-	refuse(least > maxCLTVDelta,
-		"No final CLTV leaves 24 blocks to settle in: set HOLDFAST_HOLD_EXPIRY_DELTA (%d blocks) and HOLDFAST_SAFETY_BLOCKS (%d blocks) to %d blocks or less together.",
-		c.HoldExpiryDelta, c.SafetyBlocks, maxCLTVDelta-24)
-	refuse(least <= maxCLTVDelta && uint64(c.CLTVDelta) < least,
-		"A final CLTV of %d blocks leaves less than 24 to settle in: set HOLDFAST_CLTV_DELTA to %d blocks or more (hold expiry delta %d + safety blocks %d + 24).",
-		c.CLTVDelta, least, c.HoldExpiryDelta, c.SafetyBlocks)
-	refuse(c.CLTVDelta > maxCLTVDelta, "Nobody's node would lock money for a final CLTV of %d blocks: set HOLDFAST_CLTV_DELTA to %d blocks or less.", c.CLTVDelta, maxCLTVDelta)
+	distance := uint64(c.HoldExpiryDelta) + uint64(c.SafetyBlocks)
+	refuse(distance > maxDistance,
+		"Nothing could be passed on to a receiver's wallet before a node gives the payment back: set HOLDFAST_HOLD_EXPIRY_DELTA (%d blocks) and HOLDFAST_SAFETY_BLOCKS (%d blocks) to %d blocks or less together.",
+		c.HoldExpiryDelta, c.SafetyBlocks, maxDistance)
+	refuse(distance <= maxDistance && uint64(c.CLTVDelta) < distance+settleBlocks,
+		"A final CLTV of %d blocks leaves less than %d to settle in: set HOLDFAST_CLTV_DELTA to %d blocks or more (hold expiry delta %d + safety blocks %d + %[2]d).",
+		c.CLTVDelta, settleBlocks, distance+settleBlocks, c.HoldExpiryDelta, c.SafetyBlocks)
+	refuse(c.CLTVDelta > maxCLTVDelta, "Nobody's LND would lock money for a final CLTV of %d blocks: set HOLDFAST_CLTV_DELTA to %d blocks or less.", c.CLTVDelta, maxCLTVDelta)
 	unfit := c.Prices.Community().Check()
 	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")

@@ -12,7 +12,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 var secret = strings.Repeat("5a", 32)
@@ -174,10 +176,11 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"HOLDFAST_SAFETY_BLOCKS=50", "HOLDFAST_CLTV_DELTA to 92"},
 		{"HOLDFAST_INVOICE_EXPIRY=1ms", "HOLDFAST_INVOICE_EXPIRY"},
 		{"HOLDFAST_INVOICE_EXPIRY=9000h", "between 1s and 24h"},
-		{"HOLDFAST_CLTV_DELTA=70000", "2016 blocks or less"},
+		{"HOLDFAST_CLTV_DELTA=70000", "2012 blocks or less"},
 		{"HOLDFAST_HOLD_EXPIRY_DELTA=0", "HOLDFAST_HOLD_EXPIRY_DELTA"},
 		{"HOLDFAST_SAFETY_BLOCKS=0", "HOLDFAST_SAFETY_BLOCKS"},
-		{"HOLDFAST_SAFETY_BLOCKS=4294967290", "1992 blocks or less together"}, // the sum does not fit into the numbers added
+		{"HOLDFAST_SAFETY_BLOCKS=4294967290", "892 blocks or less together"}, // the sum does not fit into the numbers added
+		{"HOLDFAST_HOLD_EXPIRY_DELTA=1000", "892 blocks or less together"},
 		{"HOLDFAST_NODE_SLOTS=100000000", "483 payments or less"},
 		{"HOLDFAST_MAX_PENDING=0", "HOLDFAST_MAX_PENDING"},
 		{"HOLDFAST_NODE_SLOTS=0", "HOLDFAST_NODE_SLOTS"},
@@ -208,6 +211,31 @@ func TestImpossibleCombinations(t *testing.T) {
 		parsed.Lock.Enabled = false
 		if err := parsed.Check(); (err == nil) != strings.Contains(c.env, "_LOCK_") {
 			t.Errorf("%s without the lock: %v", c.env, err)
+		}
+	}
+}
+
+// Blocks are bounded by what LND pays and locks money for. The most that is accepted can be worked with; one block more could not.
+func TestBlocksThatNoInvoiceCanMeetAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		delta, distance uint32 // the final CLTV of our invoices; hold expiry delta and safety blocks together
+		refused         bool
+	}{{916, 892, false}, {917, 893, true}, {1500, 1000, true}, {2012, 30, false}, {2013, 30, true}} {
+		settings, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, fmt.Sprint("HOLDFAST_CLTV_DELTA=", c.delta), fmt.Sprint("HOLDFAST_HOLD_EXPIRY_DELTA=", c.distance-12)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := settings.Check(); (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+		// A receiver next door, whose invoice is as LND makes it by default, and is paid with the blocks that LND adds.
+		const asks, adds, height = 80, 3, 800_000
+		rules := wrap.Settings{MinOuterCLTV: c.distance + 24}
+		outer := rules.OuterCLTV(paidaction.Route{Height: height + asks + adds}, height)
+		limit := rules.Probe("", wrap.Facts{}).CLTVLimit
+		if possible := outer <= wrap.MaxOuterCLTV && limit > asks+adds; possible == (c.distance > 892) {
+			t.Errorf("%+v: the payer's money would be locked for %d blocks, ours for up to %d", c, outer, limit)
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 
 const sat paidaction.Msat = 1000
 
+// MaxOuterCLTV is for how many blocks a payer's money may be locked at most, unless [Settings] say otherwise.
+const MaxOuterCLTV = 1_000
+
 // Settings are the figures of the rules. The zero value of each field stands for its default.
 type Settings struct {
 	MinAmount paidaction.Msat // of the inner; default 700 msat
@@ -23,7 +26,7 @@ type Settings struct {
 
 	CLTVMargin   uint32 // blocks by which the outer's HTLCs outlive the inner's; default 80, or MinOuterCLTV where that is more
 	MinOuterCLTV uint32 // what the engine needs: its HoldExpiryDelta + SafetyBlocks + 24; default 54
-	MaxOuterCLTV uint32 // default 1,000
+	MaxOuterCLTV uint32 // default [MaxOuterCLTV]
 	PaddingCLTV  uint32 // what LND adds to the inner's final CLTV; default 3
 
 	AttemptTimeout time.Duration // whole seconds, after which no new attempt to pay the inner is made; default 30 s
@@ -42,7 +45,7 @@ func (s Settings) withDefaults() Settings {
 	setDefault(&s.MinOuterCLTV, 18+12+24)
 	// A node that gives the outer back early does so before the inner has run out, unless the margin is larger than that.
 	setDefault(&s.CLTVMargin, max(80, s.MinOuterCLTV))
-	setDefault(&s.MaxOuterCLTV, 1_000)
+	setDefault(&s.MaxOuterCLTV, MaxOuterCLTV)
 	setDefault(&s.PaddingCLTV, 3)
 	setDefault(&s.AttemptTimeout, 30*time.Second)
 	return s
