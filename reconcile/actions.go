@@ -1,7 +1,9 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -87,6 +89,9 @@ func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	for _, b := range amounts {
 		r.found(otherAmount.broken(of(b.ActionID), "the %s of action %d is over %d msat, the action costs %d", b.What, b.ActionID, b.Msat, b.CostMsat))
 	}
+	if err := owners(ctx, r, q, ids); err != nil {
+		return err
+	}
 	twice, err := q.ItemsTwice(ctx, ids)
 	if err != nil {
 		return err
@@ -97,6 +102,34 @@ func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	missing, err := q.MissingEffects(ctx, db.MissingEffectsParams{Actions: ids, ArchivedTo: r.archivedTo})
 	for _, b := range missing {
 		r.found(effectMissing.broken(of(b.ID), "action %d (%s) is PAID, and what it was to do is not there", b.ID, b.Kind))
+	}
+	return err
+}
+
+// owners looks whose is what was made, which item it is or is about, and what counts it.
+func owners(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	rows, err := q.BreaksOfOwners(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range rows {
+		if b.Others {
+			r.found(othersWork.broken(of(b.ActionID), "the %s of action %d is not its payer's", b.What, b.ActionID))
+		}
+		if b.ItemID != 0 && b.Named != strconv.FormatInt(b.ItemID, 10) {
+			r.found(otherItem.broken(of(b.ActionID), "the %s of action %d is item %d, and the action's result names item %s", b.What, b.ActionID, b.ItemID, cmp.Or(b.Named, "none")))
+		}
+	}
+	invites, err := q.BreaksOfInvites(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range invites {
+		r.found(usedWrong.broken(of(b.ActionID), "the invite that action %d redeems counts %d uses, and %d people have redeemed it", b.ActionID, b.Used, b.Redeemed))
+	}
+	bounties, err := q.UnmarkedBounties(ctx, ids)
+	for _, b := range bounties {
+		r.found(bountyUnmarked.broken(of(b.ActionID), "the bounty of item %d is reached by action %d, and does not count as paid", b.ItemID, b.ActionID))
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -108,6 +109,32 @@ func openZap(w *enginetest.World) *paidaction.PaidAction {
 	return w.Pay(w.User("more", 0, 0), community.KindZap, community.ZapArgs{Item: w.Count(`SELECT min(id) FROM item`), Sats: 10}, paidaction.Optimistic)
 }
 
+// redeemed has two newcomers redeem an invite.
+func redeemed(w *enginetest.World) {
+	w.Helper()
+	inviter := w.User("inviter", 100*sat, 0)
+	invite, err := community.CreateInvite(w.Ctx, db.New(w.Pool), inviter, 5, 3, w.Clock.Now(), w.Engine.Random)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, name := range []string{"newcomer", "another"} {
+		w.Pay(inviter, community.KindInviteGift, community.InviteGiftArgs{Code: invite.Code, User: w.User(name, 0, 0)}, "")
+	}
+	w.Drain()
+}
+
+// paidBounty has somebody pay what they had promised, by two zaps of an answer.
+func paidBounty(w *enginetest.World) {
+	w.Helper()
+	owner, bounty := w.User("owner", 1000*sat, 0), int64(20)
+	asked := w.Pay(owner, community.KindItemCreate, community.ItemCreateArgs{Title: "who knows?", Bounty: &bounty}, "")
+	answer := w.Pay(w.User("hunter", 100*sat, 0), community.KindItemCreate, community.ItemCreateArgs{Body: "I do", Parent: w.Item(asked)}, "")
+	for _, sats := range []int64{15, 5} {
+		w.Pay(owner, community.KindZap, community.ZapArgs{Item: w.Item(answer), Sats: sats}, paidaction.FeeCredit)
+	}
+	w.Drain()
+}
+
 var breakings = map[string]breaking{
 	"1 balance":    {sql: `UPDATE account SET balance = balance + 1 WHERE id = 17`},
 	"1 total":      {sql: `UPDATE account SET balance = balance + 1 WHERE id = 17`},
@@ -125,7 +152,7 @@ var breakings = map[string]breaking{
 	"2 several-sources": {sql: `{transfer} VALUES ({credits}, 16, 4, 5, 'x', '2026-01-01') {booked}`},
 	"2 wrong-amount":    {sql: `{transfer} VALUES ({credits}, 33, 3, 5, 'x', '2026-01-01') {booked}`},
 	"2 charged":         {sql: `{transfer} VALUES ({retried}, 33, 3, 5, 'x', '2026-01-01') {booked}`},
-	"2 other-source":    {sql: `UPDATE paid_action SET payer_id = (SELECT min(id) FROM usr) WHERE id = {credits}`, also: []int{6}},
+	"2 other-source":    {sql: `UPDATE paid_action SET payer_id = (SELECT min(id) FROM usr) WHERE id = {credits}`, also: []int{3, 6}},
 	"2 ended":           {sql: `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ({opt}, 'PENDING', 'PAID', 'INVOICE_SETTLED', now())`, also: []int{6}},
 	"2 not-refunded":    {sql: `DELETE FROM posting WHERE action_id = {refunded} AND from_account = 6`, also: []int{1}},
 
@@ -137,8 +164,12 @@ var breakings = map[string]breaking{
 	"3 amount":         {sql: `UPDATE invoice SET amount_msat = amount_msat + 1 WHERE action_id = {opt}`},
 	"3 twice": {sql: `INSERT INTO item (kind, author_id, action_id, state, ancestors, title, body, created_at)
 		SELECT kind, author_id, action_id, state, ancestors, title, body, created_at FROM item LIMIT 1`},
-	"3 counter": {sql: `UPDATE item_count SET msat = msat + 1`},
-	"3 guard":   {sql: `DROP INDEX poll_vote_once`},
+	"3 author":     {sql: `UPDATE item SET author_id = (SELECT max(id) FROM usr)`},
+	"3 other-item": {sql: `UPDATE paid_action SET result = '{"item": 99}' WHERE id = (SELECT min(action_id) FROM item)`},
+	"3 uses":       {do: redeemed, sql: `UPDATE invite SET used = used - 1`},
+	"3 bounty":     {do: paidBounty, sql: `DELETE FROM bounty_payment`},
+	"3 counter":    {sql: `UPDATE item_count SET msat = msat + 1`},
+	"3 guard":      {sql: `DROP INDEX poll_vote_once`},
 
 	"4 two-invoices": {sql: `ALTER TABLE invoice DROP CONSTRAINT invoice_payment_hash_key; UPDATE invoice SET payment_hash = (SELECT payment_hash FROM invoice LIMIT 1)`, also: []int{9}},
 	"4 two-payments": {sql: `DROP INDEX relay_payment_hash; UPDATE relay_payment SET payment_hash = (SELECT payment_hash FROM relay_payment WHERE action_id = {withdrawn})

@@ -72,6 +72,14 @@ var (
 		"What an action did, or its invoice, is over another amount than its price.", byHand+bug+"compare with its arguments and its postings, and set the row's amount to what was paid for.")
 	effectTwice = kind(3, "twice", "ItemsTwice",
 		"An action has made more than one item.", byHand+bug+"delete the item that its result does not name, with what refers to it alone.")
+	othersWork = kind(3, "author", "BreaksOfOwners",
+		"What an action made is not its payer's: an item, a zap, a donation, a vote or a boost.", byHand+outside+"set the author, or the user, of its row to payer_id of the action.")
+	otherItem = kind(3, "other-item", "BreaksOfOwners",
+		"What an action made, or what it was about, is another item than its result names.", byHand+outside+"its arguments name what it was about, and the item's own row what was made: set the row, or the result, right.")
+	usedWrong = kind(3, "uses", "BreaksOfInvites",
+		"An invite counts other uses than people have redeemed it: it lets in more than its limit, or fewer.", outside+"set used of the invite's row to the number of its rows in invite_redemption.")
+	bountyUnmarked = kind(3, "bounty", "UnmarkedBounties",
+		"A bounty was zapped to an answer by its owner, and does not count as paid: it would be paid again.", byHand+outside+"put its row back into bounty_payment, with the zap that reached the amount.")
 	countedWrong = kind(3, "counter", "BreaksOfCounters, over all items; only holdfast reconcile",
 		"A counter of an item, with what is not folded in yet, is not what its paid zaps, votes, boosts and comments come to; or the item has no counters.",
 		bug+"the rows are what happened: raise or lower the counter in the item's row of item_count until it agrees with them. zap_total is a sum of rows of zap for each person, and vote_micros one of vote_event: look there first which is right.")

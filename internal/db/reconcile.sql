@@ -151,6 +151,40 @@ WHERE e.action_id = ANY(@actions::bigint[]) AND e.msat <> paid_action.cost_msat
     AND (e.what <> 'boost' OR paid_action.kind = 'BOOST') -- others cost more than the boost that they make too
 ORDER BY 2, 1;
 
+-- name: BreaksOfOwners :many
+-- Invariant 3: what an action made is somebody else's than its payer's, or is, or is about, another item than its result names. Of an action that made two
+-- items one at least is the one.
+SELECT e.what, e.action_id, coalesce(e.item_id, 0)::bigint AS item_id, (e.user_id IS DISTINCT FROM paid_action.payer_id)::boolean AS others,
+    coalesce(paid_action.result->>'item', '')::text AS named FROM (
+    SELECT 'item' AS what, action_id, item.id AS item_id, item.author_id AS user_id FROM item
+    UNION ALL SELECT 'zap', action_id, zap.item_id, zap.user_id FROM zap
+    UNION ALL SELECT 'donation', action_id, NULL, donation.user_id FROM donation
+    UNION ALL SELECT 'poll vote', action_id, poll_vote.item_id, poll_vote.user_id FROM poll_vote
+    UNION ALL SELECT 'boost', action_id, boost.item_id, boost.user_id FROM boost
+) AS e JOIN paid_action ON paid_action.id = e.action_id
+WHERE e.action_id = ANY(@actions::bigint[]) AND (e.user_id IS DISTINCT FROM paid_action.payer_id
+    OR (e.item_id IS NOT NULL AND e.item_id::text IS DISTINCT FROM paid_action.result->>'item'
+        AND NOT (e.what = 'item' AND EXISTS (SELECT FROM item o WHERE o.action_id = e.action_id AND o.id::text = paid_action.result->>'item'))))
+ORDER BY 2, 1;
+
+-- name: BreaksOfInvites :many
+-- Invariant 3: an invite of one of the actions that counts other uses than there are people who have redeemed it. It allows a thousand at most.
+SELECT i.code, i.used, r.action_id, r.redeemed FROM (
+    SELECT DISTINCT ON (n.code) n.code, n.action_id, (SELECT count(*) FROM invite_redemption o WHERE o.code = n.code) AS redeemed
+    FROM invite_redemption n WHERE n.action_id = ANY(@actions::bigint[]) ORDER BY n.code, n.action_id
+) AS r JOIN invite i ON i.code = r.code WHERE i.used <> r.redeemed ORDER BY r.action_id;
+
+-- name: UnmarkedBounties :many
+-- Invariant 3: a bounty that its owner has zapped an answer with, and that does not count as paid. One by one, as BreaksOfKeys.
+SELECT z.action_id, b.id AS item_id FROM unnest(@actions::bigint[]) AS n (id)
+CROSS JOIN LATERAL (SELECT zap.action_id, zap.item_id, zap.user_id FROM zap
+    WHERE zap.action_id = n.id AND zap.state = 'PAID' AND NOT zap.down AND zap.user_id IS NOT NULL OFFSET 0) AS z
+CROSS JOIN LATERAL (SELECT item.ancestors[1] AS root FROM item WHERE item.id = z.item_id AND item.parent_id IS NOT NULL OFFSET 0) AS c
+CROSS JOIN LATERAL (SELECT item.id, item.bounty_msat FROM item WHERE item.id = c.root AND item.kind = 'BOUNTY' AND item.author_id = z.user_id OFFSET 0) AS b
+CROSS JOIN LATERAL (SELECT t.msat FROM zap_total t WHERE t.item_id = z.item_id AND t.user_id = z.user_id AND NOT t.down OFFSET 0) AS t
+WHERE t.msat >= b.bounty_msat AND NOT EXISTS (SELECT FROM bounty_payment p WHERE p.item_id = b.id)
+ORDER BY z.action_id;
+
 -- name: ItemsTwice :many
 -- Invariant 3: actions that have made more than one item. Of what else an action does, a key allows one.
 SELECT item.action_id, count(*) AS items FROM item WHERE item.action_id = ANY(@actions::bigint[]) GROUP BY item.action_id HAVING count(*) > 1 ORDER BY 1;

@@ -481,6 +481,46 @@ func (q *Queries) BreaksOfHistory(ctx context.Context, actions []int64) ([]Break
 	return items, nil
 }
 
+const breaksOfInvites = `-- name: BreaksOfInvites :many
+SELECT i.code, i.used, r.action_id, r.redeemed FROM (
+    SELECT DISTINCT ON (n.code) n.code, n.action_id, (SELECT count(*) FROM invite_redemption o WHERE o.code = n.code) AS redeemed
+    FROM invite_redemption n WHERE n.action_id = ANY($1::bigint[]) ORDER BY n.code, n.action_id
+) AS r JOIN invite i ON i.code = r.code WHERE i.used <> r.redeemed ORDER BY r.action_id
+`
+
+type BreaksOfInvitesRow struct {
+	Code     string
+	Used     int64
+	ActionID int64
+	Redeemed int64
+}
+
+// Invariant 3: an invite of one of the actions that counts other uses than there are people who have redeemed it. It allows a thousand at most.
+func (q *Queries) BreaksOfInvites(ctx context.Context, actions []int64) ([]BreaksOfInvitesRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfInvites, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfInvitesRow
+	for rows.Next() {
+		var i BreaksOfInvitesRow
+		if err := rows.Scan(
+			&i.Code,
+			&i.Used,
+			&i.ActionID,
+			&i.Redeemed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const breaksOfKeys = `-- name: BreaksOfKeys :many
 WITH page AS MATERIALIZED (
     SELECT a.id, a.payer_id, a.idempotency_key FROM unnest($1::bigint[]) AS n (id)
@@ -512,6 +552,57 @@ func (q *Queries) BreaksOfKeys(ctx context.Context, actions []int64) ([]BreaksOf
 	for rows.Next() {
 		var i BreaksOfKeysRow
 		if err := rows.Scan(&i.First, &i.Last); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const breaksOfOwners = `-- name: BreaksOfOwners :many
+SELECT e.what, e.action_id, coalesce(e.item_id, 0)::bigint AS item_id, (e.user_id IS DISTINCT FROM paid_action.payer_id)::boolean AS others,
+    coalesce(paid_action.result->>'item', '')::text AS named FROM (
+    SELECT 'item' AS what, action_id, item.id AS item_id, item.author_id AS user_id FROM item
+    UNION ALL SELECT 'zap', action_id, zap.item_id, zap.user_id FROM zap
+    UNION ALL SELECT 'donation', action_id, NULL, donation.user_id FROM donation
+    UNION ALL SELECT 'poll vote', action_id, poll_vote.item_id, poll_vote.user_id FROM poll_vote
+    UNION ALL SELECT 'boost', action_id, boost.item_id, boost.user_id FROM boost
+) AS e JOIN paid_action ON paid_action.id = e.action_id
+WHERE e.action_id = ANY($1::bigint[]) AND (e.user_id IS DISTINCT FROM paid_action.payer_id
+    OR (e.item_id IS NOT NULL AND e.item_id::text IS DISTINCT FROM paid_action.result->>'item'
+        AND NOT (e.what = 'item' AND EXISTS (SELECT FROM item o WHERE o.action_id = e.action_id AND o.id::text = paid_action.result->>'item'))))
+ORDER BY 2, 1
+`
+
+type BreaksOfOwnersRow struct {
+	What     string
+	ActionID int64
+	ItemID   int64
+	Others   bool
+	Named    string
+}
+
+// Invariant 3: what an action made is somebody else's than its payer's, or is, or is about, another item than its result names. Of an action that made two
+// items one at least is the one.
+func (q *Queries) BreaksOfOwners(ctx context.Context, actions []int64) ([]BreaksOfOwnersRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfOwners, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfOwnersRow
+	for rows.Next() {
+		var i BreaksOfOwnersRow
+		if err := rows.Scan(
+			&i.What,
+			&i.ActionID,
+			&i.ItemID,
+			&i.Others,
+			&i.Named,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1314,6 +1405,43 @@ func (q *Queries) RecordedHashes(ctx context.Context, arg RecordedHashesParams) 
 			&i.Here,
 			&i.Elsewhere,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unmarkedBounties = `-- name: UnmarkedBounties :many
+SELECT z.action_id, b.id AS item_id FROM unnest($1::bigint[]) AS n (id)
+CROSS JOIN LATERAL (SELECT zap.action_id, zap.item_id, zap.user_id FROM zap
+    WHERE zap.action_id = n.id AND zap.state = 'PAID' AND NOT zap.down AND zap.user_id IS NOT NULL OFFSET 0) AS z
+CROSS JOIN LATERAL (SELECT item.ancestors[1] AS root FROM item WHERE item.id = z.item_id AND item.parent_id IS NOT NULL OFFSET 0) AS c
+CROSS JOIN LATERAL (SELECT item.id, item.bounty_msat FROM item WHERE item.id = c.root AND item.kind = 'BOUNTY' AND item.author_id = z.user_id OFFSET 0) AS b
+CROSS JOIN LATERAL (SELECT t.msat FROM zap_total t WHERE t.item_id = z.item_id AND t.user_id = z.user_id AND NOT t.down OFFSET 0) AS t
+WHERE t.msat >= b.bounty_msat AND NOT EXISTS (SELECT FROM bounty_payment p WHERE p.item_id = b.id)
+ORDER BY z.action_id
+`
+
+type UnmarkedBountiesRow struct {
+	ActionID int64
+	ItemID   int64
+}
+
+// Invariant 3: a bounty that its owner has zapped an answer with, and that does not count as paid. One by one, as BreaksOfKeys.
+func (q *Queries) UnmarkedBounties(ctx context.Context, actions []int64) ([]UnmarkedBountiesRow, error) {
+	rows, err := q.db.Query(ctx, unmarkedBounties, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnmarkedBountiesRow
+	for rows.Next() {
+		var i UnmarkedBountiesRow
+		if err := rows.Scan(&i.ActionID, &i.ItemID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
