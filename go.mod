@@ -15,6 +15,7 @@ tool (
 require (
 	github.com/99designs/gqlgen v0.17.95
 	github.com/VictoriaMetrics/metricsql v0.84.8
+	github.com/agnivade/levenshtein v1.2.1
 	github.com/alecthomas/kong v1.17.0
 	github.com/bsm/redislock v0.9.4
 	github.com/btcsuite/btcd v0.25.1-0.20260310163610-1c55c7c18179
@@ -72,7 +73,6 @@ require (
 	github.com/Yawning/aez v0.0.0-20211027044916-e49e68abd344 // indirect
 	github.com/aead/chacha20 v0.0.0-20180709150244-8b13a72661da // indirect
 	github.com/aead/siphash v1.0.1 // indirect
-	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/btcsuite/btcd/btcutil/psbt v1.1.10 // indirect
 	github.com/btcsuite/btcd/v2transport v1.0.1 // indirect

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // elsewhere are variables that are somebody else's: of the repository's tests and of holdfast-dev, which hand on what they have to the service that they start, and those that
@@ -33,26 +35,7 @@ func unknown(environment map[string]string, flags []string) error {
 
 // nearest is the one of names that the fewest single letters tell from name.
 func nearest(name string, names []string) string {
-	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
-}
-
-// distance is how many letters must be put in, taken out or changed to make b of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // from what was read of a to each beginning of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return slices.MinFunc(names, func(a, b string) int {
+		return levenshtein.ComputeDistance(name, a) - levenshtein.ComputeDistance(name, b)
+	})
 }
