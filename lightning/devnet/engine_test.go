@@ -118,6 +118,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("safety height while held", func(t *testing.T) { safetyHeight(w(t, nodes), network) })
 	t.Run("more than its balance", func(t *testing.T) { lacks(t, network) })
 	t.Run("refused unnoted", func(t *testing.T) { refusedUnnoted(t, newRealSending(t, network)) })
+	t.Run("what is not refused ends", func(t *testing.T) { whatIsNotRefusedEnds(t, newRealSending(t, network), network) })
 	t.Run("tried again", func(t *testing.T) { triedAgain(t, newRealSending(t, network)) })
 	t.Run("conformance of sending", func(t *testing.T) {
 		env := newRealSending(t, network)
