@@ -96,7 +96,7 @@ func MarshalTime(at time.Time) graphql.Marshaler { return quoted(at.UTC().Format
 func UnmarshalTime(v any) (time.Time, error) {
 	text, _ := v.(string)
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	if year := at.UTC().Year(); err != nil || year < 0 || year > 9999 { // by its zone it can be in a year that RFC 3339 has no number for
 		return at, paidaction.Errorf(paidaction.CodeInvalidInput, "A moment is written as 2026-01-31T12:00:00Z.")
 	}
 	return at, nil

@@ -21,3 +21,13 @@ func TestMomentsAreInUTC(t *testing.T) {
 		t.Errorf("%s, %v", read, err)
 	}
 }
+
+// What is read can be written, in a form that clients read: years have four digits.
+func TestMomentsHaveAYearOfFourDigits(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{"9999-12-31T23:59:59Z": true, "9999-12-31T23:59:59-23:59": false, "0000-01-01T00:00:00Z": true, "0000-01-01T00:00:00+00:01": false} {
+		if _, err := schema.UnmarshalTime(text); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
