@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -154,6 +155,11 @@ func TestReceive(t *testing.T) {
 	}
 	for m, code := range map[string]string{"0": "INVALID_AMOUNT", "-1000": "INVALID_AMOUNT", "1500": "INVALID_AMOUNT"} {
 		if r := a.Do(nobody, send, vars{"u": bob.ID, "m": m}); r.code() != code {
+			t.Errorf("%s: %s", m, r.Raw)
+		}
+	}
+	for m, why := range map[string]string{"2100000000000001000": "larger than all bitcoin", "9223372036854775808000": "larger than all bitcoin", "1e3": "digits alone"} {
+		if r := a.Do(nobody, send, vars{"u": bob.ID, "m": m}); r.code() != "INVALID_AMOUNT" || !strings.Contains(r.Raw, why) {
 			t.Errorf("%s: %s", m, r.Raw)
 		}
 	}

@@ -1,8 +1,8 @@
 package paidaction
 
 import (
+	"errors"
 	"fmt"
-	"math"
 	"strconv"
 )
 
@@ -60,7 +60,10 @@ func (m Msat) String() string { return strconv.FormatInt(int64(m), 10) }
 // ParseMsat reads what String wrote: digits only, no sign, no fraction.
 func ParseMsat(s string) (Msat, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || n > math.MaxInt64 || Msat(n) > MaxMsat {
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && Msat(n) > MaxMsat:
+		return 0, Errorf(CodeInvalidAmount, "The amount is larger than all bitcoin there is.")
+	case err != nil:
 		return 0, Errorf(CodeInvalidAmount, "An amount in millisatoshi is a whole number, written as digits alone.")
 	}
 	return Msat(n), nil
