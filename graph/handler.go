@@ -185,10 +185,11 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	var err error
-	websocket := r.Header.Get("Upgrade") != ""
+	websocket := strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 	if websocket {
 		err = d.checkUpgrade(r)
 	} else {
+		r.Header.Del("Upgrade") // gqlgen would take it for a websocket: without TLS Java's client and curl offer HTTP/2 (h2c) with each request
 		err = d.readBody(w, r)
 	}
 	if err != nil {

@@ -99,6 +99,18 @@ func TestTimeLimit(t *testing.T) {
 	wantNoLeak(t, "time limit", r)
 }
 
+// A client that offers another protocol besides is answered in this one, as by a server that does not know the other (RFC 9110 §7.8).
+func TestAnUpgradeThatIsNoWebsocketIsIgnored(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for _, accept := range []string{"application/json", "text/event-stream"} {
+		r := a.Post("", `{"query": "{ items { next } }"}`, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQCAAAAAAIAAAAA", "Accept", accept)
+		if r.Status != http.StatusOK || !strings.Contains(r.Raw, `{"data":{"items":{"next":null}}}`) {
+			t.Errorf("%s: %d %s", accept, r.Status, r.Raw)
+		}
+	}
+}
+
 // Only GraphQL in JSON by POST is let in.
 func TestDoor(t *testing.T) {
 	t.Parallel()

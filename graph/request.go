@@ -78,7 +78,7 @@ const subprotocol = "graphql-transport-ws"
 func (d *door) checkUpgrade(r *http.Request) error {
 	offered := strings.Split(strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","), ",")
 	speaks := slices.ContainsFunc(offered, func(p string) bool { return strings.TrimSpace(p) == subprotocol })
-	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || !speaks {
+	if r.Method != http.MethodGet || !speaks {
 		return refused(http.StatusBadRequest, paidaction.CodeInvalidInput, "Open a websocket with the protocol "+subprotocol+".")
 	}
 	r.Header.Set("Sec-WebSocket-Protocol", subprotocol)

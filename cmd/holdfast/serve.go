@@ -321,7 +321,7 @@ func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
 // streamsUntil ends subscriptions as ctx does. By themselves they never end, and a shutdown does not wait for websockets nor tell them of it.
 func streamsUntil(ctx context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") != "" || strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 			stream, end := context.WithCancel(r.Context())
 			defer end()
 			defer context.AfterFunc(ctx, end)()
