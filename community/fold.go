@@ -16,3 +16,12 @@ func FoldItems(ctx context.Context, q *db.Queries, page int32) (items int, err e
 	}
 	return int(n), nil
 }
+
+// FoldPolls adds paid votes to the options of polls that they are for, as FoldItems does counters, and says how many options it touched.
+func FoldPolls(ctx context.Context, q *db.Queries, page int32) (options int, err error) {
+	n, err := q.FoldPolls(ctx, page)
+	if err != nil {
+		return 0, fmt.Errorf("fold polls: %w", err)
+	}
+	return int(n), nil
+}

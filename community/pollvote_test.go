@@ -79,6 +79,17 @@ func TestVotesCountOnceTheyArePaid(t *testing.T) {
 
 	w.Pay(author, community.KindPollVote, community.PollVoteArgs{Option: choice[0]}, "") // is one of the people
 	see("the author's own", &author, "201", "0 PAID")
+
+	w.Pay(w.User("late", 100*sat, 0), community.KindPollVote, community.PollVoteArgs{Option: choice[2]}, "")
+	for range 2 {
+		fold(w)
+		see("counted at the options", &author, "202", "0 PAID")
+	}
+	if n := w.Count(`SELECT sum(votes) FROM poll_option`) - w.Count(`SELECT count(*) FROM poll_vote WHERE counted`); n != 0 || w.Count(`SELECT count(*) FROM poll_vote WHERE NOT counted`) != 0 {
+		t.Errorf("%d more votes are counted than are marked as counted, or some are not", n)
+	}
+	w.Pay(w.User("later", 100*sat, 0), community.KindPollVote, community.PollVoteArgs{Option: choice[2]}, "")
+	see("one more than is counted", &author, "203", "0 PAID")
 	w.WantConserved()
 }
 

@@ -37,7 +37,7 @@ func item(w *enginetest.World, id int64) db.ItemsByIDRow {
 // fold folds everything there is to fold.
 func fold(w *enginetest.World) {
 	w.Helper()
-	for _, f := range []func(ctx context.Context, q *db.Queries, page int32) (int, error){community.FoldItems, ledger.Fold} {
+	for _, f := range []func(ctx context.Context, q *db.Queries, page int32) (int, error){community.FoldItems, community.FoldPolls, ledger.Fold} {
 		for {
 			var n int
 			err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) (err error) {

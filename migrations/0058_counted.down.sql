@@ -1,2 +1,7 @@
+DROP INDEX poll_vote_uncounted;
+CREATE INDEX poll_vote_counted ON poll_vote (option_id) WHERE state = 'PAID';
+ALTER TABLE poll_vote DROP COLUMN counted;
+ALTER TABLE poll_option DROP COLUMN votes;
+
 DROP INDEX relay_payment_payer;
 ALTER TABLE relay_payment DROP COLUMN payer_id;

@@ -4,3 +4,9 @@ ALTER TABLE relay_payment ADD COLUMN payer_id bigint REFERENCES usr (id);   -- N
 UPDATE relay_payment SET payer_id = paid_action.payer_id FROM paid_action
 WHERE paid_action.id = relay_payment.action_id AND relay_payment.receiver_id IS NULL AND relay_payment.inside_id IS NULL AND relay_payment.stage <> 'completed';
 CREATE INDEX relay_payment_payer ON relay_payment (payer_id) WHERE payer_id IS NOT NULL AND stage IN ('incoming', 'in_work', 'pending_confirmation');
+
+-- Votes of polls that are counted at their options. What is paid and not counted yet, which at first is all, the fold counts.
+ALTER TABLE poll_option ADD COLUMN votes bigint NOT NULL DEFAULT 0;
+ALTER TABLE poll_vote ADD COLUMN counted boolean NOT NULL DEFAULT false, ADD CONSTRAINT counted_is_paid CHECK (NOT counted OR state = 'PAID');
+DROP INDEX poll_vote_counted;
+CREATE INDEX poll_vote_uncounted ON poll_vote (option_id) WHERE state = 'PAID' AND NOT counted;

@@ -321,6 +321,19 @@ func TestEveryKindOfBreakIsFound(t *testing.T) {
 	}
 }
 
+// An option of a poll counts votes as an item counts zaps.
+func TestAPollThatCountsOtherVotesIsFound(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, `INSERT INTO poll_option (item_id, position, text, votes) SELECT min(id), 9, 'another', 1 FROM item`)
+	report, err := reconcile.Run(w.Ctx, compared(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(reconcile.Kinds(), func(k *reconcile.Kind) bool { return k.Invariant == 3 && k.Name == "counter" })
+	wantBroken(t, report, reconcile.Kinds()[i], nil)
+}
+
 // wantBroken fails the test unless this kind of break is told in full, and no invariant but its own and also is broken.
 func wantBroken(t *testing.T, report *reconcile.Report, k *reconcile.Kind, also []int) {
 	t.Helper()

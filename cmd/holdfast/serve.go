@@ -219,6 +219,7 @@ const (
 var folds = []worker.Fold{
 	{Name: "balances", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, balancePage) }},
 	{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, itemPage) }},
+	{Name: "polls", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldPolls(ctx, q, itemPage) }},
 }
 
 func (s *service) dial(ctx context.Context) error {

@@ -198,6 +198,7 @@ type PollOption struct {
 	ItemID   int64
 	Position int16
 	Text     string
+	Votes    int64
 }
 
 type Posting struct {

@@ -56,6 +56,19 @@ func TestRowsAreLockedInTheOrderOfTheirList(t *testing.T) {
 				return err
 			},
 		},
+		"FoldPolls": {
+			fill: `ALTER TABLE poll_option DROP CONSTRAINT poll_option_item_id_fkey; -- of polls that nobody has made, by nobody
+				ALTER TABLE poll_vote DROP CONSTRAINT poll_vote_action_id_fkey, DROP CONSTRAINT poll_vote_user_id_fkey;
+				INSERT INTO poll_option (id, item_id, position, text) OVERRIDING SYSTEM VALUE SELECT 16 * n + 1, n, 1, 'x' FROM generate_series(%d, 1, -1) AS n;
+				INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT id, item_id, id, 1, 'PAID' FROM poll_option`,
+			rows: `SELECT id FROM poll_option WHERE id = ANY ($1) ORDER BY id`,
+			give: `UPDATE poll_option SET votes = votes + 1000 WHERE id = ANY ($1)`,
+			want: `SELECT votes = 1001 FROM poll_option WHERE id = ANY ($1)`,
+			change: func(ctx context.Context, q *db.Queries) error {
+				_, err := q.FoldPolls(ctx, 10_000)
+				return err
+			},
+		},
 	} {
 		for table, fill := range map[string]string{
 			"planned for nothing":      fmt.Sprintf(c.fill, 5),

@@ -176,3 +176,41 @@ func TestWithdrawalsOfOnePayerAreCountedByTheirIndex(t *testing.T) {
 		t.Errorf("it reads more:\n%s", e.plan)
 	}
 }
+
+// However many votes a poll has, those that are counted are not read again, and the fold reads none but the others.
+func TestVotesAreReadUntilTheyAreCounted(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), pgtest.New(t)
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO usr (name, created_at) SELECT 'user_' || g, now() FROM generate_series(1, 20000) AS g ORDER BY g;
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result)
+			SELECT 'POLL_VOTE', 'BALANCE', 'ZERO_COST', 'PAID', g, 0, now(), now(), '{}', '{}' FROM generate_series(1, 20000) AS g ORDER BY g;
+		INSERT INTO item (author_id, action_id, state, ancestors, title, body, created_at) SELECT 1, 1, 'PAID', '{}', 'title', 'body', now();
+		INSERT INTO poll_option (item_id, position, text) SELECT 1, g, 'option ' || g FROM generate_series(1, 2) AS g;
+		INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state, counted) SELECT g, 1, 1 + g % 2, g, 'PAID', g < 19990 FROM generate_series(1, 20000) AS g;
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	e := &explained{t: t, pool: tx}
+	q := db.New(e)
+	if _, err := q.PollOptions(ctx, db.PollOptionsParams{Viewer: new(int64(7)), Polls: []int64{1}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(e.plan, "poll_vote_uncounted") || strings.Contains(e.plan, "Seq Scan on poll_vote") {
+		t.Errorf("the votes are read:\n%s", e.plan)
+	}
+	if err := db.New(tx).PlanOnce(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.FoldPolls(ctx, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(e.plan, "poll_vote_uncounted") || strings.Contains(e.plan, "Sort Key: v.option_id") {
+		t.Errorf("the fold reads more:\n%s", e.plan)
+	}
+}

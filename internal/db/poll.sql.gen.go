@@ -9,8 +9,29 @@ import (
 	"context"
 )
 
+const foldPolls = `-- name: FoldPolls :execrows
+WITH fresh AS (
+    UPDATE poll_vote SET counted = true WHERE action_id = ANY (ARRAY(
+        SELECT v.action_id FROM poll_vote AS v WHERE v.state = 'PAID' AND NOT v.counted ORDER BY v.option_id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
+    RETURNING option_id
+), sums AS (
+    SELECT option_id, count(*) AS votes FROM fresh GROUP BY option_id ORDER BY option_id
+)
+UPDATE poll_option SET votes = poll_option.votes + sums.votes FROM sums WHERE poll_option.id = sums.option_id
+`
+
+// Paid votes that nobody else is counting: what is added is what this very statement marks. The options are changed, and by that locked, in the order of their ids
+// (PlanOnce).
+func (q *Queries) FoldPolls(ctx context.Context, page int32) (int64, error) {
+	result, err := q.db.Exec(ctx, foldPolls, page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const getPollOption = `-- name: GetPollOption :one
-SELECT id, item_id, position, text FROM poll_option WHERE id = $1
+SELECT id, item_id, position, text, votes FROM poll_option WHERE id = $1
 `
 
 func (q *Queries) GetPollOption(ctx context.Context, id int64) (PollOption, error) {
@@ -21,6 +42,7 @@ func (q *Queries) GetPollOption(ctx context.Context, id int64) (PollOption, erro
 		&i.ItemID,
 		&i.Position,
 		&i.Text,
+		&i.Votes,
 	)
 	return i, err
 }
@@ -95,8 +117,8 @@ func (q *Queries) MarkPollVote(ctx context.Context, arg MarkPollVoteParams) (int
 }
 
 const pollOptions = `-- name: PollOptions :many
-SELECT poll_option.item_id, poll_option.id, poll_option.text,
-    (SELECT count(*) FROM poll_vote WHERE poll_vote.option_id = poll_option.id AND poll_vote.state = 'PAID')::bigint AS votes,
+SELECT poll_option.item_id, poll_option.id, poll_option.text, (poll_option.votes
+    + (SELECT count(*) FROM poll_vote WHERE poll_vote.option_id = poll_option.id AND poll_vote.state = 'PAID' AND NOT poll_vote.counted))::bigint AS votes,
     coalesce(own.state::text, '')::text AS mine
 FROM poll_option LEFT JOIN poll_vote own ON own.item_id = poll_option.item_id AND own.option_id = poll_option.id
     AND own.user_id = $1::bigint AND own.state <> 'FAILED'
@@ -116,7 +138,7 @@ type PollOptionsRow struct {
 	Mine   string
 }
 
-// The options of these polls in their order, with the votes that are paid. mine is the state of the viewer's own vote, if
+// The options of these polls in their order, with the votes that are paid, uncounted ones included. mine is the state of the viewer's own vote, if
 // it is for this option; else it is empty.
 func (q *Queries) PollOptions(ctx context.Context, arg PollOptionsParams) ([]PollOptionsRow, error) {
 	rows, err := q.db.Query(ctx, pollOptions, arg.Viewer, arg.Polls)

@@ -190,8 +190,8 @@ ORDER BY z.action_id;
 SELECT item.action_id, count(*) AS items FROM item WHERE item.action_id = ANY(@actions::bigint[]) GROUP BY item.action_id HAVING count(*) > 1 ORDER BY 1;
 
 -- name: BreaksOfCounters :many
--- Invariant 3, of all items: a counter, with what is not folded in yet, that is not what its zaps, votes, boosts and comments come to. The first are told, all
--- counted. Each table is read once.
+-- Invariant 3, of all items: a counter, with what is not folded in yet, that is not what its zaps, votes, boosts and comments come to; and of all options of polls. The
+-- first are told, all counted. Each table is read once.
 WITH zapped AS MATERIALIZED (
     SELECT zap.item_id, sum(zap.msat) FILTER (WHERE NOT zap.down) AS up, sum(zap.msat) FILTER (WHERE zap.down) AS down,
         sum(zap.msat) FILTER (WHERE zap.user_id IS NOT NULL) AS known
@@ -221,6 +221,9 @@ WITH zapped AS MATERIALIZED (
             coalesce(c.vote_micros, 0) + coalesce(u.vote_micros, 0), coalesce(c.comments, 0) + coalesce(u.comments, 0), coalesce(totals.msat, 0)]) AS counted,
         unnest(ARRAY[coalesce(zapped.up, 0), coalesce(zapped.down, 0), coalesce(below.msat, 0), coalesce(boosted.msat, 0), coalesce(totals.ups, 0),
             coalesce(totals.downs, 0), coalesce(voted.micros, 0), coalesce(below.comments, 0), coalesce(zapped.known, 0)]) AS happened) AS n
+    UNION ALL
+    SELECT o.item_id, false, 'votes for option ' || o.id, o.votes, count(v.action_id)
+    FROM poll_option o LEFT JOIN poll_vote v ON v.option_id = o.id AND v.state = 'PAID' AND v.counted GROUP BY o.id
 )
 SELECT found.id, found.counter::text AS counter, found.counted::bigint AS counted, found.happened::bigint AS happened, count(*) OVER ()::bigint AS total
 FROM found WHERE found.counted <> found.happened OR (found.none AND found.counter = 'msat') ORDER BY 1, 2 LIMIT @page;

@@ -235,6 +235,9 @@ WITH zapped AS MATERIALIZED (
             coalesce(c.vote_micros, 0) + coalesce(u.vote_micros, 0), coalesce(c.comments, 0) + coalesce(u.comments, 0), coalesce(totals.msat, 0)]) AS counted,
         unnest(ARRAY[coalesce(zapped.up, 0), coalesce(zapped.down, 0), coalesce(below.msat, 0), coalesce(boosted.msat, 0), coalesce(totals.ups, 0),
             coalesce(totals.downs, 0), coalesce(voted.micros, 0), coalesce(below.comments, 0), coalesce(zapped.known, 0)]) AS happened) AS n
+    UNION ALL
+    SELECT o.item_id, false, 'votes for option ' || o.id, o.votes, count(v.action_id)
+    FROM poll_option o LEFT JOIN poll_vote v ON v.option_id = o.id AND v.state = 'PAID' AND v.counted GROUP BY o.id
 )
 SELECT found.id, found.counter::text AS counter, found.counted::bigint AS counted, found.happened::bigint AS happened, count(*) OVER ()::bigint AS total
 FROM found WHERE found.counted <> found.happened OR (found.none AND found.counter = 'msat') ORDER BY 1, 2 LIMIT $1
@@ -248,8 +251,8 @@ type BreaksOfCountersRow struct {
 	Total    int64
 }
 
-// Invariant 3, of all items: a counter, with what is not folded in yet, that is not what its zaps, votes, boosts and comments come to. The first are told, all
-// counted. Each table is read once.
+// Invariant 3, of all items: a counter, with what is not folded in yet, that is not what its zaps, votes, boosts and comments come to; and of all options of polls. The
+// first are told, all counted. Each table is read once.
 func (q *Queries) BreaksOfCounters(ctx context.Context, page int32) ([]BreaksOfCountersRow, error) {
 	rows, err := q.db.Query(ctx, breaksOfCounters, page)
 	if err != nil {

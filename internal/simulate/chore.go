@@ -77,7 +77,10 @@ func (w *world) chores() []chore {
 			chore{name: "compares " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { return p.relay.Audit(ctx, node, p.engine.Drive) }},
 			chore{name: "works for " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { relayAll(ctx, p, node); return nil }})
 	}
-	return all
+	return append(all, chore{name: "folds polls", every: 4 * time.Minute, do: func(ctx context.Context, p *process) error {
+		p.worker.Fold(ctx, worker.Fold{Name: "polls", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldPolls(ctx, q, foldPage) }})
+		return nil
+	}})
 }
 
 // inTx is a chore of one transaction.

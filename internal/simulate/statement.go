@@ -213,7 +213,7 @@ func (t *written) note(name string, args []any) {
 	case "PermitSettle":
 		t.takes = args[1].(int64)
 		t.names = append(t.names, name)
-	case "ClaimRelay", "EndAttempt", "FoldAccounts", "FoldOldest", "FoldItems", "InsertNotifications", "TellReceiver", "TellOfZaps":
+	case "ClaimRelay", "EndAttempt", "FoldAccounts", "FoldOldest", "FoldItems", "FoldPolls", "InsertNotifications", "TellReceiver", "TellOfZaps":
 		t.names = append(t.names, name)
 	}
 }
