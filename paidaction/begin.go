@@ -162,7 +162,7 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 		Args: a.args, IdempotencyKey: a.key, ArgsHash: a.argsHash, Fact: string(first.When), ProvedID: tx.proof.proved,
 	}
 	if !first.To.Terminal() {
-		row.Deadline = new(tx.Now.Add(e.Settings.InvoiceExpiry))
+		row.Deadline, row.ClientHash = new(tx.Now.Add(e.Settings.InvoiceExpiry)), a.client
 	}
 	if tx.Forward != nil {
 		row.Deadline, row.InnerWalletID = new(tx.Now.Add(tx.Forward.Expiry)), &tx.Forward.Wallet

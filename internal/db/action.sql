@@ -28,10 +28,10 @@ SELECT must_begin((NOT EXISTS (SELECT FROM paid_action WHERE payer_id = @payer_i
 -- Under a number from NextActions. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
 WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
-        genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id)
+        genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id, client_hash)
     OVERRIDING SYSTEM VALUE
     VALUES (@id, @kind, @flow, @method, @state, @attempt, sqlc.narg(payer_id), @cost_msat, @at, @at, sqlc.narg(deadline),
-        sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash), sqlc.narg(proved_id), sqlc.narg(inner_wallet_id))
+        sqlc.narg(genesis_id), @args, sqlc.narg(idempotency_key), sqlc.narg(args_hash), sqlc.narg(proved_id), sqlc.narg(inner_wallet_id), sqlc.narg(client_hash))
     ON CONFLICT DO NOTHING
     RETURNING id, state, flow, payer_id
 ), history AS (
@@ -214,8 +214,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(encode(@client_hash::bytea, 'hex')
 
 -- name: BoundClient :exec
 -- As BoundPayer, for the anonymous payers behind an address.
-SELECT must_be_below(count(*), @most, 'HF006') FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = @client_hash;
+SELECT must_be_below(count(*), @most, 'HF006') FROM paid_action WHERE client_hash = @client_hash::bytea AND state IN ('PENDING', 'PENDING_HELD');
 
 -- name: OpenActions :many
 -- The rows a sweep looks at, oldest deadline first, in pages.

@@ -49,10 +49,10 @@ func (q *Queries) ActionByKey(ctx context.Context, arg ActionByKeyParams) (Actio
 }
 
 const actionsByHash = `-- name: ActionsByHash :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, paid_action.client_hash, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM invoice
-CROSS JOIN LATERAL (SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at FROM paid_action a WHERE a.id = invoice.action_id OFFSET 0) AS paid_action
+CROSS JOIN LATERAL (SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at, client_hash FROM paid_action a WHERE a.id = invoice.action_id OFFSET 0) AS paid_action
 WHERE invoice.payment_hash = ANY($1::bytea[]) AND paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING')
 `
 
@@ -106,6 +106,7 @@ func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]Actions
 			&i.PaidAction.ProvedID,
 			&i.PaidAction.InnerWalletID,
 			&i.PaidAction.AgainRefusedAt,
+			&i.PaidAction.ClientHash,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,
@@ -165,7 +166,7 @@ func (q *Queries) ActionsDueAtHeight(ctx context.Context, arg ActionsDueAtHeight
 }
 
 const actionsInFull = `-- name: ActionsInFull :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, paid_action.client_hash, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY($1::bigint[])
@@ -220,6 +221,7 @@ func (q *Queries) ActionsInFull(ctx context.Context, ids []int64) ([]ActionsInFu
 			&i.PaidAction.ProvedID,
 			&i.PaidAction.InnerWalletID,
 			&i.PaidAction.AgainRefusedAt,
+			&i.PaidAction.ClientHash,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,
@@ -242,8 +244,7 @@ func (q *Queries) ActionsInFull(ctx context.Context, ids []int64) ([]ActionsInFu
 }
 
 const boundClient = `-- name: BoundClient :exec
-SELECT must_be_below(count(*), $1, 'HF006') FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.payer_id IS NULL AND paid_action.state IN ('PENDING', 'PENDING_HELD') AND invoice.client_hash = $2
+SELECT must_be_below(count(*), $1, 'HF006') FROM paid_action WHERE client_hash = $2::bytea AND state IN ('PENDING', 'PENDING_HELD')
 `
 
 type BoundClientParams struct {
@@ -283,7 +284,7 @@ func (q *Queries) CommitUnflushed(ctx context.Context) error {
 }
 
 const getAction = `-- name: GetAction :one
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, paid_action.client_hash, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = $1
@@ -331,6 +332,7 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 		&i.PaidAction.ProvedID,
 		&i.PaidAction.InnerWalletID,
 		&i.PaidAction.AgainRefusedAt,
+		&i.PaidAction.ClientHash,
 		&i.Node,
 		&i.PaymentHash,
 		&i.Preimage,
@@ -346,7 +348,7 @@ func (q *Queries) GetAction(ctx context.Context, id int64) (GetActionRow, error)
 }
 
 const getActionAlone = `-- name: GetActionAlone :one
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at FROM paid_action WHERE id = $1
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at, client_hash FROM paid_action WHERE id = $1
 `
 
 // Without its invoice.
@@ -378,6 +380,7 @@ func (q *Queries) GetActionAlone(ctx context.Context, id int64) (PaidAction, err
 		&i.ProvedID,
 		&i.InnerWalletID,
 		&i.AgainRefusedAt,
+		&i.ClientHash,
 	)
 	return i, err
 }
@@ -458,14 +461,14 @@ func (q *Queries) History(ctx context.Context, actionID int64) ([]ActionHistory,
 const insertAction = `-- name: InsertAction :exec
 WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
-        genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id)
+        genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id, client_hash)
     OVERRIDING SYSTEM VALUE
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10,
-        $11, $12, $13, $14, $15, $16)
+        $11, $12, $13, $14, $15, $16, $17)
     ON CONFLICT DO NOTHING
     RETURNING id, state, flow, payer_id
 ), history AS (
-    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $17, $9 FROM begun
+    INSERT INTO action_history (action_id, from_state, to_state, fact, at) SELECT id, NULL, state, $18, $9 FROM begun
     RETURNING id
 ), told AS (
     INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
@@ -494,6 +497,7 @@ type InsertActionParams struct {
 	ArgsHash       []byte
 	ProvedID       *int64
 	InnerWalletID  *int64
+	ClientHash     []byte
 	Fact           string
 }
 
@@ -516,6 +520,7 @@ func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) erro
 		arg.ArgsHash,
 		arg.ProvedID,
 		arg.InnerWalletID,
+		arg.ClientHash,
 		arg.Fact,
 	)
 	return err
@@ -825,7 +830,7 @@ func (q *Queries) ListStuck(ctx context.Context, arg ListStuckParams) ([]ListStu
 }
 
 const lockAction = `-- name: LockAction :one
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at FROM paid_action WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at, client_hash FROM paid_action WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) {
@@ -856,12 +861,13 @@ func (q *Queries) LockAction(ctx context.Context, id int64) (PaidAction, error) 
 		&i.ProvedID,
 		&i.InnerWalletID,
 		&i.AgainRefusedAt,
+		&i.ClientHash,
 	)
 	return i, err
 }
 
 const lockActions = `-- name: LockActions :many
-SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
+SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at, client_hash FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
 `
 
 // In the order of their numbers.
@@ -899,6 +905,7 @@ func (q *Queries) LockActions(ctx context.Context, ids []int64) ([]PaidAction, e
 			&i.ProvedID,
 			&i.InnerWalletID,
 			&i.AgainRefusedAt,
+			&i.ClientHash,
 		); err != nil {
 			return nil, err
 		}
@@ -1213,7 +1220,7 @@ func (q *Queries) OverdueActions(ctx context.Context, arg OverdueActionsParams) 
 }
 
 const ownActions = `-- name: OwnActions :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, paid_action.client_hash, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = ANY($1::bigint[]) AND paid_action.payer_id = $2
@@ -1273,6 +1280,7 @@ func (q *Queries) OwnActions(ctx context.Context, arg OwnActionsParams) ([]OwnAc
 			&i.PaidAction.ProvedID,
 			&i.PaidAction.InnerWalletID,
 			&i.PaidAction.AgainRefusedAt,
+			&i.PaidAction.ClientHash,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,

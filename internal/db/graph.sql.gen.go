@@ -11,7 +11,7 @@ import (
 )
 
 const actionsOfPayerInFull = `-- name: ActionsOfPayerInFull :many
-SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
+SELECT paid_action.id, paid_action.kind, paid_action.flow, paid_action.method, paid_action.state, paid_action.attempt, paid_action.payer_id, paid_action.cost_msat, paid_action.created_at, paid_action.changed_at, paid_action.deadline, paid_action.deadline_height, paid_action.genesis_id, paid_action.successor_id, paid_action.settle_permitted_at, paid_action.args, paid_action.result, paid_action.idempotency_key, paid_action.args_hash, paid_action.failure_code, paid_action.failure_message, paid_action.proved_id, paid_action.inner_wallet_id, paid_action.again_refused_at, paid_action.client_hash, invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE (paid_action.payer_id, paid_action.id) < ($1::bigint, $2::bigint) AND paid_action.payer_id >= $1
@@ -73,6 +73,7 @@ func (q *Queries) ActionsOfPayerInFull(ctx context.Context, arg ActionsOfPayerIn
 			&i.PaidAction.ProvedID,
 			&i.PaidAction.InnerWalletID,
 			&i.PaidAction.AgainRefusedAt,
+			&i.PaidAction.ClientHash,
 			&i.Node,
 			&i.PaymentHash,
 			&i.Preimage,

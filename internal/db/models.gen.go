@@ -191,6 +191,7 @@ type PaidAction struct {
 	ProvedID          *int64
 	InnerWalletID     *int64
 	AgainRefusedAt    *time.Time
+	ClientHash        []byte
 }
 
 type PollOption struct {

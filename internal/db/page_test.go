@@ -214,3 +214,32 @@ func TestVotesAreReadUntilTheyAreCounted(t *testing.T) {
 		t.Errorf("the fold reads more:\n%s", e.plan)
 	}
 }
+
+// Of many open invoices of anonymous payers those behind one address are counted, and no others.
+func TestInvoicesBehindOneAddressAreCountedByTheirIndex(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), pgtest.New(t)
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, deadline, args, client_hash)
+			SELECT 'ITEM_CREATE', 'PESSIMISTIC', 'PESSIMISTIC', 'PENDING_HELD', 0, now(), now(), now(), '{}', sha256((g % 1000)::text::bytea) FROM generate_series(1, 20000) AS g;
+		INSERT INTO invoice (action_id, node, payment_hash, hold, amount_msat, memo, cltv_delta, expires_at, client_hash)
+			SELECT id, 'one', sha256(id::text::bytea), true, 1, '', 80, now(), client_hash FROM paid_action;
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := db.New(tx).PlanOnce(ctx); err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{t: t, pool: tx}
+	if err := db.New(e).BoundClient(ctx, db.BoundClientParams{ClientHash: []byte{1}, Most: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(e.plan, "paid_action_open_client") || strings.Contains(e.plan, "invoice") {
+		t.Errorf("it reads more:\n%s", e.plan)
+	}
+}
