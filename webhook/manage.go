@@ -136,13 +136,26 @@ func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bo
 }
 
 // Remove forgets a webhook with its secret, its messages and its log. NOT_FOUND where it is not the owner's.
+//
+// There may be millions of messages, and whoever writes one more waits for the end of a statement that deletes their webhook: each payment, where it is the operator's. So nothing is
+// written for it from now on, and its messages go a page at a time, before it does. Where that is broken off it is disabled, and may be removed again.
 func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64) error {
-	n, err := db.New(w.Pool).DeleteWebhook(ctx, db.DeleteWebhookParams{ID: id, UserID: owner})
-	if err != nil {
-		return fmt.Errorf("remove a webhook: %w", err)
+	if _, err := w.Enable(ctx, owner, id, false); err != nil {
+		return err
 	}
-	if n == 0 {
-		return errNoSuch()
+	const page = 1000
+	q := db.New(w.Pool)
+	for {
+		n, err := q.DeleteMessagesOf(ctx, db.DeleteMessagesOfParams{WebhookID: id, Page: page})
+		if err != nil {
+			return fmt.Errorf("remove a webhook's messages: %w", err)
+		}
+		if n < page {
+			break
+		}
+	}
+	if _, err := q.DeleteWebhook(ctx, db.DeleteWebhookParams{ID: id, UserID: owner}); err != nil {
+		return fmt.Errorf("remove a webhook: %w", err)
 	}
 	return nil
 }

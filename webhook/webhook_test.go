@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"net/http"
 	"slices"
@@ -512,6 +513,36 @@ func TestOldMessagesAreForgotten(t *testing.T) {
 	w.sweep()
 	if len(w.log(id)) != 0 {
 		t.Error("kept too long")
+	}
+}
+
+// While what a webhook was told is deleted nothing is written for it any more: nobody who pays waits for its end.
+func TestWhoPaysDoesNotWaitForARemoval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.User("alice", 1_000_000, 1_000_000)
+	id, _ := w.Tell(nil, newServer(t).URL)
+	w.Post(alice, "a post")
+	other, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Rollback(context.WithoutCancel(w.Ctx)) }()
+	if _, err := other.Exec(w.Ctx, `SELECT FROM webhook_message LIMIT 1 FOR NO KEY UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	removed := make(chan error, 1)
+	go func() { removed <- w.Remove(w.Ctx, nil, id) }()
+	w.AwaitBlocked(1)
+	if n := w.Count(`SELECT count(*) FROM webhook WHERE disabled_at IS NULL`); n != 0 {
+		t.Fatal("who pays would write to it, and wait")
+	}
+	w.Post(alice, "another post")
+	if err := other.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-removed; err != nil || w.Count(`SELECT count(*) FROM webhook`)+w.Count(`SELECT count(*) FROM webhook_message`) != 0 {
+		t.Errorf("something is left, %v", err)
 	}
 }
 

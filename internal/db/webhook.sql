@@ -22,6 +22,11 @@ UPDATE webhook SET disabled_at = sqlc.narg(disabled_at), failing_since = NULL WH
 -- name: DeleteWebhook :execrows
 DELETE FROM webhook WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
 
+-- name: DeleteMessagesOf :execrows
+-- A page of a webhook's, with their log. Nobody is waited for.
+DELETE FROM webhook_message WHERE id = ANY (ARRAY(SELECT old.id FROM webhook_message AS old WHERE old.webhook_id = @webhook_id
+    ORDER BY old.webhook_id, old.id LIMIT @page FOR NO KEY UPDATE SKIP LOCKED));
+
 -- name: DisableWebhook :exec
 UPDATE webhook SET disabled_at = @at WHERE id = @id AND disabled_at IS NULL;
 

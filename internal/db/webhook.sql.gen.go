@@ -88,6 +88,25 @@ func (q *Queries) DeleteMessages(ctx context.Context, arg DeleteMessagesParams) 
 	return result.RowsAffected(), nil
 }
 
+const deleteMessagesOf = `-- name: DeleteMessagesOf :execrows
+DELETE FROM webhook_message WHERE id = ANY (ARRAY(SELECT old.id FROM webhook_message AS old WHERE old.webhook_id = $1
+    ORDER BY old.webhook_id, old.id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
+`
+
+type DeleteMessagesOfParams struct {
+	WebhookID int64
+	Page      int32
+}
+
+// A page of a webhook's, with their log. Nobody is waited for.
+func (q *Queries) DeleteMessagesOf(ctx context.Context, arg DeleteMessagesOfParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteMessagesOf, arg.WebhookID, arg.Page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const deleteWebhook = `-- name: DeleteWebhook :execrows
 DELETE FROM webhook WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2
 `
