@@ -18,7 +18,7 @@ import (
 
 // Bounds.
 const (
-	page       = 10_000           // of open actions, and of the jobs of one queue and state: so many are counted
+	page       = 10_000           // of open actions, of the jobs of one queue and state, and of payments that leave in one stage: so many are counted
 	heldLocks  = 100              // are listed
 	waiters    = 500              // of all of them together
 	listed     = 20               // of what is stuck
@@ -142,7 +142,7 @@ func (l *Lookout) look(ctx context.Context) (*Look, error) {
 		for _, j := range jobs {
 			look.Jobs = append(look.Jobs, QueuedJobs{j.Queue, j.State, j.Jobs, at.Sub(j.Oldest)})
 		}
-		stages, err := q.RelayStages(ctx)
+		stages, err := q.RelayStages(ctx, page)
 		if err != nil {
 			return err
 		}

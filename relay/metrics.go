@@ -31,7 +31,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return in.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "relay", Name: name, Help: help}, []string{label})
 	}
 	return &Metrics{
-		stages:    gauge("payments", "Outgoing payments that are not at their end, by stage.", "stage"),
+		stages:    gauge("payments", "Outgoing payments that are not at their end, by stage, 10,000 each at most.", "stage"),
 		oldest:    gauge("oldest_seconds", "Age of the oldest outgoing payment, by stage.", "stage"),
 		sent:      counter("sent_total", "Payments given to a node.", "node"),
 		succeeded: counter("succeeded_total", "Payments whose preimage came back, by node.", "node"),

@@ -247,10 +247,13 @@ func (r *Relay) Audit(ctx context.Context, node string, advance Advance) error {
 	return nil
 }
 
+// measured is how many payments of a stage the gauges count.
+const measured = 10_000
+
 // measure keeps the gauges.
 func (r *Relay) measure(ctx context.Context) error {
 	for {
-		rows, err := db.New(r.Pool).RelayStages(ctx)
+		rows, err := db.New(r.Pool).RelayStages(ctx, measured)
 		if err == nil {
 			r.Metrics.show(rows, func(row db.RelayStagesRow) float64 { return r.now().Sub(row.Oldest).Seconds() })
 		}

@@ -177,6 +177,33 @@ func TestWithdrawalsOfOnePayerAreCountedByTheirIndex(t *testing.T) {
 	}
 }
 
+// Of what has not left yet a page of each stage is counted, where it is.
+func TestAPageOfEachStageIsCounted(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), pgtest.New(t)
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO usr (name, created_at) VALUES ('alice', now());
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args)
+			SELECT 'WITHDRAW', 'OUTGOING', 'OUTGOING', 'FORWARDING', 1, 0, now(), now(), now(), '{}' FROM generate_series(1, 20000);
+		INSERT INTO relay_payment (action_id, payer_id, stage, failure_code, failure_message, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
+			SELECT id, 1, (CASE WHEN id <= 10000 THEN 'failed' ELSE 'incoming' END)::relay_stage, CASE WHEN id <= 10000 THEN 'X' END, CASE WHEN id <= 10000 THEN 'x' END,
+				sha256(id::text::bytea), '', 1, 0, 0, now(), timestamptz 'epoch' + id * interval '1 second', now() FROM paid_action;
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := db.New(pool).RelayStages(ctx, 100)
+	if err != nil || len(rows) != 1 || rows[0].Stage != "incoming" || rows[0].Payments != 100 || rows[0].Oldest.Unix() != 10_001 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	e := &explained{t: t, pool: pool}
+	if _, err := db.New(e).RelayStages(ctx, 100); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(e.plan, "using relay_payment_stage") || strings.Contains(e.plan, "Seq Scan on relay_payment") || strings.Contains(e.plan, "Sort Key: r.") {
+		t.Errorf("it reads more:\n%s", e.plan)
+	}
+}
+
 // However many votes a poll has, those that are counted are not read again, and the fold reads none but the others.
 func TestVotesAreReadUntilTheyAreCounted(t *testing.T) {
 	t.Parallel()

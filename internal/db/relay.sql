@@ -187,9 +187,13 @@ SELECT id, action_id FROM relay_payment
 WHERE stage IN ('in_work', 'pending_confirmation') AND inside_id IS NULL AND node = @node AND id > @after ORDER BY id LIMIT @page;
 
 -- name: RelayStages :many
--- What is not at its end, by stage.
-SELECT stage, count(*) AS payments, min(created_at)::timestamptz AS oldest FROM relay_payment
-WHERE stage IN ('incoming', 'in_work', 'pending_confirmation') GROUP BY stage;
+-- What is not at its end, by stage: of a page of each, the oldest first. Rows are compared, and sorted by, as profile.sql says.
+SELECT s.stage::relay_stage AS stage, c.payments, c.oldest FROM unnest(ARRAY['incoming', 'in_work', 'pending_confirmation']::relay_stage[]) AS s (stage)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS payments, min(p.created_at)::timestamptz AS oldest FROM (
+        SELECT r.created_at FROM relay_payment r WHERE (r.stage, r.id) > (s.stage, 0) AND r.stage <= s.stage ORDER BY r.stage, r.id LIMIT @page
+    ) AS p
+) AS c WHERE c.payments > 0 ORDER BY 1;
 
 -- name: ListRelay :many
 -- For operators: newest first, of one stage if it is given.

@@ -833,8 +833,12 @@ func (q *Queries) RelayOfNode(ctx context.Context, arg RelayOfNodeParams) ([]Rel
 }
 
 const relayStages = `-- name: RelayStages :many
-SELECT stage, count(*) AS payments, min(created_at)::timestamptz AS oldest FROM relay_payment
-WHERE stage IN ('incoming', 'in_work', 'pending_confirmation') GROUP BY stage
+SELECT s.stage::relay_stage AS stage, c.payments, c.oldest FROM unnest(ARRAY['incoming', 'in_work', 'pending_confirmation']::relay_stage[]) AS s (stage)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS payments, min(p.created_at)::timestamptz AS oldest FROM (
+        SELECT r.created_at FROM relay_payment r WHERE (r.stage, r.id) > (s.stage, 0) AND r.stage <= s.stage ORDER BY r.stage, r.id LIMIT $1
+    ) AS p
+) AS c WHERE c.payments > 0 ORDER BY 1
 `
 
 type RelayStagesRow struct {
@@ -843,9 +847,9 @@ type RelayStagesRow struct {
 	Oldest   time.Time
 }
 
-// What is not at its end, by stage.
-func (q *Queries) RelayStages(ctx context.Context) ([]RelayStagesRow, error) {
-	rows, err := q.db.Query(ctx, relayStages)
+// What is not at its end, by stage: of a page of each, the oldest first. Rows are compared, and sorted by, as profile.sql says.
+func (q *Queries) RelayStages(ctx context.Context, page int32) ([]RelayStagesRow, error) {
+	rows, err := q.db.Query(ctx, relayStages, page)
 	if err != nil {
 		return nil, err
 	}
