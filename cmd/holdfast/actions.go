@@ -124,7 +124,8 @@ func (c actionsShow) Run(ctx context.Context, e *environment) error {
 		return e.print(whole, func(t *table) {
 			t.row("action", whole.ID)
 			t.row("kind", whole.Kind)
-			t.row("paid by", whole.Method)
+			t.row("flow", whole.Flow)
+			t.row("method", whole.Method)
 			t.row("state", whole.State)
 			t.row("payer", whole.PayerID)
 			t.row("attempt", whole.Attempt)
@@ -132,12 +133,13 @@ func (c actionsShow) Run(ctx context.Context, e *environment) error {
 			t.row("successor", whole.Successor)
 			t.row("cost", fmt.Sprint(whole.CostMsat, " msat"))
 			t.row("deadline", whole.Deadline)
+			t.row("safety height", whole.DeadlineHeight)
 			t.row("failure", whole.FailureMessage)
 			t.row("args", string(whole.Args))
 			t.row("result", string(whole.Result))
 			t.row("node", whole.Node)
 			t.row("payment hash", whole.PaymentHash)
-			t.row("received", whole.ReceivedMsat)
+			t.row("received", msat(whole.ReceivedMsat))
 			t.row()
 			if whole.Archived {
 				t.row("Its history and postings are archived (holdfast archive).")
@@ -154,6 +156,13 @@ func (c actionsShow) Run(ctx context.Context, e *environment) error {
 			}
 		})
 	})
+}
+
+func msat(amount *int64) string {
+	if amount == nil {
+		return "-"
+	}
+	return fmt.Sprint(*amount, " msat")
 }
 
 type actionsRequeue struct {

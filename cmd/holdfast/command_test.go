@@ -3,12 +3,15 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
@@ -319,6 +322,32 @@ func TestWhatIsPaidHasNotFailed(t *testing.T) {
 	}
 }
 
+// Who looks at a held payment by night reads until when and to which height it is safe, and in which zone that is; and nobody reads of one that waits that it was paid.
+func TestShowForPeople(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	pa, err := engine(t, pool, simnode.Nodes{simnode.New("sim", time.Now)}, time.Now).Pay(t.Context(), donation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE paid_action SET state = 'HELD', deadline_height = 812345, deadline = '2026-01-02 03:04:05Z' WHERE id = $1`, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	e := &environment{out: &out, log: slog.New(slog.DiscardHandler), config: &config.Config{DatabaseURL: config.Database(pool.Config().ConnString()), DatabasePool: 4}}
+	if err := (actionsShow{ID: pa.ID}).Run(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{`deadline +2026-01-02 03:04:05Z`, `safety height +812345`, `method +PESSIMISTIC`, `flow +PESSIMISTIC`, `received +-`} {
+		if !regexp.MustCompile(`(?m)^` + line + `$`).MatchString(out.String()) {
+			t.Errorf("it does not say %q:\n%s", line, &out)
+		}
+	}
+	if strings.Contains(out.String(), "paid by") {
+		t.Errorf("it is not paid:\n%s", &out)
+	}
+}
+
 func TestTables(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -328,7 +357,7 @@ func TestTables(t *testing.T) {
 	if err := printActions(e, rows); err != nil {
 		t.Fatal(err)
 	}
-	if s := out.String(); !strings.Contains(s, "2026-01-02 03:04:05") || !strings.Contains(s, " - ") || strings.Count(s, "\n") != 2 {
+	if s := out.String(); !strings.Contains(s, "2026-01-02 03:04:05Z") || !strings.Contains(s, " - ") || strings.Count(s, "\n") != 2 {
 		t.Error(s)
 	}
 }

@@ -24,7 +24,7 @@ func (e *environment) print(v any, people func(*table)) error {
 
 type table struct{ w *tabwriter.Writer }
 
-// row writes one line. Times are shown to the second, nil as a dash.
+// row writes one line. Times are shown to the second and in UTC, nil as a dash.
 func (t *table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, cell := range cells {
@@ -36,13 +36,18 @@ func (t *table) row(cells ...any) {
 func show(cell any) string {
 	switch v := cell.(type) {
 	case time.Time:
-		return v.UTC().Format(time.DateTime)
+		return v.UTC().Format(time.DateTime + "Z")
 	case *time.Time:
 		if v != nil {
 			return show(*v)
 		}
 		return "-"
 	case *int64:
+		if v != nil {
+			return fmt.Sprint(*v)
+		}
+		return "-"
+	case *int32:
 		if v != nil {
 			return fmt.Sprint(*v)
 		}

@@ -111,15 +111,9 @@ func (c usersKeys) Run(ctx context.Context, e *environment) error {
 			shown[i] = keyShown{row.ID, row.Scopes, row.CreatedAt, row.RevokedAt, row.ExpiresAt}
 		}
 		return e.print(shown, func(t *table) {
-			moment := func(at *time.Time) string {
-				if at == nil {
-					return "-"
-				}
-				return at.UTC().Format(time.RFC3339)
-			}
 			t.row("number", "good for", "made", "expires", "revoked")
 			for _, k := range shown {
-				t.row(k.Number, strings.Join(k.Scopes, " "), moment(&k.Made), moment(k.Expires), moment(k.Revoked))
+				t.row(k.Number, strings.Join(k.Scopes, " "), k.Made, k.Expires, k.Revoked)
 			}
 		})
 	})
@@ -178,7 +172,7 @@ func (c usersWallets) Run(ctx context.Context, e *environment) error {
 		return e.print(shown, func(t *table) {
 			t.row("key", "linked")
 			for _, k := range shown {
-				t.row(k.Key, k.Linked.UTC().Format(time.RFC3339))
+				t.row(k.Key, k.Linked)
 			}
 		})
 	})
