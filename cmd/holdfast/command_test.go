@@ -190,7 +190,7 @@ func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
 	pool := pgtest.New(t)
 	env := settings(pool)
 	for _, unknown := range []string{"9999", "21", "-1"} { // numbers have gaps: 20 is followed by 30
-		if code, _, said := command(t, env, "migrate", "force", "--", unknown); code != exitUsage || !strings.Contains(said, unknown+" is none of this program's migrations") {
+		if code, _, said := command(t, env, "migrate", "force", "--yes", "--", unknown); code != exitUsage || !strings.Contains(said, unknown+" is none of this program's migrations") {
 			t.Errorf("%s: exit code %d\n%s", unknown, code, said)
 		}
 	}
@@ -200,6 +200,17 @@ func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
 	}
 	if version, _, err := migrations.Version(t.Context(), pool.Config().ConnString()); err != nil || version != latest {
 		t.Errorf("version %d, want %d, %v", version, latest, err)
+	}
+	// Of one that nobody left dirty the version is known: another one is a slip, unless it is meant.
+	for yes, want := range map[string]int{"--yes=false": exitUsage, "--yes": exitOK} {
+		code, _, said := command(t, env, "migrate", "force", "20", yes)
+		version, _, err := migrations.Version(t.Context(), pool.Config().ConnString())
+		if err != nil || code != want || (version == 20) != (want == exitOK) || (code == exitUsage) != strings.Contains(said, "--yes") {
+			t.Errorf("force %s: exit code %d, version %d, %v\n%s", yes, code, version, err, said)
+		}
+		if code, _, said := command(t, env, "migrate", "force", "--yes", fmt.Sprint(latest)); code != exitOK {
+			t.Errorf("back: exit code %d\n%s", code, said)
+		}
 	}
 	for _, args := range [][]string{{"down", "--all"}, {"force", "0"}, {"up"}} {
 		if code, _, said := command(t, env, append([]string{"migrate"}, args...)...); code != exitOK {

@@ -60,12 +60,22 @@ func (migrateVersion) Run(ctx context.Context, e *environment) error {
 }
 
 type migrateForce struct {
-	Version int `arg:"" help:"The version that the database really has; 0: none yet."`
+	Version int  `arg:"" help:"The version that the database really has; 0: none yet."`
+	Yes     bool `help:"Do it also where nothing was left dirty, as to correct what was forced before."`
 }
 
 func (c migrateForce) Run(ctx context.Context, e *environment) error {
 	if err := sameDatabase(ctx, e); err != nil {
 		return err
+	}
+	if !c.Yes {
+		// Of one that is not dirty the version is known, and with another one the service would not start.
+		switch version, dirty, err := migrations.Version(ctx, string(e.config.Direct())); {
+		case err != nil:
+			return migrationError(e, err)
+		case !dirty && version != uint(max(c.Version, 0)):
+			return fmt.Errorf("%w: the database has version %d, and no program left it dirty: there is nothing to force; add --yes to record %d all the same", errArguments, version, c.Version)
+		}
 	}
 	if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); errors.Is(err, migrations.ErrNoVersion) {
 		return fmt.Errorf("%w: %w", errArguments, err)
