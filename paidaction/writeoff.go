@@ -24,7 +24,9 @@ func (e *Engine) WriteOff(ctx context.Context, id int64, reason string) error {
 	switch {
 	case err != nil:
 		return err
-	case e.Relay == nil || reason == "":
+	case e.Relay == nil:
+		return fmt.Errorf("no node is configured that could be asked: %w", ErrNotLost)
+	case reason == "":
 		return fmt.Errorf("%w, and with a reason", ErrNotLost)
 	case pa.Flow == FlowWrapped && pa.State == Paid:
 		return e.writeOffFee(ctx, pa, reason)

@@ -450,6 +450,21 @@ func TestANodeThatIsGoneBreaksNothingThatHasEnded(t *testing.T) {
 	}
 }
 
+// Who calls it without the service's settings is not told that all is well: no node was asked.
+func TestWithoutAnyNodeNotEverythingIsLookedAt(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	c := compared(w)
+	c.Nodes, c.Senders, c.Issuers = simnode.Nodes{}, nil, nil
+	report, err := reconcile.Run(w.Ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.OK || len(report.Unknown) != 1 || !strings.Contains(report.Unknown[0], "no node is configured") || report.Invariants[8].Broken != 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
 // Doing what is said mends it: what was taken wrongly is given back by hand, and the break is over.
 func TestWhatIsGivenBackByHandIsNoBreak(t *testing.T) {
 	t.Parallel()

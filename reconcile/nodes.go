@@ -48,13 +48,14 @@ func (r *run) atNodes(ctx context.Context, ids []int64) error {
 type errSilent struct{ error }
 
 // ask compares something with a node, within a time. One that does not answer is not asked again: what it holds is not known. One that is not configured
-// may be gone for good once nothing of it is open, so only what is open is broken by that.
+// may be gone for good once nothing of it is open, so only what is open is broken by that; but where none at all is, somebody has not given the settings.
 func (r *run) ask(ctx context.Context, name string, action int64, open bool, compare func(context.Context, paidaction.Node) error) error {
 	if r.silent[name] != nil {
 		return nil
 	}
 	node, err := r.Nodes.Node(name)
 	if err != nil && !open {
+		r.nodeless = r.nodeless || len(r.Issuers) == 0 && len(r.Senders) == 0
 		return nil
 	}
 	r.look(9, 1)

@@ -144,6 +144,8 @@ type run struct {
 	seen    map[string]bool
 	silent  map[string]error // nodes that do not answer
 
+	nodeless bool // there is something to compare, and no node at all
+
 	archivedTo int64 // the history and the postings of actions up to this one are archived, as the present snapshot has it
 	archived   int64 // how many such actions were looked at
 
@@ -287,6 +289,9 @@ func (r *run) tell(report *Report) {
 	}
 	for node, err := range r.silent {
 		report.Unknown = append(report.Unknown, fmt.Sprintf("node %s does not answer, so what it holds was not compared: %v", node, err))
+	}
+	if r.nodeless {
+		report.Unknown = append(report.Unknown, "no node is configured, so nothing that has ended was compared with its own: are these the service's settings?")
 	}
 	slices.Sort(report.Unknown)
 	report.OK = report.OK && len(report.Unknown) == 0 && r.reached.IsZero()
