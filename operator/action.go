@@ -46,6 +46,7 @@ func (a *Action) clear() {
 // WholeAction is an action with everything an operator may see of it: no preimage.
 type WholeAction struct {
 	Action
+	PayerName      *string         `json:"payer_name"` // what the commands about users take
 	Method         string          `json:"method"`
 	Genesis        *int64          `json:"genesis"`
 	Successor      *int64          `json:"successor"`
@@ -98,10 +99,14 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 		return nil, err
 	}
 	a := row.PaidAction
+	payer, err := payerName(ctx, q, a.PayerID)
+	if err != nil {
+		return nil, err
+	}
 	whole := &WholeAction{
 		Action: Action{ID: a.ID, Kind: a.Kind, Flow: a.Flow, State: a.State, Attempt: a.Attempt, PayerID: a.PayerID,
 			CostMsat: a.CostMsat, Deadline: a.Deadline, CreatedAt: a.CreatedAt, ChangedAt: a.ChangedAt, FailureCode: a.FailureCode},
-		Method: a.Method, Genesis: a.GenesisID, Successor: a.SuccessorID, DeadlineHeight: a.DeadlineHeight,
+		PayerName: payer, Method: a.Method, Genesis: a.GenesisID, Successor: a.SuccessorID, DeadlineHeight: a.DeadlineHeight,
 		FailureMessage: a.FailureMessage, Args: a.Args, Result: a.Result,
 		Node: row.Node, PaymentHash: hex.EncodeToString(row.PaymentHash), Bolt11: row.Bolt11,
 		AmountMsat: row.AmountMsat, ReceivedMsat: row.ReceivedMsat, Archived: a.ID <= archivedTo,
@@ -117,6 +122,17 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 			To: ledger.Account(p.ToAccount).String(), Msat: p.Msat, Reason: p.Reason})
 	}
 	return whole, nil
+}
+
+func payerName(ctx context.Context, q *db.Queries, payer *int64) (*string, error) {
+	if payer == nil {
+		return nil, nil
+	}
+	users, err := q.UsersByID(ctx, []int64{*payer})
+	if err != nil || len(users) == 0 {
+		return nil, err
+	}
+	return &users[0].Name, nil
 }
 
 func step(h db.ActionHistory) Step {

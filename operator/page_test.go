@@ -151,7 +151,7 @@ func TestActionWithItsHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t, w)
-	page := p.wants(fmt.Sprint("/operator/actions/", pending.ID), http.StatusOK, "<strong>PENDING</strong>", "alert(1)", pending.Invoice.Bolt11, "msat")
+	page := p.wants(fmt.Sprint("/operator/actions/", pending.ID), http.StatusOK, "<strong>PENDING</strong>", "method OPTIMISTIC", ", alice", "alert(1)", pending.Invoice.Bolt11, "msat")
 	if strings.Contains(page, "<script") || strings.Contains(page, hex.EncodeToString(preimage)) {
 		t.Errorf("it shows what it must not:\n%s", page)
 	}

@@ -127,7 +127,11 @@ func (c actionsShow) Run(ctx context.Context, e *environment) error {
 			t.row("flow", whole.Flow)
 			t.row("method", whole.Method)
 			t.row("state", whole.State)
-			t.row("payer", whole.PayerID)
+			payer := show(whole.PayerID)
+			if whole.PayerName != nil {
+				payer += ", " + *whole.PayerName
+			}
+			t.row("payer", payer)
 			t.row("attempt", whole.Attempt)
 			t.row("genesis", whole.Genesis)
 			t.row("successor", whole.Successor)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -11,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 func TestUsage(t *testing.T) {
@@ -337,7 +340,13 @@ func TestWhatIsPaidHasNotFailed(t *testing.T) {
 func TestShowForPeople(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	pa, err := engine(t, pool, simnode.Nodes{simnode.New("sim", time.Now)}, time.Now).Pay(t.Context(), donation)
+	alice, _, err := graph.SignUp(t.Context(), pool, "alice", time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := donation
+	asked.Caller = paidaction.Caller{User: &alice}
+	pa, err := engine(t, pool, simnode.Nodes{simnode.New("sim", time.Now)}, time.Now).Pay(t.Context(), asked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +358,7 @@ func TestShowForPeople(t *testing.T) {
 	if err := (actionsShow{ID: pa.ID}).Run(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{`deadline +2026-01-02 03:04:05Z`, `safety height +812345`, `method +PESSIMISTIC`, `flow +PESSIMISTIC`, `received +-`} {
+	for _, line := range []string{`deadline +2026-01-02 03:04:05Z`, `safety height +812345`, `method +PESSIMISTIC`, `flow +PESSIMISTIC`, `received +-`, fmt.Sprintf(`payer +%d, alice`, alice)} {
 		if !regexp.MustCompile(`(?m)^` + line + `$`).MatchString(out.String()) {
 			t.Errorf("it does not say %q:\n%s", line, &out)
 		}
