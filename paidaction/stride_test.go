@@ -351,34 +351,42 @@ func together(w *enginetest.World, rows string) int64 {
 // many go back to their payers, and to no others.
 func TestForwardsAreClaimedTogether(t *testing.T) {
 	t.Parallel()
-	w := enginetest.New(t, paidaction.Settings{MaxForwards: 6})
-	_, author, actions, hashes := heldZaps(w, 8)
-	for i, err := range newsBehind(w, fmt.Sprintf(`SELECT FROM usr WHERE id = %d FOR NO KEY UPDATE`, author), actions) {
-		if err != nil {
-			t.Errorf("%d: %v", i, err)
-		}
+	for name, settings := range map[string]paidaction.Settings{
+		"so many payments": {MaxForwards: 6},
+		"so much money":    {MaxForwards: 8, MaxForwarded: 7*(70+3)*sat - 1}, // each with its budget
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, settings)
+			_, author, actions, hashes := heldZaps(w, 8)
+			for i, err := range newsBehind(w, fmt.Sprintf(`SELECT FROM usr WHERE id = %d FOR NO KEY UPDATE`, author), actions) {
+				if err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			}
+			forwarding := 0
+			for i, id := range actions {
+				pa := w.Look(id)
+				inv, ok := w.Node.Inspect(hashes[i])
+				switch {
+				case pa.State == paidaction.Forwarding && ok && inv.State == paidaction.InvoiceAccepted:
+					forwarding++
+				case pa.State != paidaction.Failed || pa.Failure.Code != paidaction.CodeReceiverBusy || inv.State != paidaction.InvoiceCanceled:
+					t.Errorf("%d is %s (%v), its invoice %s", i, pa.State, pa.Failure, inv.State)
+				}
+			}
+			if waiting := w.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming'`); forwarding != 6 || waiting != 6 {
+				t.Errorf("%d go on, %d payments wait to be sent, want 6", forwarding, waiting)
+			}
+			if n := together(w, `relay_payment`); n < 3 {
+				t.Errorf("at most %d share a transaction", n)
+			}
+			if n := w.Count(`SELECT count(*) FROM (SELECT action FROM test_job WHERE at <= $1 GROUP BY action) AS owed JOIN relay_payment ON action_id = action`, w.Clock.Now().Add(2*time.Second)); n != 6 {
+				t.Errorf("for %d of them a job stands by", n)
+			}
+			w.WantConserved()
+		})
 	}
-	forwarding := 0
-	for i, id := range actions {
-		pa := w.Look(id)
-		inv, ok := w.Node.Inspect(hashes[i])
-		switch {
-		case pa.State == paidaction.Forwarding && ok && inv.State == paidaction.InvoiceAccepted:
-			forwarding++
-		case pa.State != paidaction.Failed || pa.Failure.Code != paidaction.CodeReceiverBusy || inv.State != paidaction.InvoiceCanceled:
-			t.Errorf("%d is %s (%v), its invoice %s", i, pa.State, pa.Failure, inv.State)
-		}
-	}
-	if waiting := w.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming'`); forwarding != 6 || waiting != 6 {
-		t.Errorf("%d go on, %d payments wait to be sent, want 6", forwarding, waiting)
-	}
-	if n := together(w, `relay_payment`); n < 3 {
-		t.Errorf("at most %d share a transaction", n)
-	}
-	if n := w.Count(`SELECT count(*) FROM (SELECT action FROM test_job WHERE at <= $1 GROUP BY action) AS owed JOIN relay_payment ON action_id = action`, w.Clock.Now().Add(2*time.Second)); n != 6 {
-		t.Errorf("for %d of them a job stands by", n)
-	}
-	w.WantConserved()
 }
 
 // Receivers who take their payments at the same time: the preimages are stored together, or the payments booked together, each once and to the millisatoshi.
