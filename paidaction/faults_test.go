@@ -408,6 +408,21 @@ func TestInvoiceThatWasNeverIssuedFails(t *testing.T) {
 	w.WantState(id, paidaction.Failed)
 }
 
+// Given up by its payer, it fails at once: the node knows of nothing that it could cancel, and from there nothing more is issued.
+func TestInvoiceThatWasNeverIssuedIsCancelled(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	w.Node.FailBefore(simnode.MethodOpen, 1)
+	w.Node.FailBefore(simnode.MethodLookup, 1)
+	_, err := w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, "", "")
+	w.WantRefusal(err, paidaction.CodeLightningUnavailable)
+	pa, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), w.Count(`SELECT max(id) FROM paid_action`))
+	if err != nil || pa.State != paidaction.Failed {
+		t.Errorf("%+v, %v", pa, err)
+	}
+}
+
 // The watchdog gives the action up while the node is at work: the invoice that comes too late is cancelled, and nobody
 // ever sees it.
 func TestInvoiceThatComesTooLateIsNotHandedOut(t *testing.T) {
