@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
@@ -76,4 +77,24 @@ func TestClaimersTakeDifferentPayments(t *testing.T) {
 		t.Errorf("something is left: %v, %v", more, err)
 	}
 	b.WantConserved()
+}
+
+// A payment that failed is made again, and lost on its way to the node: what that shows then is the first, which is no word of the second.
+func TestAFailureFromBeforeTheSendIsNoWordOfWhatWasLost(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	stop()
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	again := b.withdraw(inv.Bolt11)
+	b.Node.FailBefore(simnode.MethodPay, 1)
+	if sent, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); err != nil || !sent {
+		t.Fatal(sent, err)
+	}
+	b.Clock.Advance(over)
+	b.Run(b.Relay)
+	b.Await(again.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
 }
