@@ -369,7 +369,7 @@ func TestACustodianWhoPaysByTheHashLeavesUsOut(t *testing.T) {
 func TestAPaymentThatFailsForGoodGoesBack(t *testing.T) {
 	for name, act := range map[string]simnode.Act{"refused": simnode.Refuses, "no route": simnode.Unreachable} {
 		t.Run(name, func(t *testing.T) {
-			b := setup(t)
+			b := setup(t, "one", "two")
 			pa := b.zap()
 			b.wallet.Receiver.Change(pa.Invoice.Hash, act)
 			b.pay(pa)
