@@ -172,3 +172,16 @@ func TestWhatWasPaidInsideIsClosed(t *testing.T) {
 	i.WantRefusal(err, paidaction.CodeDuplicate)
 	i.wantPaidInside(pa)
 }
+
+// An invoice that its payer is giving up is paid no more, though its node has not cancelled it yet.
+func TestWhatIsBeingGivenUpIsNotPaidInside(t *testing.T) {
+	i := inside(t)
+	i.Node.FailBefore(simnode.MethodCancel, 1<<30)
+	if pa, err := i.Engine.Cancel(i.Ctx, enginetest.Caller(*i.post.Payer), i.post.ID); err != nil || pa.State != paidaction.Canceling {
+		t.Fatal(pa, err)
+	}
+	_, err := i.tryWithdraw(i.post.Invoice.Bolt11)
+	i.WantRefusal(err, paidaction.CodeDuplicate)
+	i.WantState(i.post.ID, paidaction.Canceling)
+	i.wantSats(1_000_000)
+}
