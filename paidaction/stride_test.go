@@ -107,6 +107,9 @@ func TestInvoicesAreBookedTogether(t *testing.T) {
 			if n := w.Count(`SELECT max(n) FROM (SELECT count(*) AS n FROM paid_action WHERE kind = 'ZAP' GROUP BY xmin::text) AS one`); n < 3 {
 				t.Errorf("at most %d share a transaction", n)
 			}
+			if n := w.Count(`SELECT count(*) FROM paid_action WHERE flow = 'PESSIMISTIC' AND state = 'PAID' AND settle_permitted_at IS NULL`); n != 0 {
+				t.Errorf("%d were settled without a permission", n)
+			}
 			w.Drain()
 			w.WantBalance(ledger.UserCredits(users[3]), 3*sat)
 			w.WantBalance(ledger.UserCredits(author), before+6*7*sat)
