@@ -93,21 +93,3 @@ const (
 
 // Stages are all stages, in the order of the Postgres enum.
 var Stages = []Stage{StageIncoming, StageInWork, StagePendingConfirmation, StageCompleted, StageFailed}
-
-// Peer is a person who can be paid directly by a payer, instead of from what Holdfast received.
-type Peer struct {
-	Receiver int64
-	Share    Msat // of the price
-}
-
-// Peered is implemented by actions whose price belongs, at least in part, to people (spec 02 §2.1, P2P). The engine tries the peers in
-// their order; one is paid directly, and OnPaid hands the others their share. What is left of the price after tx.Forward is less by
-// the routing budget: OnPaid takes that from what is nobody's in particular.
-type Peered[A any] interface {
-	Peers(ctx context.Context, tx *Tx, args A) ([]Peer, error)
-}
-
-// Outbound is implemented by actions that pay somebody outside (method Outgoing). Their cost is tx.Payout.
-type Outbound[A any] interface {
-	Payee(args A) Payee
-}

@@ -1,0 +1,310 @@
+package paidaction
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// Definition is an Action with its types hidden, as the engine keeps it. Define makes one.
+type Definition interface {
+	Spec() Spec
+	// SideEffects says whether something follows the payment (AfterPaid, Grouped.AfterPaidTogether).
+	SideEffects() bool
+	// PaysPeers says whether it names people whom its payer can pay directly (Peered).
+	PaysPeers() bool
+
+	normalize(args json.RawMessage) (json.RawMessage, error)
+	cost(ctx context.Context, tx *Tx, args json.RawMessage) (Msat, error)
+	perform(ctx context.Context, tx *Tx, args json.RawMessage) (json.RawMessage, error)
+	onPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
+	onFail(ctx context.Context, tx *Tx, args, result json.RawMessage) error
+	retry(ctx context.Context, tx *Tx, args, result json.RawMessage) (json.RawMessage, error)
+	describe(args json.RawMessage) (string, error)
+	descriptionHash(args json.RawMessage) ([32]byte, error)
+	peers(ctx context.Context, tx *Tx, args json.RawMessage) ([]Peer, error)
+	payee(args json.RawMessage) (Payee, error)
+	afterPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
+
+	agrees() error // what the action says of itself is what it can
+	grouped() bool // whether several can be paid together (Grouped)
+	costTogether(ctx context.Context, q *db.Queries, members []*member) error
+	payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
+	performTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
+	onPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
+	afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error
+}
+
+// Define makes an Action known to the engine.
+func Define[A, R any](a Action[A, R]) Definition { return definition[A, R]{a} }
+
+type definition[A, R any] struct{ action Action[A, R] }
+
+func (d definition[A, R]) Spec() Spec { return d.action.Spec() }
+
+func (d definition[A, R]) SideEffects() bool {
+	_, ok := d.action.(AfterPaid[A, R])
+	return ok || d.grouped()
+}
+
+func (d definition[A, R]) PaysPeers() bool {
+	_, ok := d.action.(Peered[A])
+	return ok
+}
+
+func decode[T any](raw json.RawMessage) (T, error) {
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return v, fmt.Errorf("read stored %T: %w", v, err)
+	}
+	return v, nil
+}
+
+// normalize checks the arguments and writes them in the one form that is stored and hashed.
+func (d definition[A, R]) normalize(raw json.RawMessage) (json.RawMessage, error) {
+	args, err := decode[A](raw)
+	if err != nil {
+		return nil, Errorf(CodeInvalidInput, "The arguments cannot be read.").Because(err)
+	}
+	if err := d.action.Check(args); err != nil {
+		return nil, err
+	}
+	return json.Marshal(args)
+}
+
+func (d definition[A, R]) cost(ctx context.Context, tx *Tx, raw json.RawMessage) (Msat, error) {
+	args, err := decode[A](raw)
+	if err != nil {
+		return 0, err
+	}
+	cost, err := d.action.Cost(ctx, tx, args)
+	if err != nil {
+		return 0, err
+	}
+	return cost, d.checkCost(cost)
+}
+
+// checkCost: whatever an action computes, a negative price must not pay anybody (spec 05.7, 05.8).
+func (d definition[A, R]) checkCost(cost Msat) error {
+	if cost < 0 || cost > MaxMsat || (cost == 0 && !d.Spec().Free) {
+		return Errorf(CodeInvalidAmount, "This cannot be bought at that price.").
+			Because(fmt.Errorf("%s computed a cost of %d msat", d.Spec().Kind, cost))
+	}
+	return nil
+}
+
+func (d definition[A, R]) perform(ctx context.Context, tx *Tx, raw json.RawMessage) (json.RawMessage, error) {
+	args, err := decode[A](raw)
+	if err != nil {
+		return nil, err
+	}
+	result, err := d.action.Perform(ctx, tx, args)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+func (d definition[A, R]) decodeBoth(rawArgs, rawResult json.RawMessage) (args A, result R, err error) {
+	if args, err = decode[A](rawArgs); err == nil {
+		result, err = decode[R](rawResult)
+	}
+	return args, result, err
+}
+
+func (d definition[A, R]) onPaid(ctx context.Context, tx *Tx, rawArgs, rawResult json.RawMessage) error {
+	args, result, err := d.decodeBoth(rawArgs, rawResult)
+	if err != nil {
+		return err
+	}
+	if err := d.action.OnPaid(ctx, tx, args, result); err != nil {
+		return err
+	}
+	// Splits sum exactly, for every action there will ever be: what is not handed out, or handed out twice, is a fault.
+	if tx.given != tx.Cost {
+		return fmt.Errorf("%s handed out %d msat of %d", d.Spec().Kind, tx.given, tx.Cost)
+	}
+	return nil
+}
+
+func (d definition[A, R]) onFail(ctx context.Context, tx *Tx, rawArgs, rawResult json.RawMessage) error {
+	args, result, err := d.decodeBoth(rawArgs, rawResult)
+	if err != nil {
+		return err
+	}
+	return d.action.OnFail(ctx, tx, args, result)
+}
+
+func (d definition[A, R]) retry(ctx context.Context, tx *Tx, rawArgs, rawResult json.RawMessage) (json.RawMessage, error) {
+	args, result, err := d.decodeBoth(rawArgs, rawResult)
+	if err != nil {
+		return nil, err
+	}
+	if result, err = d.action.Retry(ctx, tx, args, result); err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+func (d definition[A, R]) describe(raw json.RawMessage) (string, error) {
+	args, err := decode[A](raw)
+	if err != nil {
+		return "", err
+	}
+	memo := d.action.Describe(args)
+	if len(memo) <= MaxMemo {
+		return memo, nil
+	}
+	end := MaxMemo
+	for !utf8.RuneStart(memo[end]) {
+		end--
+	}
+	return memo[:end], nil
+}
+
+// descriptionHash is zero for all but some of the actions that are Hashed.
+func (d definition[A, R]) descriptionHash(raw json.RawMessage) (hash [32]byte, err error) {
+	hashed, ok := d.action.(Hashed[A])
+	if !ok {
+		return hash, nil
+	}
+	args, err := decode[A](raw)
+	if err != nil {
+		return hash, err
+	}
+	return hashed.DescriptionHash(args), nil
+}
+
+// peers are those who can be paid directly, none if the action has no such people.
+func (d definition[A, R]) peers(ctx context.Context, tx *Tx, raw json.RawMessage) ([]Peer, error) {
+	peered, ok := d.action.(Peered[A])
+	if !ok {
+		return nil, nil
+	}
+	args, err := decode[A](raw)
+	if err != nil {
+		return nil, err
+	}
+	return peered.Peers(ctx, tx, args)
+}
+
+func (d definition[A, R]) payee(raw json.RawMessage) (Payee, error) {
+	outbound, ok := d.action.(Outbound[A])
+	if !ok {
+		return Payee{}, fmt.Errorf("%s pays nobody outside", d.Spec().Kind)
+	}
+	args, err := decode[A](raw)
+	if err != nil {
+		return Payee{}, err
+	}
+	return outbound.Payee(args), nil
+}
+
+func (d definition[A, R]) afterPaid(ctx context.Context, tx *Tx, rawArgs, rawResult json.RawMessage) error {
+	args, result, err := d.decodeBoth(rawArgs, rawResult)
+	if err != nil {
+		return err
+	}
+	return d.action.(AfterPaid[A, R]).AfterPaid(ctx, tx, args, result)
+}
+
+// grouped goes by what the action says of itself: one that is embedded in another lends it its methods unasked.
+func (d definition[A, R]) grouped() bool { return d.action.Spec().Together }
+
+// agrees says whether an action that says that it is grouped is: it has all that this takes, and does in one way alone what follows its payment.
+func (d definition[A, R]) agrees() error {
+	if !d.grouped() {
+		return nil
+	}
+	if _, can := d.action.(Grouped[A, R]); !can {
+		return fmt.Errorf("paidaction: %s is to be paid together, and is not Grouped", d.Spec().Kind)
+	}
+	if _, apart := d.action.(AfterPaid[A, R]); apart {
+		return fmt.Errorf("paidaction: %s is Grouped and has an AfterPaid, which nobody would call", d.Spec().Kind)
+	}
+	return nil
+}
+
+func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, members []*member) error {
+	typed := make([]*Member[A, R], len(members))
+	for i, m := range members {
+		args, err := decode[A](m.args)
+		if err != nil {
+			return err
+		}
+		typed[i] = &Member[A, R]{Tx: m.tx, Args: args}
+	}
+	if err := d.action.(Grouped[A, R]).CostTogether(ctx, q, typed); err != nil {
+		return err
+	}
+	for i, t := range typed {
+		m := members[i]
+		m.typed, m.err = t, t.Err
+		if m.err == nil {
+			// What costs nothing is begun in another way.
+			m.err = d.checkCost(t.Tx.Cost)
+		}
+		if m.err == nil && t.Tx.Cost == 0 {
+			m.err = errApart
+		}
+		if err := m.agreed(t.Tx.Cost); m.err == nil && err != nil {
+			m.err = err
+		}
+		if m.err != nil {
+			continue
+		}
+		var err error
+		if m.result, err = json.Marshal(t.Result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d definition[A, R]) payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {
+	typed, err := d.typed(members)
+	if err != nil {
+		return err
+	}
+	return d.action.(Grouped[A, R]).PayTogether(ctx, q, at, typed)
+}
+
+func (d definition[A, R]) performTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {
+	typed, err := d.typed(members)
+	if err != nil {
+		return err
+	}
+	return d.action.(Grouped[A, R]).PerformTogether(ctx, q, at, typed)
+}
+
+func (d definition[A, R]) onPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {
+	typed, err := d.typed(members)
+	if err != nil {
+		return err
+	}
+	return d.action.(Grouped[A, R]).OnPaidTogether(ctx, q, at, typed)
+}
+
+func (d definition[A, R]) afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error {
+	return d.action.(Grouped[A, R]).AfterPaidTogether(ctx, q, at, actions)
+}
+
+func (d definition[A, R]) typed(members []*member) ([]*Member[A, R], error) {
+	typed := make([]*Member[A, R], len(members))
+	for i, m := range members {
+		if known, ok := m.typed.(*Member[A, R]); ok {
+			typed[i] = known
+			continue
+		}
+		args, result, err := d.decodeBoth(m.args, m.result)
+		if err != nil {
+			return nil, err
+		}
+		typed[i] = &Member[A, R]{Tx: m.tx, Args: args, Result: result}
+	}
+	return typed, nil
+}
