@@ -292,24 +292,6 @@ func (e *Engine) follow(ctx context.Context, pg pgx.Tx, step Step, driven bool, 
 	return nil
 }
 
-// followFailure stores the job of a step to FAILED with it: the next attempt is prepared, or else its payer is told.
-func (e *Engine) followFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction, step Step) error {
-	if step.To != Failed {
-		return nil
-	}
-	row.State, row.ChangedAt = string(Failed), e.now()
-	job := Job{Kind: JobAfterFailed, Action: row.ID}
-	if e.WillRetry(view(db.GetActionRow{PaidAction: row})) {
-		job.Kind = JobAgain
-	} else if row.PayerID == nil || e.Config.AfterFailed == nil {
-		return nil // there is nobody to be told
-	}
-	if err := e.Jobs.Insert(ctx, pg, job); err != nil {
-		return fmt.Errorf("store the job that follows the failure: %w", err)
-	}
-	return nil
-}
-
 // stillTrue looks again, under the row's lock, at what a step depends on in the database itself.
 func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step) (bool, error) {
 	switch {

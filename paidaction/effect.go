@@ -142,21 +142,3 @@ func (tx *Tx) payExcess(excess Msat) error {
 	}
 	return tx.Pay(to, excess, "overpaid")
 }
-
-// AfterFailed tells the payer of a failed action that it has failed, unless it was tried again meanwhile: a job, as AfterPaid.
-func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
-	return e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
-		got, err := q.GetAction(ctx, id)
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = ErrNoAction
-		}
-		if err != nil {
-			return fmt.Errorf("read action %d: %w", id, err)
-		}
-		row := got.PaidAction
-		if State(row.State) != Failed || e.Config.AfterFailed == nil {
-			return nil
-		}
-		return e.Config.AfterFailed(ctx, &Tx{DB: q, Action: id, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: e.now()})
-	})
-}

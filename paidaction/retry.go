@@ -2,7 +2,6 @@ package paidaction
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -35,44 +34,6 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Te
 		return nil, err
 	}
 	return e.answer(ctx, a, t.Method)
-}
-
-// WillRetry says whether the next attempt of a failed action is prepared without being asked for.
-func (e *Engine) WillRetry(pa *PaidAction) bool {
-	def, ok := e.actions[pa.Kind]
-	return ok && def.Spec().Again && pa.State == Failed && pa.Flow == FlowWrapped && pa.Failure != nil && pa.Failure.Code == CodePaymentFailed &&
-		pa.Attempt < e.Settings.MaxPrepared && !pa.againRefused && e.now().Sub(pa.ChangedAt) < e.Settings.RetryWindow
-}
-
-// Again prepares the next attempt of an action whose receiver could not be paid: through their next wallet, or, where none is left,
-// by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices and they did not choose
-// to pay otherwise (spec 02 §2.1); where there can be none, its payer is told. It is a job, and may be repeated; ErrNoAction is wrapped where there is no such action.
-func (e *Engine) Again(ctx context.Context, id int64) error {
-	ctx = About(ctx, id)
-	pa, err := e.get(ctx, id)
-	if err != nil {
-		return err
-	}
-	if !e.WillRetry(pa) {
-		return e.AfterFailed(ctx, id)
-	}
-	inv, err := db.New(e.Pool).GetInvoice(ctx, id)
-	if err != nil {
-		return fmt.Errorf("read the invoice of action %d: %w", id, err)
-	}
-	a := &attempt{def: e.actions[pa.Kind], args: pa.Args, payer: pa.Payer, client: inv.ClientHash, number: int16(pa.Attempt) + 1,
-		previous: id, genesis: &pa.Genesis, turn: unordered{}, proof: proof{proved: pa.proved}, chosen: inv.Chosen}
-	_, err = e.walk(ctx, a, "")
-	// A node that is away now is back in a moment; for how long that is hoped for WillRetry bounds.
-	if refusal, ok := AsRefusal(err); ok && refusal.Code != CodeLightningUnavailable {
-		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
-		if err := db.New(e.Pool).RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())}); err != nil {
-			return fmt.Errorf("note that action %d has no next attempt: %w", id, err)
-		}
-		e.changed(id) // for who waits for one
-		return e.AfterFailed(ctx, id)
-	}
-	return err
 }
 
 // lockRetryable locks the attempt that is to be retried, and refuses what may not be.
@@ -128,45 +89,3 @@ func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAc
 	return q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: previous.ID, FromState: &previous.State, ToState: string(step.To),
 		Fact: string(step.When), At: now})
 }
-
-// Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID: a
-// plain invoice can be paid before the node hears of the cancel. It waits for no turn: money may have to go back.
-//
-// Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
-func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
-	ctx = About(ctx, id)
-	pa, err := e.Get(ctx, c, id)
-	if err != nil {
-		return nil, err
-	}
-	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
-		reason := Errorf(CodeCanceled, "You cancelled the payment.")
-		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason}); err != nil {
-			return nil, forCaller(err)
-		}
-	} else if pa.State != Canceling && pa.State != Failed {
-		return nil, Errorf(CodeNotCancelable, "This can no longer be cancelled.")
-	}
-	// The job that was stored with the step sees to the cancel; doing it now spares the caller a wait.
-	if _, err := e.Advance(ctx, id); err != nil {
-		e.Log.WarnContext(ctx, "the node has not confirmed the cancel yet", "action", id, "error", err)
-	}
-	return e.Get(ctx, c, id)
-}
-
-// Get returns an action to its payer. NOT_FOUND for everybody else: nobody learns that it exists.
-func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
-	pa, err := e.get(ctx, id)
-	if errors.Is(err, ErrNoAction) {
-		return nil, errNoAction()
-	}
-	if err != nil {
-		return nil, forCaller(err)
-	}
-	if !e.owns(c, pa.Payer, pa.Genesis) {
-		return nil, errNoAction()
-	}
-	return e.withSecret(pa), nil
-}
-
-func errNoAction() *Error { return Errorf(CodeNotFound, "There is no such action of yours.") }

@@ -3,6 +3,7 @@ package paidaction
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -52,6 +53,23 @@ type Invoice struct {
 	memo      string
 	cltvDelta uint32
 }
+
+// Get returns an action to its payer. NOT_FOUND for everybody else: nobody learns that it exists.
+func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+	pa, err := e.get(ctx, id)
+	if errors.Is(err, ErrNoAction) {
+		return nil, errNoAction()
+	}
+	if err != nil {
+		return nil, forCaller(err)
+	}
+	if !e.owns(c, pa.Payer, pa.Genesis) {
+		return nil, errNoAction()
+	}
+	return e.withSecret(pa), nil
+}
+
+func errNoAction() *Error { return Errorf(CodeNotFound, "There is no such action of yours.") }
 
 // List returns a page of the caller's own actions, newest first, from before the given id on. The anonymous have no list:
 // each secret is for one action.

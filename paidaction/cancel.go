@@ -1,0 +1,28 @@
+package paidaction
+
+import "context"
+
+// Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID: a
+// plain invoice can be paid before the node hears of the cancel. It waits for no turn: money may have to go back.
+//
+// Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
+func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
+	ctx = About(ctx, id)
+	pa, err := e.Get(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
+		reason := Errorf(CodeCanceled, "You cancelled the payment.")
+		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason}); err != nil {
+			return nil, forCaller(err)
+		}
+	} else if pa.State != Canceling && pa.State != Failed {
+		return nil, Errorf(CodeNotCancelable, "This can no longer be cancelled.")
+	}
+	// The job that was stored with the step sees to the cancel; doing it now spares the caller a wait.
+	if _, err := e.Advance(ctx, id); err != nil {
+		e.Log.WarnContext(ctx, "the node has not confirmed the cancel yet", "action", id, "error", err)
+	}
+	return e.Get(ctx, c, id)
+}

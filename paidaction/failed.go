@@ -1,0 +1,85 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// followFailure stores the job of a step to FAILED with it: the next attempt is prepared, or else its payer is told.
+func (e *Engine) followFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction, step Step) error {
+	if step.To != Failed {
+		return nil
+	}
+	row.State, row.ChangedAt = string(Failed), e.now()
+	job := Job{Kind: JobAfterFailed, Action: row.ID}
+	if e.WillRetry(view(db.GetActionRow{PaidAction: row})) {
+		job.Kind = JobAgain
+	} else if row.PayerID == nil || e.Config.AfterFailed == nil {
+		return nil // there is nobody to be told
+	}
+	if err := e.Jobs.Insert(ctx, pg, job); err != nil {
+		return fmt.Errorf("store the job that follows the failure: %w", err)
+	}
+	return nil
+}
+
+// WillRetry says whether the next attempt of a failed action is prepared without being asked for.
+func (e *Engine) WillRetry(pa *PaidAction) bool {
+	def, ok := e.actions[pa.Kind]
+	return ok && def.Spec().Again && pa.State == Failed && pa.Flow == FlowWrapped && pa.Failure != nil && pa.Failure.Code == CodePaymentFailed &&
+		pa.Attempt < e.Settings.MaxPrepared && !pa.againRefused && e.now().Sub(pa.ChangedAt) < e.Settings.RetryWindow
+}
+
+// Again prepares the next attempt of an action whose receiver could not be paid: through their next wallet, or, where none is left,
+// by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices and they did not choose
+// to pay otherwise (spec 02 §2.1); where there can be none, its payer is told. It is a job, and may be repeated; ErrNoAction is wrapped where there is no such action.
+func (e *Engine) Again(ctx context.Context, id int64) error {
+	ctx = About(ctx, id)
+	pa, err := e.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !e.WillRetry(pa) {
+		return e.AfterFailed(ctx, id)
+	}
+	inv, err := db.New(e.Pool).GetInvoice(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read the invoice of action %d: %w", id, err)
+	}
+	a := &attempt{def: e.actions[pa.Kind], args: pa.Args, payer: pa.Payer, client: inv.ClientHash, number: int16(pa.Attempt) + 1,
+		previous: id, genesis: &pa.Genesis, turn: unordered{}, proof: proof{proved: pa.proved}, chosen: inv.Chosen}
+	_, err = e.walk(ctx, a, "")
+	// A node that is away now is back in a moment; for how long that is hoped for WillRetry bounds.
+	if refusal, ok := AsRefusal(err); ok && refusal.Code != CodeLightningUnavailable {
+		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
+		if err := db.New(e.Pool).RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())}); err != nil {
+			return fmt.Errorf("note that action %d has no next attempt: %w", id, err)
+		}
+		e.changed(id) // for who waits for one
+		return e.AfterFailed(ctx, id)
+	}
+	return err
+}
+
+// AfterFailed tells the payer of a failed action that it has failed, unless it was tried again meanwhile: a job, as AfterPaid.
+func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
+	return e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
+		got, err := q.GetAction(ctx, id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = ErrNoAction
+		}
+		if err != nil {
+			return fmt.Errorf("read action %d: %w", id, err)
+		}
+		row := got.PaidAction
+		if State(row.State) != Failed || e.Config.AfterFailed == nil {
+			return nil
+		}
+		return e.Config.AfterFailed(ctx, &Tx{DB: q, Action: id, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: e.now()})
+	})
+}
