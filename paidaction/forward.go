@@ -8,48 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
-
-// plan is what has to be known of the outside before an attempt's transaction: no node and no wallet is called inside of one.
-type plan struct {
-	node    string   // that opens the invoice
-	forward *Forward // of P2P
-	payout  *Payout  // of a withdrawal
-	quoted  Msat     // the price that forward was made for
-}
-
-// plan finds out what a method needs. errNotOpen where another method may work.
-func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err error) {
-	if m.Flow() == FlowBalance {
-		return p, nil
-	}
-	if (m == P2P || m == Outgoing) && e.Relay == nil {
-		return p, errNotOpen
-	}
-	if m == Outgoing {
-		a.turn.Leave() // nobody waits for a stranger's server
-		payee, err := a.def.payee(a.args)
-		if err != nil {
-			return p, err
-		}
-		payout, err := e.Relay.Resolve(ctx, payee)
-		p.payout = &payout
-		return p, err
-	}
-	var peers []Peer
-	if m == P2P {
-		if p.quoted, peers, err = e.quote(ctx, a); err != nil {
-			return p, err
-		}
-	}
-	if p.node, err = e.Nodes.Issuer(ctx); err != nil || m != P2P {
-		return p, err
-	}
-	p.forward, err = e.wrap(ctx, a, p, peers)
-	return p, err
-}
 
 // quote computes the price and the peers of an attempt before it begins. errNotOpen where there is nobody to pay directly.
 func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer, err error) {
@@ -140,6 +103,24 @@ func storeInner(ctx context.Context, q *db.Queries, action int64, f *Forward) er
 	return nil
 }
 
+// performAndClaim is the step to FORWARDING: what an anonymous payer has asked for is performed now, what a known one has asked for
+// was performed before.
+func (e *Engine) performAndClaim(ctx context.Context, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+	tx.Cost = Msat(row.CostMsat)
+	if row.Result == nil {
+		if err := e.performHeld(ctx, def, tx, row, found); err != nil {
+			return err
+		}
+	} else if err := tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))}); err != nil {
+		return fmt.Errorf("store what was received: %w", err)
+	}
+	crowded, err := e.claimForwards(ctx, tx.DB, tx.Now, tx.Action)
+	if len(crowded) > 0 {
+		return Errorf(CodeReceiverBusy, "Too many payments to this receiver are under way. Your payment goes back to you; try again later.")
+	}
+	return err
+}
+
 // claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held. What one receiver has under way is
 // bounded: they could let it hang, and with it the payer's money and our channels. Those that would be too many come back, and are not in the pipeline.
 func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time, actions ...int64) (crowded []int64, err error) {
@@ -174,6 +155,54 @@ func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time
 		return nil, Errorf(CodeDuplicate, "This invoice was paid before. Your payment goes back to you.")
 	}
 	return crowded, nil
+}
+
+// takeIncoming settles the payer's payment with the receiver's preimage. No margin of blocks is kept any more and no node is too far
+// behind: we have paid, and whoever knows the preimage may know it anyway.
+func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, error) {
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return finding{}, err
+	}
+	inv, err := e.settleNow(ctx, node, pa)
+	if err != nil {
+		return finding{}, err
+	}
+	found := finding{received: inv.Received}
+	switch inv.State {
+	case InvoiceSettled:
+		found.fact = IncomingSettled
+	case InvoiceCanceled:
+		found.fact = IncomingLost
+		e.Log.ErrorContext(ctx, "a receiver was paid, and the payer's payment is gone: the loss is booked", "action", pa.ID)
+	default:
+		return finding{}, nil
+	}
+	if found.outcome, err = e.Relay.Proceed(ctx, pa.ID); err != nil {
+		// What it cost is booked later; that the money was taken is booked now.
+		e.Log.WarnContext(ctx, "the routing fee is not known yet", "action", pa.ID, "error", err)
+	}
+	return found, nil
+}
+
+// lookAtIncoming looks at the payer's payment after the outgoing one failed for good.
+func (e *Engine) lookAtIncoming(ctx context.Context, pa *PaidAction) (finding, error) {
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return finding{}, err
+	}
+	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	if err != nil {
+		return finding{}, fmt.Errorf("look up the invoice: %w", err)
+	}
+	switch inv.State {
+	case InvoiceAccepted:
+		return finding{fact: InvoiceIsHeld}, nil
+	case InvoiceCanceled:
+		return finding{fact: InvoiceIsGone}, nil
+	default:
+		return finding{}, fmt.Errorf("node %s says %s of an invoice whose payment was held", pa.Invoice.Node, inv.State)
+	}
 }
 
 // forwardOf is what is inside of an invoice, as OnPaid sees it.
@@ -230,4 +259,32 @@ func accountForwards(ctx context.Context, q *db.Queries, now time.Time, forwards
 		}
 	}
 	return nil
+}
+
+// bookForward makes a wrapped action count: the receiver was paid by our node. Where the payer's payment was lost, all of it is our loss: the receiver
+// has theirs, and what others have earned they keep.
+func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
+	received := found.received
+	if step.Effect == BookLoss {
+		tx.source, received = ledger.LossSats, tx.Cost
+	}
+	if err := accountForwards(ctx, q, tx.Now, forwarded{tx, found.outcome}); err != nil {
+		return err
+	}
+	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, received)
+}
+
+// finishForward books the routing fee of a forward that was PAID before all its parts were final.
+func (e *Engine) finishForward(ctx context.Context, pa *PaidAction) (Progress, error) {
+	out, err := e.Relay.Proceed(ctx, pa.ID)
+	if err != nil || !out.Final {
+		return Waiting, err
+	}
+	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
+		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, out, ledger.RewardSats)
+	})
+	if err != nil {
+		return Owing, err
+	}
+	return Done, nil
 }

@@ -43,54 +43,6 @@ func (e *Engine) observeOutgoing(ctx context.Context, pa *PaidAction) (finding, 
 	}
 }
 
-// takeIncoming settles the payer's payment with the receiver's preimage. No margin of blocks is kept any more and no node is too far
-// behind: we have paid, and whoever knows the preimage may know it anyway.
-func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, error) {
-	node, err := e.Nodes.Node(pa.Invoice.Node)
-	if err != nil {
-		return finding{}, err
-	}
-	inv, err := e.settleNow(ctx, node, pa)
-	if err != nil {
-		return finding{}, err
-	}
-	found := finding{received: inv.Received}
-	switch inv.State {
-	case InvoiceSettled:
-		found.fact = IncomingSettled
-	case InvoiceCanceled:
-		found.fact = IncomingLost
-		e.Log.ErrorContext(ctx, "a receiver was paid, and the payer's payment is gone: the loss is booked", "action", pa.ID)
-	default:
-		return finding{}, nil
-	}
-	if found.outcome, err = e.Relay.Proceed(ctx, pa.ID); err != nil {
-		// What it cost is booked later; that the money was taken is booked now.
-		e.Log.WarnContext(ctx, "the routing fee is not known yet", "action", pa.ID, "error", err)
-	}
-	return found, nil
-}
-
-// lookAtIncoming looks at the payer's payment after the outgoing one failed for good.
-func (e *Engine) lookAtIncoming(ctx context.Context, pa *PaidAction) (finding, error) {
-	node, err := e.Nodes.Node(pa.Invoice.Node)
-	if err != nil {
-		return finding{}, err
-	}
-	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
-	if err != nil {
-		return finding{}, fmt.Errorf("look up the invoice: %w", err)
-	}
-	switch inv.State {
-	case InvoiceAccepted:
-		return finding{fact: InvoiceIsHeld}, nil
-	case InvoiceCanceled:
-		return finding{fact: InvoiceIsGone}, nil
-	default:
-		return finding{}, fmt.Errorf("node %s says %s of an invoice whose payment was held", pa.Invoice.Node, inv.State)
-	}
-}
-
 // boundWithdrawals refuses more withdrawals under way than a payer may have. Who is paid may be the payer, and could let them hang: for as long as a node looks
 // for a way each has a place at it, and those whose invoices expire soonest are sent first. The lock makes the count true.
 func (e *Engine) boundWithdrawals(ctx context.Context, q *db.Queries, payer int64) error {
@@ -175,39 +127,6 @@ func paidOut(row db.RelayPayment, left Outcome, rest ledger.Account) []ledger.Tr
 	return append(transfers, out(ledger.RoutingSats, rest, budget-fee, "unused routing fee")...)
 }
 
-// finishForward books the routing fee of a forward that was PAID before all its parts were final.
-func (e *Engine) finishForward(ctx context.Context, pa *PaidAction) (Progress, error) {
-	out, err := e.Relay.Proceed(ctx, pa.ID)
-	if err != nil || !out.Final {
-		return Waiting, err
-	}
-	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
-		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, out, ledger.RewardSats)
-	})
-	if err != nil {
-		return Owing, err
-	}
-	return Done, nil
-}
-
-// performAndClaim is the step to FORWARDING: what an anonymous payer has asked for is performed now, what a known one has asked for
-// was performed before.
-func (e *Engine) performAndClaim(ctx context.Context, def Definition, tx *Tx, row db.PaidAction, found finding) error {
-	tx.Cost = Msat(row.CostMsat)
-	if row.Result == nil {
-		if err := e.performHeld(ctx, def, tx, row, found); err != nil {
-			return err
-		}
-	} else if err := tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))}); err != nil {
-		return fmt.Errorf("store what was received: %w", err)
-	}
-	crowded, err := e.claimForwards(ctx, tx.DB, tx.Now, tx.Action)
-	if len(crowded) > 0 {
-		return Errorf(CodeReceiverBusy, "Too many payments to this receiver are under way. Your payment goes back to you; try again later.")
-	}
-	return err
-}
-
 // known is a preimage that a receiver gave.
 type known struct {
 	action   int64
@@ -224,19 +143,6 @@ func storePreimages(ctx context.Context, q *db.Queries, now time.Time, all ...kn
 		return fmt.Errorf("store the preimages: %w", err)
 	}
 	return nil
-}
-
-// bookForward makes a wrapped action count: the receiver was paid by our node. Where the payer's payment was lost, all of it is our loss: the receiver
-// has theirs, and what others have earned they keep.
-func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
-	received := found.received
-	if step.Effect == BookLoss {
-		tx.source, received = ledger.LossSats, tx.Cost
-	}
-	if err := accountForwards(ctx, q, tx.Now, forwarded{tx, found.outcome}); err != nil {
-		return err
-	}
-	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, received)
 }
 
 // bookPayout makes a withdrawal count, and gives back what did not leave.

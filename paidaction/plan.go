@@ -1,0 +1,42 @@
+package paidaction
+
+import "context"
+
+// plan is what has to be known of the outside before an attempt's transaction: no node and no wallet is called inside of one.
+type plan struct {
+	node    string   // that opens the invoice
+	forward *Forward // of P2P
+	payout  *Payout  // of a withdrawal
+	quoted  Msat     // the price that forward was made for
+}
+
+// plan finds out what a method needs. errNotOpen where another method may work.
+func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err error) {
+	if m.Flow() == FlowBalance {
+		return p, nil
+	}
+	if (m == P2P || m == Outgoing) && e.Relay == nil {
+		return p, errNotOpen
+	}
+	if m == Outgoing {
+		a.turn.Leave() // nobody waits for a stranger's server
+		payee, err := a.def.payee(a.args)
+		if err != nil {
+			return p, err
+		}
+		payout, err := e.Relay.Resolve(ctx, payee)
+		p.payout = &payout
+		return p, err
+	}
+	var peers []Peer
+	if m == P2P {
+		if p.quoted, peers, err = e.quote(ctx, a); err != nil {
+			return p, err
+		}
+	}
+	if p.node, err = e.Nodes.Issuer(ctx); err != nil || m != P2P {
+		return p, err
+	}
+	p.forward, err = e.wrap(ctx, a, p, peers)
+	return p, err
+}
