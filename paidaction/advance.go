@@ -29,19 +29,19 @@ type finding struct {
 	fact     Fact
 	received Msat   // what arrived at the invoice
 	safety   uint32 // the HTLC safety height
-	taken    bool   // what was held we have taken already, and do not remember
+	taken    bool   // the node has settled what our row has as not even held: see judge
 	failure  *Error // the reason that is stored and shown
 	outcome  Outcome
 	reason   string    // an operator's
-	driven   bool      // whoever takes the step takes the next one as well
-	asked    time.Time // before the node was
+	driven   bool      // by Drive: whoever takes this step goes on to the next one
+	asked    time.Time // a moment before the node was asked
 }
 
-// driveGrace is when the job that a driven step leaves behind is due: it is for the case that the driver dies.
+// driveGrace is after how long the job is due that a driven step leaves behind. The job is for the case that the driver dies.
 const driveGrace = 2 * time.Second
 
-// Drive takes the steps of an action that are possible now, one after the other, until somebody else moves next. It is Advance for whoever
-// would be called again at once: while it goes on, nobody else is told to. Where the last step has ended the action it returns Done.
+// Drive takes one step of an action after the other until somebody else has to move. It is Advance for a caller who would call it again at once. The jobs
+// that its steps leave behind are due only after driveGrace, so that no worker gets in its way. It returns Done where its last step has ended the action.
 func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
@@ -51,7 +51,7 @@ func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 	return e.DriveRead(ctx, pa)
 }
 
-// DriveRead is Drive of an action that was just read (OpenOf). It belongs to DriveRead from then on.
+// DriveRead is Drive of an action that the caller has just read (OpenOf). It writes into pa, which the caller must not use afterwards.
 func (e *Engine) DriveRead(ctx context.Context, pa *PaidAction) (Progress, error) {
 	id := pa.ID
 	ctx = About(ctx, id)
@@ -74,7 +74,7 @@ func (e *Engine) DriveRead(ctx context.Context, pa *PaidAction) (Progress, error
 
 // Advance takes the action at most one step further: it makes the node call that the state owes, looks at what the node
 // and the clock say, and moves if the machine has a step for it. It may be called at any time, from anywhere, any number of
-// times; who comes too late does nothing. This one function is behind every event, timer, sweep and follow-up job.
+// times; a call that comes too late does nothing. Drive and Advance are behind every event, timer, sweep and follow-up job.
 //
 // An error means that nothing is known or the database failed: try again soon.
 func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
@@ -136,8 +136,8 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 	// Who stood still meanwhile asks again before the preimage is given away: the node may have fallen behind the chain.
 	now := e.now()
 	pa.State, pa.Deadline = step.To, e.deadlineAfter(step.To, now)
-	pa.heldNow = settlesNext(step, found.driven) && now.Sub(found.asked) < driveGrace
-	pa.current = pa.heldNow
+	pa.settleNow = settlesNext(step, found.driven) && now.Sub(found.asked) < driveGrace
+	pa.current = pa.settleNow
 	if step.When == OutgoingPaid && pa.Invoice != nil {
 		pa.Invoice.preimage, pa.current = *found.outcome.Preimage, true
 	}
@@ -145,18 +145,18 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 	return Moved, nil
 }
 
-// relayMoves says whether the relay's own work brings an action on. A job that asked every few seconds would only be in its way; the
-// one at the deadline sees to what the relay has missed.
+// relayMoves says whether the relay brings an action on by itself. A job that asked every few seconds would only be in its way. One job, at the
+// deadline, sees to what the relay has missed.
 func relayMoves(flow Flow, s State) bool {
 	return s == Forwarding || (s == Forwarded && flow == FlowOutgoing)
 }
 
-// owes says whether the next move of an action is ours, and nobody but a job makes it.
+// owes says whether the next move of an action is ours, and only a job will make it.
 func (e *Engine) owes(flow Flow, s State, deadline *time.Time) bool {
 	return s.OwesCall() && (!relayMoves(flow, s) || !e.now().Before(*deadline))
 }
 
-// refuse gives a held payment back since the action's own code did not perform.
+// refuse gives a held payment back because the action's own code could not perform the action.
 func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, driven bool) (Progress, error) {
 	refusal, ok := AsRefusal(cause)
 	if !ok {

@@ -102,8 +102,9 @@ func (a *attempt) price(ctx context.Context, tx *Tx, p plan) (err error) {
 	return nil
 }
 
-// supposed tells what begin supposes, and does not wait to hear: the statements that would say so fail by themselves, with codes of their own
-// (migrations/0042_must_begin.up.sql), and the transaction with them, at whatever is waited for next.
+// supposed is the refusal that a failed statement of begin stands for. begin takes for granted that the key is new and that no limit is reached, and does not
+// wait for an answer: where that is not so the statement fails, with a code of its own (migrations/0042_must_begin.up.sql). The transaction fails with it, at
+// whatever is waited for next.
 func (e *Engine) supposed(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -127,7 +128,8 @@ func firstStep(m Method) Step {
 	return first
 }
 
-// became is an attempt that was begun, as it was written; where that is not sure, without its invoice.
+// became is what has become of an attempt once its transaction is over: the action as it was written. Where the outcome of the commit was not told, and the row says that it
+// happened, the action comes without its invoice, which begun then reads.
 func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.RawMessage, err error) (*PaidAction, error) {
 	if errors.Is(err, errUnknownCommit) && tx.Action != 0 {
 		// The commit may have happened; its row says so. That there is no row yet says nothing: the server may still be at it.

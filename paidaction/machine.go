@@ -82,10 +82,9 @@ const (
 // Machine is the paid-action state machine: the whole set of steps (spec 01 §1.2). The code obeys it, the database
 // refuses what it does not hold (migration 4), the diagram in docs/ is drawn from it; tests hold these against each other.
 //
-// Two edges go beyond the seed's diagram. CANCELING → PAID: a plain invoice can be paid between our decision to cancel and
-// the node's answer; the money is there, so the action counts; so it does where a withdrawal here pays it. FAILED → RETRYING for pessimistic actions: they may be
-// tried again as well. FORWARDING is left through FORWARDED or FAILED_FORWARD alone: nobody can cancel while our money may
-// be on its way out.
+// Three things are easily taken for mistakes. CANCELING → PAID: a plain invoice can be paid between our decision to cancel and the node's
+// answer. The money is there, so the action counts; so it does where a withdrawal here pays it. FAILED → RETRYING for pessimistic actions: they may be
+// tried again, too. FORWARDING is left through FORWARDED or FAILED_FORWARD alone: nobody can cancel while our money may be on its way out.
 var Machine = []Step{
 	// From a balance, or for nothing: one transaction.
 	{FlowBalance, Beginning, Requested, Paid, PerformAndPay, NoCall, again},

@@ -26,7 +26,7 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 			return finding{}, fmt.Errorf("cancel the invoice: %w", err)
 		}
 	}
-	if pa.heldNow {
+	if pa.settleNow {
 		inv, err := e.settleNow(ctx, node, pa)
 		if err != nil {
 			return finding{}, err

@@ -33,9 +33,9 @@ type PaidAction struct {
 
 	settlePermitted *time.Time
 	againRefused    bool   // the service prepares no next attempt
-	ended           bool   // with the step just taken: nothing is left to be done
-	heldNow         bool   // by who looks at it, with the permission to settle
-	current         bool   // after the step just taken: what the next one needs to know is here
+	ended           bool   // by the step just taken: nothing is left to be done
+	settleNow       bool   // the step just taken has permitted the settling: nothing need be looked up before
+	current         bool   // what the next step needs to know is here: it need not be read again
 	proved          *int64 // the anonymous action whose secret the payer had shown
 }
 
