@@ -222,10 +222,10 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		if err := e.apply(ctx, q, pg, row, step, found, now); err != nil {
 			return err
 		}
-		if err := e.follow(ctx, pg, step, found.driven, now, id); err != nil {
+		if err := e.storeCalls(ctx, pg, step, found.driven, now, id); err != nil {
 			return err
 		}
-		if err := e.followFailure(ctx, pg, row, step); err != nil {
+		if err := e.storeFailure(ctx, pg, row, step); err != nil {
 			return err
 		}
 		moved = true
@@ -271,9 +271,9 @@ func (e *Engine) announce(ctx context.Context, id int64, step Step) {
 	}
 }
 
-// follow stores the jobs for the calls that a new state owes, one for all actions that took the step together. If those who took it make the calls, or have
-// told the relay of them (announce), the first stands by for their death.
-func (e *Engine) follow(ctx context.Context, pg pgx.Tx, step Step, driven bool, now time.Time, actions ...int64) error {
+// storeCalls stores the jobs for the calls that a new state owes, one for all actions that took the step together. Where whoever took it makes the calls as well,
+// or tells the relay of them (announce), that job is only for the case that they die before.
+func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bool, now time.Time, actions ...int64) error {
 	if !step.To.OwesCall() {
 		return nil
 	}

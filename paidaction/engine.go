@@ -166,7 +166,8 @@ func New(c Config) (*Engine, error) {
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{},
 		lookUntil: new(atomic.Int64)}
-	e.reads, e.follows = e.reading(), e.following()
+	e.reads = gathering(e, readsAtOnce, readPatience, e.read)
+	e.follows = gathering(e, followsAtOnce, followPatience, e.followAll)
 	for _, d := range c.Actions {
 		kind := d.Spec().Kind
 		if _, twice := e.actions[kind]; twice || kind == "" {

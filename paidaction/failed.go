@@ -10,8 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// followFailure stores the job of a step to FAILED with it: the next attempt is prepared, or else its payer is told.
-func (e *Engine) followFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction, step Step) error {
+// storeFailure stores the job that follows a step to FAILED: it prepares the next attempt, or else tells the payer.
+func (e *Engine) storeFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction, step Step) error {
 	if step.To != Failed {
 		return nil
 	}

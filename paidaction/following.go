@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
-	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
 
 // What follows payments is done together where it is due at the same time, as the payments themselves are (gathering.go), of the kinds that are paid
@@ -23,14 +22,6 @@ const (
 type following struct {
 	ids []int64
 	err error
-}
-
-func (e *Engine) following() *gather.Group[*following] {
-	g := gather.New(followsAtOnce, e.Settings.MaxGroup, e.followAll)
-	if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
-		g.Patience = followPatience
-	}
-	return g
 }
 
 // AfterPaid does what actions do once their payment is final: a job, repeatable, in a transaction that others may share. Where it cannot be done for

@@ -24,24 +24,25 @@ type gatheringKey struct {
 
 // gatherings are where actions of a kind wait that can be paid together.
 func (e *Engine) gatherings(def Definition) {
+	wait := func(key gatheringKey, do func(ctx context.Context, group []*member) error) {
+		e.gathered[key] = gathering(e, groupsAtOnce, groupPatience, func(ctx context.Context, group []*member) { e.seeThrough(ctx, group, do) })
+	}
+	kind := def.Spec().Kind
 	for _, m := range def.Spec().Methods {
-		e.gathered[gatheringKey{kind: def.Spec().Kind, method: m}] = e.gathering(func(ctx context.Context, group []*member) error {
-			return e.beginTogether(ctx, def, m, group)
-		})
+		wait(gatheringKey{kind: kind, method: m}, func(ctx context.Context, group []*member) error { return e.beginTogether(ctx, def, m, group) })
 	}
 	for _, step := range Machine {
 		if step.inStride() {
-			e.gathered[gatheringKey{kind: def.Spec().Kind, step: step}] = e.gathering(func(ctx context.Context, group []*member) error {
-				return e.moveTogether(ctx, def, step, group)
-			})
+			wait(gatheringKey{kind: kind, step: step}, func(ctx context.Context, group []*member) error { return e.moveTogether(ctx, def, step, group) })
 		}
 	}
 }
 
-func (e *Engine) gathering(do func(ctx context.Context, group []*member) error) *gather.Group[*member] {
-	g := gather.New(groupsAtOnce, e.Settings.MaxGroup, func(ctx context.Context, group []*member) { e.seeThrough(ctx, group, do) })
+// gathering is where those wait that do does together: at most atOnce groups are under way, and one waits for the end of another for no longer than patience.
+func gathering[T any](e *Engine, atOnce int, patience time.Duration, do func(ctx context.Context, group []T)) *gather.Group[T] {
+	g := gather.New(atOnce, e.Settings.MaxGroup, do)
 	if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
-		g.Patience = groupPatience
+		g.Patience = patience
 	}
 	return g
 }

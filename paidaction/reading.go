@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
-	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
 
 // Actions that are looked at at the same time are read together. Each read is begun after it was asked for.
@@ -41,14 +40,6 @@ func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
 		return nil, fmt.Errorf("read action %d: %w", id, err)
 	}
 	return r.found, nil
-}
-
-func (e *Engine) reading() *gather.Group[*reading] {
-	g := gather.New(readsAtOnce, e.Settings.MaxGroup, e.read)
-	if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
-		g.Patience = readPatience
-	}
-	return g
 }
 
 // read answers several questions at once.

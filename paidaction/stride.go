@@ -68,7 +68,7 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 			return err
 		}
 		if step.Effect != BookAndFinish {
-			return e.follow(ctx, pg, step, true, now, actionsOf(moved)...)
+			return e.storeCalls(ctx, pg, step, true, now, actionsOf(moved)...)
 		}
 		if step.Flow == FlowWrapped {
 			if err := accountForwards(ctx, q, now, forwardsOf(moved)...); err != nil {
@@ -98,9 +98,9 @@ func actionsOf(members []*member) []int64 {
 	return ids
 }
 
-// lockTogether locks the rows of all, in the order of their numbers: no two groups wait for each other. Those stand that are still where the step
-// begins.
-func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*member, now time.Time) (standing []*member, err error) {
+// lockTogether locks the rows of all, in the order of their numbers: no two groups wait for each other. It returns those that are still where the
+// step begins.
+func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*member, now time.Time) (still []*member, err error) {
 	rows, err := q.LockActions(ctx, actionsOf(members))
 	if err != nil {
 		return nil, fmt.Errorf("lock the actions: %w", err)
@@ -123,9 +123,9 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 		m.attempt, m.result = &attempt{args: row.Args, genesis: row.GenesisID}, row.Result
 		m.tx = &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: m.due, Now: now,
 			source: source(Method(row.Method), row.PayerID)}
-		standing = append(standing, m)
+		still = append(still, m)
 	}
-	return standing, nil
+	return still, nil
 }
 
 // performTogether performs actions whose payments are held, as performHeld does. Who is refused, or whose price has moved, is refused by itself; what was tried
