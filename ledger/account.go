@@ -36,7 +36,7 @@ const (
 	RewardCredits Account = 3  // credits: the rewards pool, as far as it was paid in credits
 	RewardSats    Account = 4  // sats: the rewards pool, as far as it was paid in sats
 	ClearCredits  Account = 5  // credits: passed through by those who pay themselves (a founder in their own territory)
-	RoutingSats   Account = 6  // sats: set aside for routing fees of outgoing payments
+	RoutingSats   Account = 6  // sats: set aside for payments that leave, and for their routing fees
 	LossSats      Account = 8  // sats: losses, booked rather than hidden (spec 01 §1.2)
 	ClearSats     Account = 10 // sats: as ClearCredits
 )

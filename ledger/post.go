@@ -44,9 +44,9 @@ func PostAll(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) 
 	return post(ctx, q, at, entries, debitAll)
 }
 
-// PostUnseen is PostAll for who has not looked at the balances, and waits for no answer: it supposes that each suffices as it is folded. Where one does not,
-// the transaction fails, here or later, with an error that IsShort knows; undone, it can be done again with PostAll. It has begun with PlanOnce: by that the accounts
-// are locked in the order of their numbers.
+// PostUnseen is PostAll without waiting for an answer: it takes for granted that each balance suffices as it is folded. Where one does not, the transaction
+// fails, here or later, with an error that IsShort knows, and can be done again with PostAll. The transaction must have begun with PlanOnce: only then are
+// the accounts locked in the order of their numbers.
 func PostUnseen(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) error {
 	return post(ctx, q, at, entries, debitUnseen)
 }

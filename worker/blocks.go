@@ -10,7 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-func (l *Listener) deliverHeights(ctx context.Context) error {
+// workOffHeights works off the heights that the node tells of; of several that wait, the latest.
+func (l *Listener) workOffHeights(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():

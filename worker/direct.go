@@ -11,9 +11,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// An action that something happened to is driven by who heard of it: a job is a commit on disk, and a way through the queue, before anything is
-// done. What is forgotten with a process that dies is told again: the cursor stays before an event until its action was driven or has a job, and the stream
-// of a hold invoice begins with how it stands. Where as many are driven as may be, or the driving came to nothing, a job is stored.
+// The process that hears of an event drives the action itself: a job would first cost a commit on disk, and a way through the queue. A process that dies
+// loses nothing by that: the cursor stays before an event until its action was driven or has a job, and the stream of a hold invoice begins with how it
+// stands. A job is stored where too many actions are being driven already, or where the driving came to nothing.
 
 // direct are the actions that a listener drives, side by side.
 type direct struct {
@@ -22,7 +22,8 @@ type direct struct {
 	group  sync.WaitGroup
 }
 
-// beginDirect lets what is heard of be driven. Whoever hears no more calls end, which waits for what is under way: for stopTimeout, then its context ends.
+// beginDirect has events driven from now on. end is for when no more of them are heard: it waits for the actions that are being driven, whose context ends after
+// stopTimeout.
 func (l *Listener) beginDirect(ctx context.Context) (end func()) {
 	if l.Settings.Direct < 0 {
 		return func() {}

@@ -96,13 +96,6 @@ func (l *Listener) CheckHolds(ctx context.Context) error {
 	return nil
 }
 
-// checkGaps looks for what the stream left out: a gap in the indices that is where it was at the last check has had the time to close by itself.
-func (l *Listener) checkGaps() {
-	if l.cursor.stuck() {
-		signal(l.behind)
-	}
-}
-
 // watch follows one hold invoice until its state is final, in a goroutine that ends with ctx at the latest. A node that does
 // not know the invoice yet is asked again.
 func (l *Listener) watch(ctx context.Context, hash paidaction.Hash) {

@@ -69,8 +69,8 @@ func (l *Listener) Run(ctx context.Context) error {
 	end := l.beginDirect(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.follow(ctx) })
-	group.Go(func() error { return l.deliver(ctx) })
-	group.Go(func() error { return l.deliverHeights(ctx) })
+	group.Go(func() error { return l.workOff(ctx) })
+	group.Go(func() error { return l.workOffHeights(ctx) })
 	group.Go(func() error { return l.catchUps(ctx) })
 	group.Go(func() error {
 		return every(ctx, l.Clock, l.Settings.CheckEvery, func(ctx context.Context) {
@@ -145,7 +145,7 @@ func (l *Listener) session(ctx context.Context) (wasUp bool, err error) {
 	return l.up.Swap(false), err
 }
 
-// put hands an event on to deliver. Where that is slow or the database away, the stream waits; nothing is dropped.
+// put hands an event on to workOff. Where that is slow or the database away, the stream waits; nothing is dropped.
 func (l *Listener) put(ctx context.Context) func(paidaction.InvoiceEvent) error {
 	return func(e paidaction.InvoiceEvent) error {
 		select {
@@ -157,8 +157,8 @@ func (l *Listener) put(ctx context.Context) func(paidaction.InvoiceEvent) error 
 	}
 }
 
-// deliver works off the events that are there at the moment, and waits for no further ones.
-func (l *Listener) deliver(ctx context.Context) error {
+// workOff works off the events of all streams, as many at a time as are there.
+func (l *Listener) workOff(ctx context.Context) error {
 	for {
 		var batch []paidaction.InvoiceEvent
 		select {
@@ -251,6 +251,13 @@ func (l *Listener) catchUps(ctx context.Context) error {
 		if err := l.retry(ctx, "catching up", l.CatchUp); err != nil {
 			return err
 		}
+	}
+}
+
+// checkGaps looks for what the stream left out: a gap in the indices that is where it was at the last check has had the time to close by itself.
+func (l *Listener) checkGaps() {
+	if l.cursor.stuck() {
+		signal(l.behind)
 	}
 }
 

@@ -30,12 +30,12 @@ func Queues() []string { return []string{moneyQueue, effectQueue, attemptQueue, 
 // How often processes look for jobs by themselves, and how often they are told of new ones at most. A commit that tells (NOTIFY) takes
 // a lock over the whole database, so nobody is told of side effects, which follow every payment.
 const (
-	moneyCooldown    = 2 * time.Millisecond
-	moneyPoll        = 50 * time.Millisecond
-	effectFetch      = 25 * time.Millisecond // the more are fetched at a time, the more share a transaction (Engine.AfterPaid)
-	effectPoll       = 100 * time.Millisecond
-	deliveryCooldown = 100 * time.Millisecond
-	deliveryPoll     = 250 * time.Millisecond
+	moneyCooldown   = 2 * time.Millisecond
+	moneyPoll       = 50 * time.Millisecond
+	effectCooldown  = 25 * time.Millisecond // the more are fetched at a time, the more share a transaction (Engine.AfterPaid)
+	effectPoll      = 100 * time.Millisecond
+	foreignCooldown = 100 * time.Millisecond
+	foreignPoll     = 250 * time.Millisecond
 )
 
 // maxAttempts is River's highest. Attempts count only where a job was killed or panicked; everything else snoozes.
@@ -89,7 +89,7 @@ func NewQueue(log *slog.Logger) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the job queue: %w", err)
 	}
-	deliveries, err := client(deliveryCooldown)
+	deliveries, err := client(foreignCooldown)
 	if err != nil {
 		return nil, fmt.Errorf("make the job queue: %w", err)
 	}

@@ -222,11 +222,11 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	defer pool.Close()
 	queues := map[string]river.QueueConfig{
 		moneyQueue:   {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
-		effectQueue:  {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: effectFetch, FetchPollInterval: effectPoll},
-		attemptQueue: {MaxWorkers: w.Settings.Attempts, FetchCooldown: deliveryCooldown, FetchPollInterval: deliveryPoll},
+		effectQueue:  {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll},
+		attemptQueue: {MaxWorkers: w.Settings.Attempts, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll},
 	}
 	if w.Deliver != nil {
-		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: deliveryCooldown, FetchPollInterval: deliveryPoll}
+		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll}
 	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger:                      quiet(w.Log),
