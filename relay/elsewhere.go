@@ -24,8 +24,8 @@ type possession struct {
 	paid bool // its preimage is known there
 }
 
-// whoHas is a sending node, other than one, that has a payment or has paid it. A node that cannot be asked in a moment is passed over, as it is when
-// an invoice is accepted; answered are the others.
+// whoHas asks every sending node but one whether it has a payment, and returns one that does: if any has paid it, one of those. A node that does not answer in a moment
+// is passed over, as it is when an invoice is accepted. answered is how many did answer.
 func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, answered int) {
 	limited, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()

@@ -142,8 +142,8 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 	}
 }
 
-// see notes at its first word that the node has the payment: should it be wiped in the next moment, nobody else could tell. What the node says next does not
-// wait for that, but for a failure: with its claim ended, the note would come to a payment that somebody else may send.
+// see notes that the node has the payment, at the node's first word of it: should the node be wiped in the next moment, nobody else could tell. Only a failure
+// waits until that is noted (finished): once the claim has ended, the note would come to a payment that somebody else may send.
 func (r *Relay) see(ctx context.Context, c *claim) {
 	if c.noted.Swap(true) {
 		return

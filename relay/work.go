@@ -18,8 +18,8 @@ import (
 // Advance brings an action on: Engine.Drive. It is handed to Run since the engine is made of the relay.
 type Advance func(ctx context.Context, action int64) (paidaction.Progress, error)
 
-// claimers are how many claim payments for a node at the same time. A claim is a few waits for the database, one after the other, and one claimer so a bound
-// of its own.
+// claimers are how many claim payments for a node at the same time. A claim waits for the database several times in a row: with a single claimer that would bound
+// how many payments a node is given.
 const claimers = 4
 
 // Run sends and tracks until ctx ends: a few workers for each node, and an auditor. It returns when all that it has begun is over;
@@ -123,11 +123,11 @@ func (r *Relay) release(ctx context.Context, c *claim, blame Blame) {
 	})
 }
 
-// take claims the next payment for a node, if there is one that it can pay. A lease is taken only if there is: they cost more than a
-// look. Where one is fresh nobody looks.
+// take claims the next payment for a node, if there is one that it can pay. It looks before it takes a lease, which costs more than a look; where fresh says that there
+// is one it does not look.
 func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, error) {
-	// Each claimer looks for another one: whoever lost the race for the same would have taken a lease for nothing. One that is missed so, for it was passed
-	// over on account of a claim that has just been committed, is the next that the claim's own worker finds.
+	// Each claimer passes over as many payments as others are claiming, and looks at the one behind: of two that race for the same payment the slower would have
+	// taken a lease for nothing. A claim may have been committed meanwhile; then the payment passed over for it is found by that claim's worker, which looks again.
 	others := r.claiming[name].Add(1) - 1
 	defer r.claiming[name].Add(-1)
 	most := r.most(name)
