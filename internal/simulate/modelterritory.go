@@ -44,7 +44,8 @@ func (t *rented) rent(start time.Time, paid int64) {
 		if p.billing == t.billing && p.months > 0 {
 			y, month, _ := start.UTC().Date()
 			last := time.Date(y, month+time.Month(p.months)+1, 0, 0, 0, 0, 0, time.UTC)
-			t.until = new(last.AddDate(0, 0, min(0, t.day-last.Day())).Add(start.Sub(start.Truncate(24 * time.Hour))))
+			end := last.AddDate(0, 0, min(0, t.day-last.Day())).Add(start.Sub(start.Truncate(24 * time.Hour)))
+			t.until = &end
 		}
 	}
 }
