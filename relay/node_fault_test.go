@@ -248,6 +248,9 @@ func TestWhatIsNotKnownIsGivenToTheSameNodeAgain(t *testing.T) {
 	b.Clock.Advance(over)
 	b.AwaitStage(pa.ID, "incoming")
 	b.rounds(5)
+	later := b.zap() // the other node has something to take, and passes over what comes first
+	b.pay(later)
+	b.Await(later.ID, paidaction.Paid)
 	b.Nodes[1].SetSendable(1_000_000_000)
 	b.Await(pa.ID, paidaction.Paid)
 	if n := b.Nodes[2].Count(simnode.MethodPay, pa.Invoice.Hash); n != 0 {
