@@ -165,10 +165,11 @@ type identity struct {
 }
 
 func identify(ctx context.Context, at config.Database) (found identity, err error) {
-	settings, err := pgx.ParseConfig(string(at))
+	pooled, err := pgxpool.ParseConfig(string(at)) // the address may have settings of a pool, which no server knows
 	if err != nil {
 		return found, err
 	}
+	settings := pooled.ConnConfig
 	settings.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // it prepares nothing, which a pooler might give to others
 	dbconn.Bound(settings)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

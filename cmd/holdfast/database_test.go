@@ -168,7 +168,8 @@ func TestTheDirectAddressLeadsToTheSameDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, env := range [][]string{settings(pool), pooled, append(pooled, "HOLDFAST_LOCK_STRATEGY=memory")} {
+	ofPool := settings(pool, "HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&pool_max_conn_lifetime=1h")
+	for _, env := range [][]string{settings(pool), pooled, ofPool, append(pooled, "HOLDFAST_LOCK_STRATEGY=memory")} {
 		for _, args := range []string{"serve", "migrate version", "migrate up", "migrate down", "migrate force 0"} {
 			code, out, said := command(t, append(env, "HOLDFAST_LOCK_DIRECT_URL="+other.Config().ConnString()), strings.Fields(args)...)
 			if code != exitUsage || out != "" || !strings.Contains(said, "HOLDFAST_LOCK_DIRECT_URL") || !strings.Contains(said, other.Config().ConnConfig.Database) {
