@@ -20,7 +20,7 @@ const asked = new Store<Record<string, Asked>>({})
 const place = (bolt11: string) => 'holdfast.paying:' + bolt11
 
 function becomes(bolt11: string, now: Asked) {
-  if (now.paying) sessionStorage.setItem(place(bolt11), now.says)
+  if (now.paying) sessionStorage.setItem(place(bolt11), '1')
   else sessionStorage.removeItem(place(bolt11))
   asked.set({ ...asked.get(), [bolt11]: now })
 }
