@@ -3,6 +3,7 @@ package graph_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -133,6 +134,12 @@ func TestSubscriptionNamesTheNextAttempt(t *testing.T) {
 	s.Subscribe("later", follow, v)
 	s.WantState("later", "FAILED")
 	s.WantComplete("later")
+
+	away := a.PostBy(author, "a post while no node can be asked")
+	failed(away)
+	a.Clock.Advance(time.Hour) // for as long as an attempt is hoped for
+	a.Drain()
+	s.WantComplete(away)
 }
 
 // Sent to a user: to their own wallet if they have one, else to their sats.

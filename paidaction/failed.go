@@ -44,25 +44,31 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	if err != nil {
 		return err
 	}
-	if !e.WillRetry(pa) {
-		return e.AfterFailed(ctx, id)
-	}
-	inv, err := db.New(e.Pool).GetInvoice(ctx, id)
-	if err != nil {
-		return fmt.Errorf("read the invoice of action %d: %w", id, err)
-	}
-	a := &attempt{def: e.actions[pa.Kind], args: pa.Args, payer: pa.Payer, client: inv.ClientHash, number: int16(pa.Attempt) + 1,
-		previous: id, genesis: &pa.Genesis, turn: unordered{}, proof: proof{proved: pa.proved}, chosen: inv.Chosen}
-	_, err = e.walk(ctx, a, "")
-	// A node that is away now is back in a moment; for how long that is hoped for WillRetry bounds.
-	if refusal, ok := AsRefusal(err); ok && refusal.Code != CodeLightningUnavailable {
-		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
-		if err := db.New(e.Pool).RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())}); err != nil {
-			return fmt.Errorf("note that action %d has no next attempt: %w", id, err)
+	if e.WillRetry(pa) {
+		err := e.prepare(ctx, pa)
+		// A node that is away now is back in a moment; for how long that is hoped for WillRetry bounds.
+		refusal, ok := AsRefusal(err)
+		if !ok || refusal.Code == CodeLightningUnavailable {
+			return err
 		}
-		e.changed(id) // for who waits for one
-		return e.AfterFailed(ctx, id)
+		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
 	}
+	if err := db.New(e.Pool).RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())}); err != nil {
+		return fmt.Errorf("note that action %d has no next attempt: %w", id, err)
+	}
+	e.changed(id) // for who waits for one
+	return e.AfterFailed(ctx, id)
+}
+
+// prepare begins the attempt that follows a failed one.
+func (e *Engine) prepare(ctx context.Context, failed *PaidAction) error {
+	inv, err := db.New(e.Pool).GetInvoice(ctx, failed.ID)
+	if err != nil {
+		return fmt.Errorf("read the invoice of action %d: %w", failed.ID, err)
+	}
+	a := &attempt{def: e.actions[failed.Kind], args: failed.Args, payer: failed.Payer, client: inv.ClientHash, number: int16(failed.Attempt) + 1,
+		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: inv.Chosen}
+	_, err = e.walk(ctx, a, "")
 	return err
 }
 
