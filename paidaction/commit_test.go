@@ -10,6 +10,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -28,6 +29,7 @@ type cut struct {
 	after bool
 	then  bool        // the commit is answered, and nothing is any more
 	away  atomic.Bool // from then on
+	while func()      // what happens before whoever asked for it hears that one is lost which the server has not heard of
 }
 
 type cutConn struct {
@@ -59,6 +61,9 @@ func (c *cutConn) Write(b []byte) (int, error) {
 		c.broken = true
 		if !c.cut.after {
 			_ = c.Close()
+			if c.cut.while != nil {
+				c.cut.while()
+			}
 			return 0, errCut
 		}
 	}
@@ -198,6 +203,38 @@ func TestCommitThatNeverArrived(t *testing.T) {
 	}
 	w.WantBalance(ledger.UserCredits(user), 90*sat)
 	w.WantConserved()
+}
+
+// The commit never arrived, and the server gives the number of its action to another one, as it may after a crash: that one is not what was asked for,
+// nor is it shown, whoever's it is.
+func TestCommitThatNeverArrivedIsNotAnothers(t *testing.T) {
+	t.Parallel()
+	for name, instead := range map[string]func(w *enginetest.World, user int64){
+		"another payer": func(w *enginetest.World, _ int64) { donate(w, w.User("another", 100*sat, 0), paidaction.FeeCredit) },
+		"another time": func(w *enginetest.World, user int64) {
+			w.Clock.Advance(time.Second)
+			donate(w, user, paidaction.FeeCredit)
+		},
+		"another kind": func(w *enginetest.World, user int64) { w.Post(user, "a post") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{})
+			user := w.User("payer", 100*sat, 0)
+			engine, c := cutting(w, false)
+			var number int64
+			c.while = func() {
+				number = w.Count(`SELECT setval('paid_action_id_seq', last_value, false) FROM paid_action_id_seq`)
+				instead(w, user)
+			}
+			c.armed.Store(true)
+			_, err := engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Caller: enginetest.Caller(user)})
+			w.WantRefusal(err, paidaction.CodeUnknownOutcome)
+			if n := w.Count(`SELECT count(*) FROM paid_action WHERE id = $1`, number); n != 1 {
+				t.Errorf("%d actions have its number", n)
+			}
+		})
+	}
 }
 
 // The server answers a commit with an error. Some of these say that nothing was done; those with which it ends the session do not.
