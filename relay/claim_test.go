@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -97,4 +98,23 @@ func TestAFailureFromBeforeTheSendIsNoWordOfWhatWasLost(t *testing.T) {
 	b.Await(again.ID, paidaction.Paid)
 	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
+}
+
+// The node that is left a payment because it has it is wiped before anybody looks again: that it does not know it then is no word of it.
+func TestANodeThatForgotWhatWasLeftToItSaysNothing(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claimed, err := b.Relay.Step(b.Ctx, "one", func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil }); !claimed || err != nil {
+		t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
+	}
+	b.Nodes[1].Wipe()
+	b.Clock.Advance(over)
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.AwaitStage(pa.ID, "in_work")
 }
