@@ -306,6 +306,7 @@ func TestTheLogIsBounded(t *testing.T) {
 	w := newWorld(t, func(c *wallet.Config) { c.Limits.Log = kept })
 	user, genesis := w.user(), w.genesis()
 	s := newLNbits(t, w.mint)
+	rare := w.save(w.user(), s.settings()).ID
 	a, b := w.save(user, s.settings()).ID, w.save(user, s.settings()).ID
 	// In turn, as where the first always fails and the second is taken.
 	const rounds = 3 * slack
@@ -328,6 +329,9 @@ func TestTheLogIsBounded(t *testing.T) {
 		if log[len(log)-1] != "PAYMENT_NO_ROUTE" {
 			t.Errorf("the newest is %s", log[len(log)-1])
 		}
+	}
+	if n := len(w.log(rare)); n != 1 {
+		t.Errorf("%d entries are kept of a wallet that was asked once, want 1", n)
 	}
 	// What was forgotten still counts.
 	w.want(user, genesis, 0)
