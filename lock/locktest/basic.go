@@ -210,6 +210,51 @@ func maxHold(t *testing.T, s *suite) {
 	Release(t, r.Lease)
 }
 
+// leasesEnd: what the store itself says of a lease, whatever its holder believes. It is not touched beyond its longest hold, and not once it has run out.
+func leasesEnd(t *testing.T, s *suite) {
+	store, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	enter := func(id string, ttl time.Duration) lock.Ticket {
+		ticket := lock.Ticket{Key: s.key + id, ID: id, Process: "suite"}
+		e := lock.Entry{Ticket: ticket, Name: "suite", Live: time.Hour, TTL: ttl, MaxHold: time.Hour}
+		if got, err := store.Enter(t.Context(), e); err != nil || got.State != lock.Held {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		return ticket
+	}
+	touch := func(ticket lock.Ticket, ttl time.Duration) map[string]time.Duration {
+		valid, err := store.Touch(t.Context(), []lock.Touch{{Ticket: ticket, TTL: ttl}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return valid
+	}
+	long := enter("long", time.Minute)
+	if valid := touch(long, 2*time.Hour)[long.ID]; valid <= time.Minute || valid > time.Hour {
+		t.Errorf("a lease of an hour at most was touched for %v", valid)
+	}
+	if r, err := store.Release(t.Context(), long); err != nil || !r.Owner || r.Late {
+		t.Errorf("a release in time: %+v, %v", r, err)
+	}
+	short := enter("short", 50*time.Millisecond)
+	Eventually(t, "the lease has run out", func() bool {
+		all, err := store.Look(t.Context(), []lock.Ticket{short})
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		return all[0].State == lock.Stale || all[0].State == lock.Gone // one store keeps what has run out, another forgets it
+	})
+	if valid := touch(short, time.Minute); len(valid) != 0 {
+		t.Errorf("a lease that had run out was touched: %v", valid)
+	}
+	if r, err := store.Release(t.Context(), short); err != nil || r.Owner && !r.Late {
+		t.Errorf("a release of what had run out: %+v, %v", r, err)
+	}
+}
+
 // limits: longest wait, longest queue, no wait at all.
 func limits(t *testing.T, s *suite) {
 	l := s.open(t, Patient)

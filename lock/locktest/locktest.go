@@ -38,6 +38,7 @@ func Run(t *testing.T, s Strategy) {
 		run  func(*testing.T, *suite)
 	}{
 		{"Order", order}, {"OtherKeys", otherKeys}, {"Exclusive", exclusive}, {"WrongReleases", wrongReleases},
+		{"LeasesEnd", leasesEnd},
 		{"Drop", drop}, {"TouchAndLoss", touchAndLoss}, {"ManualTouch", manualTouch}, {"MaxHold", maxHold}, {"Limits", limits}, {"Keys", keys},
 		{"CancelRacesWithGrant", cancelRace}, {"ManyHeldKeys", manyHeld}, {"ManyWaiters", manyWaiters}, {"Closing", closing},
 		{"LateAnswers", lateAnswers}, {"Places", places}, {"PlacesAtClose", placesAtClose}, {"PlacesRace", placesRace},
