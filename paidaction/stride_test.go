@@ -110,6 +110,9 @@ func TestInvoicesAreBookedTogether(t *testing.T) {
 			if n := w.Count(`SELECT count(*) FROM paid_action WHERE flow = 'PESSIMISTIC' AND state = 'PAID' AND settle_permitted_at IS NULL`); n != 0 {
 				t.Errorf("%d were settled without a permission", n)
 			}
+			if n := w.Count(`SELECT count(*) FROM paid_action WHERE flow = 'PESSIMISTIC' AND state = 'PAID' AND deadline_height IS NULL`); n != 0 {
+				t.Errorf("of %d nobody knew their safety height", n)
+			}
 			w.Drain()
 			w.WantBalance(ledger.UserCredits(users[3]), 3*sat)
 			w.WantBalance(ledger.UserCredits(author), before+6*7*sat)
