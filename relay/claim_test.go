@@ -118,3 +118,19 @@ func TestANodeThatForgotWhatWasLeftToItSaysNothing(t *testing.T) {
 	b.WantState(pa.ID, paidaction.Forwarding)
 	b.AwaitStage(pa.ID, "in_work")
 }
+
+// What a node could not make is for the others: it is not given to that one again, which would only find no route once more.
+func TestANodeIsNotGivenAgainWhatItCouldNotMake(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Unreachable})
+	b.withdraw(inv.Bolt11)
+	for _, c := range []struct {
+		node  string
+		given bool
+	}{{"one", true}, {"one", false}, {"two", true}} {
+		b.Clock.Advance(time.Minute)
+		if given, err := b.Relay.Step(b.Ctx, c.node, b.Engine.Advance); err != nil || given != c.given {
+			t.Fatalf("node %s is given it: %t, error %v", c.node, given, err)
+		}
+	}
+}
