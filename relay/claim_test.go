@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,4 +134,35 @@ func TestANodeIsNotGivenAgainWhatItCouldNotMake(t *testing.T) {
 			t.Fatalf("node %s is given it: %t, error %v", c.node, given, err)
 		}
 	}
+}
+
+// slow gives a place once somebody else has claimed, and notes what becomes of it.
+type slow struct {
+	meanwhile func()
+	blames    []relay.Blame
+}
+
+func (s *slow) Lease(context.Context, string) (relay.Lease, error) {
+	s.meanwhile()
+	return s, nil
+}
+
+func (*slow) Fence() int64                               { return 1 }
+func (s *slow) Release(_ context.Context, b relay.Blame) { s.blames = append(s.blames, b) }
+
+// Another process has claimed the payment that a place was taken for: the place is given back, and the node is not to blame.
+func TestAPlaceThatWasTakenForNothingIsGivenBack(t *testing.T) {
+	b := setup(t).rich(100)
+	pa := b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)
+	step := func(r *relay.Relay, want bool) {
+		if claimed, err := r.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); err != nil || claimed != want {
+			t.Errorf("claimed: %t, error %v", claimed, err)
+		}
+	}
+	s := &slow{meanwhile: func() { step(b.Relay, true) }}
+	step(b.NewRelay(func(c *relay.Config) { c.Leases = s }), false)
+	if !slices.Equal(s.blames, []relay.Blame{relay.Unused}) {
+		t.Errorf("the place was given back with %v", s.blames)
+	}
+	b.WantState(pa.ID, paidaction.Paid)
 }
