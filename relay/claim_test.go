@@ -166,3 +166,19 @@ func TestAPlaceThatWasTakenForNothingIsGivenBack(t *testing.T) {
 	}
 	b.WantState(pa.ID, paidaction.Paid)
 }
+
+// A node that cannot say whether it has a payment is not given it: it may have made it before, and what it shows of that would be taken for this time.
+func TestWhatANodeCannotSayItHasIsNotSent(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	b.Node.FailBefore(simnode.MethodTrack, 1)
+	for sent := range 2 {
+		b.Clock.Advance(time.Minute)
+		if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); err != nil || !claimed {
+			t.Fatalf("claimed: %t, error %v", claimed, err)
+		}
+		b.wantSent(inv.Hash, sent)
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+}
