@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -181,4 +182,24 @@ func TestWhatANodeCannotSayItHasIsNotSent(t *testing.T) {
 		b.wantSent(inv.Hash, sent)
 	}
 	b.WantState(pa.ID, paidaction.Paid)
+}
+
+// Whoever looks at a payment notes that its node has it, where the worker that sent it no longer could: what the node forgets later says nothing then.
+func TestWhoLooksNotesThatTheNodeHasIt(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+	pa := b.withdraw(inv.Bolt11)
+	stop := b.Run(b.Relay)
+	b.await("the receiver holds the payment", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+	stop()
+	if _, err := b.Pool.Exec(b.Ctx, `UPDATE relay_attempt SET seen = false`); err != nil {
+		t.Fatal(err)
+	}
+	b.rounds(1)
+	b.Node.Wipe()
+	b.Clock.Advance(2 * time.Hour)
+	if p, err := b.Engine.Advance(b.Ctx, pa.ID); !errors.Is(err, paidaction.ErrPaymentNotFound) {
+		t.Errorf("progress %d, error %v", p, err)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
 }
