@@ -48,6 +48,12 @@ func TestSameKeySameAction(t *testing.T) {
 		}
 	}
 	w.WantBalance(ledger.UserCredits(user), 90*sat)
+	zapped := community.ZapArgs{Item: w.Post(other, "a post"), Sats: 10}
+	if _, err := w.Try(user, community.KindZap, zapped, paidaction.FeeCredit, "zap"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Try(user, community.KindDownZap, zapped, paidaction.FeeCredit, "zap") // what tells it from the zap is its kind alone
+	w.WantRefusal(err, paidaction.CodeIdempotencyConflict)
 	_, err = w.Try(user, community.KindDonate, args, "", strings.Repeat("k", 256))
 	w.WantRefusal(err, paidaction.CodeInvalidInput)
 }
