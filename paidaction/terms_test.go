@@ -62,3 +62,25 @@ func TestAnAttemptIsTriedAgainOnTermsOfItsOwn(t *testing.T) {
 	}
 	w.WantBalance(ledger.UserCredits(payer), 100*sat)
 }
+
+// free is broken, and can cost nothing.
+type free struct{ broken }
+
+func (f free) Spec() paidaction.Spec {
+	s := f.broken.Spec()
+	s.Free = true
+	return s
+}
+
+// What costs nothing is done at once, whatever its payer would have paid with: an invoice over nothing could be paid with any amount.
+func TestWhatCostsNothingNeedsNoMethod(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(free{broken{price: new(paidaction.Msat(0)), perform: func(*paidaction.Tx) error { return nil }}}))
+	user := w.User("payer", 0, 0)
+	for _, method := range []paidaction.Method{"", paidaction.FeeCredit, paidaction.Pessimistic} {
+		pa, err := w.Try(user, "BROKEN", struct{}{}, method, "")
+		if err != nil || pa.State != paidaction.Paid || pa.Method != paidaction.ZeroCost || pa.Invoice != nil {
+			t.Errorf("by %q: %+v, error %v", method, pa, err)
+		}
+	}
+}
