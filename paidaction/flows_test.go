@@ -87,6 +87,13 @@ func TestOptimisticPaid(t *testing.T) {
 	w.Clock.Advance(time.Hour)
 	w.Drain()
 	w.WantState(pa.ID, paidaction.Paid)
+	// So it is with one that is not booked with others; what arrived for it is known.
+	post := w.Pay(w.User("poster", 0, 0), community.KindItemCreate, community.ItemCreateArgs{Title: "a post"}, paidaction.Optimistic)
+	pay(w, post, simnode.Payment{Msat: post.Cost + 1})
+	w.Advance(post.ID)
+	if got := w.WantState(post.ID, paidaction.Paid); got.Invoice.Received != post.Cost+1 {
+		t.Errorf("received %d", got.Invoice.Received)
+	}
 	w.WantConserved()
 }
 
