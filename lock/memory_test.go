@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +101,30 @@ func TestLongestHoldOfASlowStore(t *testing.T) {
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrMaxHold) {
 		t.Errorf("the cause: %v", cause)
 	}
+}
+
+// lateAnswer has its first lease ready at once, and tells of it when that has run out.
+type lateAnswer struct {
+	*lock.Memory
+	first *sync.Once
+}
+
+func (s lateAnswer) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
+	got, err := s.Memory.Enter(ctx, e)
+	s.first.Do(func() { <-time.After(e.TTL) })
+	return got, err
+}
+
+// TestALeaseCountsFromBeforeTheQuestion: a lease that ran out while the answer was on its way is nobody's, and is not taken for one.
+func TestALeaseCountsFromBeforeTheQuestion(t *testing.T) {
+	t.Parallel()
+	store := lateAnswer{lock.NewMemory(0), &sync.Once{}}
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+	lease := locktest.Acquire(t, l, "k", lock.Options{TTL: time.Second, Manual: true})
+	if err := lease.Touch(t.Context(), time.Minute); err != nil {
+		t.Errorf("a lease that has just been got: %v", err)
+	}
+	locktest.Release(t, lease)
 }
 
 // slow is a store that takes its time over an entry.
