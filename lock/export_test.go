@@ -32,3 +32,10 @@ func (l *Locker) Lines() int {
 	defer l.mu.Unlock()
 	return len(l.lines)
 }
+
+// Holder is the ticket of who holds a key.
+func (m *Memory) Holder(key string) Ticket {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.keys[key].holder.Ticket
+}

@@ -127,6 +127,25 @@ func TestALeaseCountsFromBeforeTheQuestion(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
+// TestWhoHasLostTheLockIsToldSo: the store has given the lock to nobody or another one, as it may to who stood still. Its touch and its release say so.
+func TestWhoHasLostTheLockIsToldSo(t *testing.T) {
+	t.Parallel()
+	store := lock.NewMemory(0)
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+	for name, end := range map[string]func(*lock.Lease) error{
+		"touch":   func(s *lock.Lease) error { return s.Touch(t.Context(), time.Minute) },
+		"release": func(s *lock.Lease) error { return s.Release(t.Context()) },
+	} {
+		lease := locktest.Acquire(t, l, name, lock.Options{TTL: time.Minute})
+		if _, err := store.Leave(t.Context(), store.Holder(name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(lease); !errors.Is(err, lock.ErrTaken) {
+			t.Errorf("the %s of what was taken away: %v", name, err)
+		}
+	}
+}
+
 // slow is a store that takes its time over an entry.
 type slow struct {
 	*lock.Memory
