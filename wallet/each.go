@@ -29,12 +29,13 @@ func (w *Wallets) Has(ctx context.Context, user int64) (bool, error) {
 }
 
 // Each asks the receiver's wallets in their order for an invoice, and hands each to try until try returns nil. genesis is the first
-// attempt of what is to be paid, 0 if this is it: a wallet that failed for it comes after those that did not, and one that failed twice is left out. Whatever a wallet or try fails with
+// attempt of what is to be paid, 0 if this is it: a wallet that failed for it comes after those that did not, and one that failed twice is left out, as is one of whose invoices so many
+// wait inside of ours that one more finds no place. Whatever a wallet or try fails with
 // is logged for the owner (a refusal in its own words, anything else without any) and counted against the wallet; then comes the next.
 //
 // Errors: ErrNoWallet, also where those that are left would not answer in time; the end of ctx; faults of the database.
 func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error {
-	rows, err := db.New(w.Pool).UsableWallets(ctx, db.UsableWalletsParams{UserID: receiver, GenesisID: genesis, Failures: int32(w.Limits.Failures)})
+	rows, err := db.New(w.Pool).UsableWallets(ctx, db.UsableWalletsParams{UserID: receiver, GenesisID: genesis, Failures: int32(w.Limits.Failures), Pending: w.Limits.Pending})
 	if err != nil {
 		return fmt.Errorf("read wallets: %w", err)
 	}

@@ -336,3 +336,31 @@ func TestTheLogIsBounded(t *testing.T) {
 	// What was forgotten still counts.
 	w.want(user, genesis, 0)
 }
+
+// Of a wallet's invoices so many wait inside of ours that one more would find no place: another wallet is asked, and the full one is left alone until there is room.
+func TestAFullWalletIsPassedOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *wallet.Config) { c.Limits.Pending = 2 })
+	user := w.user()
+	a, b := w.save(user, newLNbits(t, w.mint).settings()).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
+	wait := func(inside int64, many int) {
+		t.Helper()
+		_, err := w.pool.Exec(w.ctx, `INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, deadline, args, inner_wallet_id)
+			SELECT 'ZAP', 'WRAPPED', 'P2P', 'PENDING_HELD', 1000, now(), now(), now(), '{}', $1 FROM generate_series(1, $2)`, inside, many)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(a, 1)
+	w.want(user, 0, a)
+	wait(a, 1)
+	w.want(user, 0, b)
+	wait(b, 2)
+	w.want(user, 0, 0)
+	if _, err := w.pool.Exec(w.ctx, `UPDATE paid_action SET state = 'CANCELING' WHERE id = (SELECT min(id) FROM paid_action WHERE inner_wallet_id = $1)`, a); err != nil {
+		t.Fatal(err)
+	}
+	w.want(user, 0, a)
+	w.wantLog(a, slices.Repeat([]string{"ok INVOICE_ISSUED"}, 3)...) // the first when it was saved
+	w.wantLog(b, slices.Repeat([]string{"ok INVOICE_ISSUED"}, 2)...)
+}

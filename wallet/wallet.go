@@ -64,6 +64,7 @@ type Limits struct {
 	Search   time.Duration // all wallets' answers for one payment together; default 25 seconds
 	Wallets  int           // of one user; default 10
 	Failures int           // for one genesis, after which a wallet is left out; default 2
+	Pending  int64         // of one wallet's invoices that wait inside of ours, with which it is left out; default 25
 	Log      int           // entries that are kept of one wallet, and a few more; default 1,000
 }
 
@@ -101,8 +102,8 @@ func New(c Config) (*Wallets, error) {
 	}
 	l := &c.Limits
 	l.Call, l.Search = cmp.Or(l.Call, 20*time.Second), cmp.Or(l.Search, 25*time.Second)
-	l.Wallets, l.Failures, l.Log = cmp.Or(l.Wallets, 10), cmp.Or(l.Failures, 2), cmp.Or(l.Log, 1000)
-	if min(l.Call, l.Search) < 0 || min(l.Wallets, l.Failures, l.Log) < 0 {
+	l.Wallets, l.Failures, l.Pending, l.Log = cmp.Or(l.Wallets, 10), cmp.Or(l.Failures, 2), cmp.Or(l.Pending, 25), cmp.Or(l.Log, 1000)
+	if min(l.Call, l.Search) < 0 || min(l.Wallets, l.Failures, l.Log) < 0 || l.Pending < 0 {
 		return nil, errors.New("wallet: a limit must be above zero")
 	}
 	if c.Now == nil {

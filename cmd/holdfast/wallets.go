@@ -14,7 +14,7 @@ import (
 func (s *service) newWallets() (*wallet.Wallets, error) {
 	return wallet.New(wallet.Config{
 		Pool: s.pool, Secret: s.config.Key(), Outside: outside.New(outside.Config{AllowPrivate: s.config.Development, Own: s.config.PublicURL.URL()}),
-		Decode: s.decode, AddInvoice: addInvoice, Log: s.log,
+		Decode: s.decode, AddInvoice: addInvoice, Limits: wallet.Limits{Pending: s.config.Relay.MaxPending}, Log: s.log,
 	})
 }
 

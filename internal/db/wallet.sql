@@ -26,10 +26,12 @@ SELECT id, kind, label, priority, enabled, created_at, changed_at FROM receiver_
 SELECT EXISTS (SELECT FROM receiver_wallet WHERE user_id = $1 AND enabled);
 
 -- name: UsableWallets :many
--- In the order in which they are asked: one that failed for this genesis comes behind those that did not (spec 01 §1.7), and one that failed as often is left out.
+-- In the order in which they are asked: one that failed for this genesis comes behind those that did not (spec 01 §1.7), and one that failed as often is left out. So is one
+-- that has as many invoices waiting inside of ours: what it issues now would find no place (BoundWallet).
 SELECT receiver_wallet.id, kind, settings FROM receiver_wallet
 LEFT JOIN wallet_failure f ON f.wallet_id = receiver_wallet.id AND f.genesis_id = @genesis_id
 WHERE user_id = @user_id AND enabled AND coalesce(f.failures, 0) < @failures::integer
+    AND (SELECT count(*) FROM paid_action a WHERE a.inner_wallet_id = receiver_wallet.id AND a.state = 'PENDING_HELD') < @pending::bigint
 ORDER BY coalesce(f.failures, 0), priority, receiver_wallet.id;
 
 -- name: AppendWalletLog :one

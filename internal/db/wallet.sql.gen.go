@@ -288,6 +288,7 @@ const usableWallets = `-- name: UsableWallets :many
 SELECT receiver_wallet.id, kind, settings FROM receiver_wallet
 LEFT JOIN wallet_failure f ON f.wallet_id = receiver_wallet.id AND f.genesis_id = $1
 WHERE user_id = $2 AND enabled AND coalesce(f.failures, 0) < $3::integer
+    AND (SELECT count(*) FROM paid_action a WHERE a.inner_wallet_id = receiver_wallet.id AND a.state = 'PENDING_HELD') < $4::bigint
 ORDER BY coalesce(f.failures, 0), priority, receiver_wallet.id
 `
 
@@ -295,6 +296,7 @@ type UsableWalletsParams struct {
 	GenesisID int64
 	UserID    int64
 	Failures  int32
+	Pending   int64
 }
 
 type UsableWalletsRow struct {
@@ -303,9 +305,15 @@ type UsableWalletsRow struct {
 	Settings []byte
 }
 
-// In the order in which they are asked: one that failed for this genesis comes behind those that did not (spec 01 §1.7), and one that failed as often is left out.
+// In the order in which they are asked: one that failed for this genesis comes behind those that did not (spec 01 §1.7), and one that failed as often is left out. So is one
+// that has as many invoices waiting inside of ours: what it issues now would find no place (BoundWallet).
 func (q *Queries) UsableWallets(ctx context.Context, arg UsableWalletsParams) ([]UsableWalletsRow, error) {
-	rows, err := q.db.Query(ctx, usableWallets, arg.GenesisID, arg.UserID, arg.Failures)
+	rows, err := q.db.Query(ctx, usableWallets,
+		arg.GenesisID,
+		arg.UserID,
+		arg.Failures,
+		arg.Pending,
+	)
 	if err != nil {
 		return nil, err
 	}
