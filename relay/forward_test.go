@@ -334,6 +334,11 @@ func TestAWalletsOwnerIsToldTheRule(t *testing.T) {
 	if !ok || said.Code != "ABOVE_REQUEST" || strings.ContainsAny(said.Message, "0123456789") {
 		t.Errorf("%v", b.wallet.Said[0])
 	}
+	b.wallet.Same = "lnsim1whatever" // no invoice
+	if pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, ""); pa.Method == paidaction.P2P {
+		t.Error("what is no invoice was wrapped")
+	}
+	b.WantRefusal(b.wallet.Said[1], "WALLET_BAD_INVOICE")
 }
 
 // Spec 05.16i: payer and receiver are customers of one custodian, who pays the receiver by the hash and leaves us out. Our invoice

@@ -40,6 +40,9 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	if endErr := db.New(r.Pool).EndProbe(ctx, id); endErr != nil {
 		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", endErr)
 	}
+	if err != nil && !errors.Is(err, paidaction.ErrNoRoute) && !errors.Is(err, paidaction.ErrBolt11) {
+		err = errAway(err)
+	}
 	return route, err
 }
 

@@ -138,6 +138,27 @@ func TestWhileOurNodeIsAwayWhoeverAsksIsToldSo(t *testing.T) {
 	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
 }
 
+// What goes wrong at our end while an invoice is looked at is not its wallet's failure: a fault of the database is told as one, and of a node that cannot
+// be asked for the way the wallet's owner is told so, which counts for nothing.
+func TestWhatFailsAtOurEndIsNoWalletsFailure(t *testing.T) {
+	b := setup(t)
+	request := paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}}
+	if _, err := b.Pool.Exec(b.Ctx, `ALTER TABLE route_probe RENAME TO away`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Relay.Wrap(b.Ctx, request); err == nil || errors.Is(err, paidaction.ErrNoReceiver) {
+		t.Errorf("without the table of probes: %v", err)
+	}
+	if _, err := b.Pool.Exec(b.Ctx, `ALTER TABLE away RENAME TO route_probe`); err != nil {
+		t.Fatal(err)
+	}
+	b.Node.Before(simnode.MethodEstimate, func(paidaction.Hash) { b.Node.SetAway(true) })
+	if _, err := b.Relay.Wrap(b.Ctx, request); !errors.Is(err, paidaction.ErrNoReceiver) {
+		t.Errorf("without an answer of the node: %v", err)
+	}
+	b.WantRefusal(b.wallet.Said[len(b.wallet.Said)-1], paidaction.CodeLightningUnavailable)
+}
+
 // What would have our node lock money beyond what was agreed to is refused before the node is asked to do anything with it.
 func TestInvoicesThatOurNodeIsNotAskedAbout(t *testing.T) {
 	for name, spoil := range map[string]func(*simnode.Ask){

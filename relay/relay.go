@@ -66,8 +66,8 @@ var ErrNoNode = errors.New("the node takes no payment now")
 type Wallets interface {
 	// Has says whether the receiver has a wallet that can be asked.
 	Has(ctx context.Context, receiver int64) (bool, error)
-	// Each calls try with an invoice of every usable wallet of the receiver in turn, until try returns nil. What try returns is logged
-	// for the wallet's owner. paidaction.ErrNoReceiver if no wallet is left.
+	// Each calls try with an invoice of every usable wallet of the receiver in turn, until try returns nil. A refusal is logged for the
+	// wallet's owner; any other error of try is ours, and ends it. paidaction.ErrNoReceiver if no wallet is left.
 	Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error
 	// Failed notes that a payment to a wallet's invoice failed.
 	Failed(ctx context.Context, wallet, genesis int64, reason paidaction.FailureReason) error

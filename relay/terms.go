@@ -52,13 +52,16 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 }
 
 // forOwner says it so that a wallet's owner may read which rule its invoice breaks. There are no figures in it: what a payer pays
-// beyond the receiver's share is not the receiver's to know (spec 05.16).
+// beyond the receiver's share is not the receiver's to know (spec 05.16). What is not the invoice's fault stays as it is.
 func forOwner(err error) error {
 	var v *wrap.Violation
-	if !errors.As(err, &v) {
-		return err
+	switch {
+	case errors.As(err, &v):
+		return paidaction.Errorf(paidaction.Code(v.Code), "The invoice cannot be used: %s.", v.Why).Because(err)
+	case errors.Is(err, paidaction.ErrBolt11), errors.Is(err, paidaction.ErrNoRoute):
+		return paidaction.Errorf("WALLET_BAD_INVOICE", "The wallet's invoice could not be used for a payment.").Because(err)
 	}
-	return paidaction.Errorf(paidaction.Code(v.Code), "The invoice cannot be used: %s.", v.Why).Because(err)
+	return err
 }
 
 // counted counts what was refused by a rule.
@@ -213,7 +216,7 @@ func (r *Relay) route(ctx context.Context, receiver int64, bolt11 string, facts 
 			terms, err = r.Rules.Wrap(facts)
 		}
 		if terms.Budget = min(terms.Budget, spare); err == nil && facts.Route.Fee > terms.Budget {
-			err = fmt.Errorf("a route for %d msat, and %d are left for it", facts.Route.Fee, terms.Budget)
+			err = fmt.Errorf("%w within the budget: one is for %d msat, and %d are left for it", paidaction.ErrNoRoute, facts.Route.Fee, terms.Budget)
 		}
 		if err == nil {
 			return terms, nil

@@ -30,10 +30,11 @@ func (w *Wallets) Has(ctx context.Context, user int64) (bool, error) {
 
 // Each asks the receiver's wallets in their order for an invoice, and hands each to try until try returns nil. genesis is the first
 // attempt of what is to be paid, 0 if this is it: a wallet that failed for it comes after those that did not, and one that failed twice is left out, as is one of whose invoices so many
-// wait inside of ours that one more finds no place. Whatever a wallet or try fails with
-// is logged for the owner (a refusal in its own words, anything else without any) and counted against the wallet; then comes the next.
+// wait inside of ours that one more finds no place. A refusal, by the wallet or by try,
+// is logged for the owner in its own words and counted against the wallet, unless it is that no node can be asked; then comes the next. Whatever else try returns is a fault of ours:
+// no wallet is blamed for it, and none is asked after it.
 //
-// Errors: ErrNoWallet, also where those that are left would not answer in time; the end of ctx; faults of the database.
+// Errors: ErrNoWallet, also where those that are left would not answer in time; the end of ctx; faults of the database, and of try.
 func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error {
 	rows, err := db.New(w.Pool).UsableWallets(ctx, db.UsableWalletsParams{UserID: receiver, GenesisID: genesis, Failures: int32(w.Limits.Failures), Pending: w.Limits.Pending})
 	if err != nil {
@@ -55,6 +56,9 @@ func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paid
 		}
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if _, refusal := paidaction.AsRefusal(err); err != nil && !refusal {
+			return err
 		}
 		w.note(ctx, row.ID, genesis, err, ms)
 		if err == nil {
@@ -121,7 +125,7 @@ const (
 	forgetEvery = 53
 )
 
-// record logs what became of an invoice, and counts a failure.
+// record logs what became of an invoice, and counts a failure, which is a refusal.
 func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure error, ms int64) error {
 	q := db.New(w.Pool)
 	entry := db.AppendWalletLogParams{WalletID: wallet, Ok: failure == nil, Code: string(CodeInvoiceIssued), Message: "The wallet issued an invoice.",
@@ -131,8 +135,6 @@ func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure err
 	}
 	if refusal, ok := paidaction.AsRefusal(failure); ok {
 		entry.Code, entry.Message = string(refusal.Code), refusal.Message
-	} else if failure != nil {
-		entry.Code, entry.Message = string(CodeBadInvoice), "The wallet's invoice could not be used for a payment."
 	}
 	id, err := q.AppendWalletLog(ctx, entry)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -136,7 +136,8 @@ func TestRefusedInvoicesAreFailures(t *testing.T) {
 	user, genesis := w.user(), w.genesis()
 	a, b := w.save(user, newLNbits(t, w.mint).settings()).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
 	refusal := paidaction.Errorf("WRAP_EXPIRY", "The invoice expires too soon.").Because(errors.New("node 10.0.0.1"))
-	for i, failure := range []error{refusal, fmt.Errorf("postgres at 10.0.0.1: %w", errors.New("broken"))} {
+	unreadable := paidaction.Errorf(wallet.CodeBadInvoice, "The wallet's invoice could not be used for a payment.").Because(errors.New("node 10.0.0.1"))
+	for i, failure := range []error{refusal, unreadable} {
 		if i > 0 {
 			if err := w.Failed(w.ctx, b, genesis, "NO_ROUTE"); err != nil { // as often as the first
 				t.Fatal(err)
@@ -158,6 +159,29 @@ func TestRefusedInvoicesAreFailures(t *testing.T) {
 	if log := w.everything(); strings.Contains(log, "10.0.0.1") || !strings.Contains(log, "The invoice expires too soon.") {
 		t.Errorf("logged %s", log)
 	}
+}
+
+// What fails beside the wallet, such as our own database, is neither counted against it nor told to its owner, and ends the search: the next
+// wallet's invoice would fail by it as well.
+func TestAFaultOfOursIsNoWalletsFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, genesis := w.user(), w.genesis()
+	a, b := w.save(user, newLNbits(t, w.mint).settings()).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
+	fault := errors.New("postgres at 10.0.0.1 is away")
+	for range 2 {
+		var tried []int64
+		err := w.Each(w.ctx, user, genesis, 1000, "", func(wallet int64, _ string) error {
+			tried = append(tried, wallet)
+			return fault
+		})
+		if !errors.Is(err, fault) || !slices.Equal(tried, []int64{a}) {
+			t.Errorf("tried %v, error %v", tried, err)
+		}
+	}
+	w.want(user, genesis, a)
+	w.wantLog(a, "ok INVOICE_ISSUED", "ok INVOICE_ISSUED")
+	w.wantLog(b, "ok INVOICE_ISSUED")
 }
 
 // One wallet that hangs costs its time, not more; many that hang cost no more than the search.

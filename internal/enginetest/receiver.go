@@ -87,6 +87,9 @@ func (ws *Wallets) Each(_ context.Context, owner, genesis int64, amount paidacti
 		bolt11, err := w.invoice(amount, memo)
 		if err == nil {
 			err = try(w.ID, bolt11)
+			if _, refusal := paidaction.AsRefusal(err); err != nil && !refusal {
+				return err
+			}
 		}
 		w.mu.Lock()
 		w.Said = append(w.Said, err)

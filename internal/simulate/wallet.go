@@ -133,9 +133,9 @@ func (ws *wallets) Each(ctx context.Context, owner, genesis int64, amount paidac
 		bolt11, err := ws.ask(ctx, p, amount)
 		if err == nil {
 			err = try(p.id, bolt11)
-		}
-		if err == nil {
-			return nil
+			if _, refusal := paidaction.AsRefusal(err); !refusal {
+				return err
+			}
 		}
 		if f := fiberOf(ctx); f != nil && f.dead() {
 			return errDead
