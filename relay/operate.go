@@ -17,9 +17,10 @@ import (
 // new action instead (spec 05.16j).
 var ErrNotRequeued = errors.New("the payment did not fail, or what it was to be paid with is on its way back: start a new action")
 
-// Requeue puts a failed payment back to where a node takes it, as long as nothing was given back for it.
+// Requeue puts a failed payment back to where a node takes it, as long as nothing was given back for it. UNKNOWN_OUTCOME where the answer to the commit did not come.
 func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Time) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	var put bool
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
 		row, err := q.LockAction(ctx, action)
 		if errors.Is(err, pgx.ErrNoRows) || (err == nil && paidaction.State(row.State) != paidaction.Forwarding) {
@@ -35,6 +36,12 @@ func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Tim
 		if n == 0 {
 			return ErrNotRequeued
 		}
+		put = true
 		return nil
 	})
+	if err != nil && put {
+		return paidaction.Errorf(paidaction.CodeUnknownOutcome,
+			"It is not known whether the payment was put back. Look with holdfast relay show %d: only in the stage failed it is to be requeued again.", action).Because(err)
+	}
+	return err
 }
