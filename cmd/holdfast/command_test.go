@@ -109,12 +109,18 @@ func TestMigrate(t *testing.T) {
 	}
 	step(latest, "version")
 	step(latest, "up")
-	step(before, "down")
+	for _, args := range [][]string{{"down"}, {"down", "--steps=2"}, {"down", "--all"}} {
+		if code, _, said := command(t, env, append([]string{"migrate"}, args...)...); code != exitUsage || !strings.Contains(said, "--yes") {
+			t.Errorf("%v without --yes: exit code %d\n%s", args, code, said)
+		}
+		step(latest, "version")
+	}
+	step(before, "down", "--yes")
 	code, _, said := command(t, env, "serve")
 	if code != exitFailed || !strings.Contains(said, "holdfast migrate up") {
 		t.Errorf("serve on an old schema: exit code %d\n%s", code, said)
 	}
-	step(0, "down", "--all")
+	step(0, "down", "--all", "--yes")
 	if code, _, said = command(t, env, "serve"); code != exitFailed || !strings.Contains(said, "holdfast migrate up") {
 		t.Errorf("serve on an empty database: exit code %d\n%s", code, said)
 	}
@@ -132,19 +138,19 @@ func TestMigrate(t *testing.T) {
 	if code, _, said = command(t, env, "serve"); code != exitFailed || !strings.Contains(said, "newer program") {
 		t.Errorf("serve on a newer schema: exit code %d\n%s", code, said)
 	}
-	for _, way := range []string{"up", "down"} {
-		if code, _, said = command(t, env, "migrate", way); code != exitFailed || !strings.Contains(said, "newer program") {
-			t.Errorf("%s from a newer schema: exit code %d\n%s", way, code, said)
+	for _, way := range [][]string{{"up"}, {"down", "--yes"}} {
+		if code, _, said = command(t, env, append([]string{"migrate"}, way...)...); code != exitFailed || !strings.Contains(said, "newer program") {
+			t.Errorf("%v from a newer schema: exit code %d\n%s", way, code, said)
 		}
 	}
 	if _, err := pool.Exec(t.Context(), "UPDATE schema_migrations SET version = version - 1"); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, said = command(t, env, "migrate", "down", "--steps=1000"); code != exitUsage || !strings.Contains(said, "1000 were to be taken back") {
+	if code, _, said = command(t, env, "migrate", "down", "--steps=1000", "--yes"); code != exitUsage || !strings.Contains(said, "1000 were to be taken back") {
 		t.Errorf("more steps than there are: exit code %d\n%s", code, said)
 	}
 	step(latest, "version")
-	if code, _, _ = command(t, env, "migrate", "down", "--steps=0"); code != exitUsage {
+	if code, _, _ = command(t, env, "migrate", "down", "--steps=0", "--yes"); code != exitUsage {
 		t.Errorf("zero steps: exit code %d", code)
 	}
 }
@@ -179,7 +185,7 @@ func TestACommandsOwnFlagsComeFromTheCommandLine(t *testing.T) {
 	if code, _, said := command(t, env, "--config", file, "migrate", "down"); code != exitUsage || !strings.Contains(said, `unknown key "all"`) {
 		t.Errorf("a file that says all: exit code %d\n%s", code, said)
 	}
-	if code, _, said := command(t, env, "migrate", "down"); code != exitOK {
+	if code, _, said := command(t, env, "migrate", "down", "--yes"); code != exitOK {
 		t.Errorf("down: exit code %d\n%s", code, said)
 	}
 	if version, _, err := migrations.Version(t.Context(), pool.Config().ConnString()); err != nil || version == 0 || version == latest {
@@ -215,7 +221,7 @@ func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
 			t.Errorf("back: exit code %d\n%s", code, said)
 		}
 	}
-	for _, args := range [][]string{{"down", "--all"}, {"force", "0"}, {"up"}} {
+	for _, args := range [][]string{{"down", "--all", "--yes"}, {"force", "0"}, {"up"}} {
 		if code, _, said := command(t, env, append([]string{"migrate"}, args...)...); code != exitOK {
 			t.Errorf("%v of an empty database: exit code %d\n%s", args, code, said)
 		}
@@ -236,7 +242,7 @@ func TestMigrationsGoPastAPooler(t *testing.T) {
 		}
 	}
 	direct := append(pooled, "HOLDFAST_LOCK_DIRECT_URL="+pool.Config().ConnString())
-	for _, args := range [][]string{{"down"}, {"up"}} {
+	for _, args := range [][]string{{"down", "--yes"}, {"up"}} {
 		if code, _, said := command(t, direct, append([]string{"migrate"}, args...)...); code != exitOK {
 			t.Errorf("%v past it: exit code %d\n%s", args, code, said)
 		}

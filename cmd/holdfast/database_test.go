@@ -170,7 +170,7 @@ func TestTheDirectAddressLeadsToTheSameDatabase(t *testing.T) {
 	}
 	ofPool := settings(pool, "HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&pool_max_conn_lifetime=1h")
 	for _, env := range [][]string{settings(pool), pooled, ofPool, append(pooled, "HOLDFAST_LOCK_STRATEGY=memory")} {
-		for _, args := range []string{"serve", "migrate version", "migrate up", "migrate down", "migrate force 0"} {
+		for _, args := range []string{"serve", "migrate version", "migrate up", "migrate down --yes", "migrate force 0"} {
 			code, out, said := command(t, append(env, "HOLDFAST_LOCK_DIRECT_URL="+other.Config().ConnString()), strings.Fields(args)...)
 			if code != exitUsage || out != "" || !strings.Contains(said, "HOLDFAST_LOCK_DIRECT_URL") || !strings.Contains(said, other.Config().ConnConfig.Database) {
 				t.Errorf("%s: exit code %d\n%s%s", args, code, out, said)

@@ -30,6 +30,7 @@ func (migrateUp) Run(ctx context.Context, e *environment) error {
 type migrateDown struct {
 	Steps int  `help:"How many migrations to take back." default:"1"`
 	All   bool `help:"Take all back. The database is empty afterwards."`
+	Yes   bool `help:"Really do it: what they hold is destroyed."`
 }
 
 func (c migrateDown) Run(ctx context.Context, e *environment) error {
@@ -38,6 +39,9 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 		steps = 0
 	} else if steps < 1 {
 		return fmt.Errorf("%w: --steps must be 1 or more; --all takes everything back", errArguments)
+	}
+	if !c.Yes {
+		return fmt.Errorf("%w: what a migration holds is destroyed with it: read its file for the way down first; add --yes to do it", errArguments)
 	}
 	if err := sameDatabase(ctx, e); err != nil {
 		return err
