@@ -356,15 +356,20 @@ func TestShowForPeople(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE paid_action SET state = 'HELD', deadline_height = 812345, deadline = '2026-01-02 03:04:05Z' WHERE id = $1`, pa.ID); err != nil {
-		t.Fatal(err)
+	for _, change := range []string{`UPDATE paid_action SET state = 'HELD', deadline_height = 812345, deadline = '2026-01-02 03:04:05Z' WHERE id = $1`,
+		`UPDATE invoice SET received_msat = 5001 WHERE action_id = $1`,
+		`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES ($1, 3, 5, 7, 'donation', now())`} {
+		if _, err := pool.Exec(t.Context(), change, pa.ID); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var out strings.Builder
 	e := &environment{out: &out, log: slog.New(slog.DiscardHandler), config: &config.Config{DatabaseURL: config.Database(pool.Config().ConnString()), DatabasePool: 4}}
 	if err := (actionsShow{ID: pa.ID}).Run(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{`deadline +2026-01-02 03:04:05Z`, `safety height +812345`, `method +PESSIMISTIC`, `flow +PESSIMISTIC`, `received +-`, fmt.Sprintf(`payer +%d, alice`, alice)} {
+	for _, line := range []string{`deadline +2026-01-02 03:04:05Z`, `safety height +812345`, `method +PESSIMISTIC`, `flow +PESSIMISTIC`, `cost +5000 msat`, `received +5001 msat`,
+		`[-0-9]+ [:0-9]+Z +- +PENDING_HELD +REQUESTED`, `7 +\S+ credits +\S+ credits +donation`, fmt.Sprintf(`payer +%d, alice`, alice)} {
 		if !regexp.MustCompile(`(?m)^` + line + `$`).MatchString(out.String()) {
 			t.Errorf("it does not say %q:\n%s", line, &out)
 		}
@@ -379,11 +384,17 @@ func TestTables(t *testing.T) {
 	var out strings.Builder
 	e := &environment{out: &out}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	rows := []operator.Action{{ID: 7, Kind: "ZAP", State: "HELD", CostMsat: 1000, Deadline: &at, ChangedAt: at}}
+	rows := []operator.Action{{ID: 7, Kind: "ZAP", Flow: "WRAPPED", State: "HELD", Attempt: 2, PayerID: new(int64(9)), CostMsat: 1000, Deadline: &at, ChangedAt: at.Add(-time.Minute)},
+		{ID: 6, Kind: "ZAP", Flow: "BALANCE", State: "FAILED", Attempt: 1, CostMsat: 2000, ChangedAt: at, FailureCode: new("EXPIRED")}}
 	if err := printActions(e, rows); err != nil {
 		t.Fatal(err)
 	}
-	if s := out.String(); !strings.Contains(s, "2026-01-02 03:04:05Z") || !strings.Contains(s, " - ") || strings.Count(s, "\n") != 2 {
-		t.Error(s)
+	const want = `
+ID  KIND  FLOW     STATE   ATTEMPT  PAYER  COST (msat)  DEADLINE              CHANGED               FAILURE
+7   ZAP   WRAPPED  HELD    2        9      1000         2026-01-02 03:04:05Z  2026-01-02 03:03:05Z  -
+6   ZAP   BALANCE  FAILED  1        -      2000         -                     2026-01-02 03:04:05Z  EXPIRED
+`
+	if "\n"+out.String() != want {
+		t.Errorf("got\n%s\nwant%s", &out, want)
 	}
 }
