@@ -2,16 +2,16 @@ package paidaction
 
 import "context"
 
-// actionKey is where a context keeps the action that is worked on.
+// actionKey is the context key of the action that is being worked on.
 type actionKey struct{}
 
-// About is ctx for work on one action. Whoever writes a log or a trace further down, at the node's edge say, can tell whose it is. The
-// engine puts it into every context that it hands on.
+// About returns ctx marked as work on one action, so that logs and traces written further down, for instance at the
+// edge to the node, can name it. The engine marks every context that it hands on.
 func About(ctx context.Context, action int64) context.Context {
 	return context.WithValue(ctx, actionKey{}, action)
 }
 
-// ActionOf is the action that is worked on; ok is false where it is none in particular.
+// ActionOf returns the action that is being worked on; ok is false where ctx belongs to no action.
 func ActionOf(ctx context.Context) (action int64, ok bool) {
 	action, ok = ctx.Value(actionKey{}).(int64)
 	return action, ok

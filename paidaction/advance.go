@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// Progress is what came of an Advance.
+// Progress is the result of Advance.
 type Progress int
 
 const (
@@ -29,19 +29,20 @@ type finding struct {
 	fact     Fact
 	received Msat   // what arrived at the invoice
 	safety   uint32 // the HTLC safety height
-	taken    bool   // the node has settled what our row has as not even held: see judge
+	taken    bool   // the node has settled, although our row does not even say held: see judge
 	failure  *Error // the reason that is stored and shown
 	outcome  Outcome
-	reason   string    // an operator's
-	driven   bool      // by Drive: whoever takes this step goes on to the next one
+	reason   string    // given by an operator
+	driven   bool      // found by Drive, which also takes the next step
 	asked    time.Time // a moment before the node was asked
 }
 
-// driveGrace is after how long the job is due that a driven step leaves behind. The job is for the case that the driver dies.
+// driveGrace is how long after a driven step its job is due. The job is for the case that the driver dies.
 const driveGrace = 2 * time.Second
 
-// Drive takes one step of an action after the other until somebody else has to move. It is Advance for a caller who would call it again at once. The jobs
-// that its steps leave behind are due only after driveGrace, so that no worker gets in its way. It returns Done where its last step has ended the action.
+// Drive takes steps of an action, one after the other, until somebody else has to move. It is Advance for callers who
+// would call it again at once. The jobs that its steps store are due only after driveGrace, so that no worker gets in
+// its way. It returns Done where its last step has ended the action.
 func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
@@ -51,7 +52,8 @@ func (e *Engine) Drive(ctx context.Context, id int64) (Progress, error) {
 	return e.DriveRead(ctx, pa)
 }
 
-// DriveRead is Drive of an action that the caller has just read (OpenOf). It writes into pa, which the caller must not use afterwards.
+// DriveRead is Drive for an action that the caller has just read (OpenOf). It writes into pa, which the caller must not
+// use afterwards.
 func (e *Engine) DriveRead(ctx context.Context, pa *PaidAction) (Progress, error) {
 	id := pa.ID
 	ctx = About(ctx, id)
@@ -73,10 +75,11 @@ func (e *Engine) DriveRead(ctx context.Context, pa *PaidAction) (Progress, error
 }
 
 // Advance takes the action at most one step further: it makes the node call that the state owes, looks at what the node
-// and the clock say, and moves if the machine has a step for it. It may be called at any time, from anywhere, any number of
-// times; a call that comes too late does nothing. Drive and Advance are behind every event, timer, sweep and follow-up job.
+// and the clock say, and moves if the machine has a step for that. It may be called at any time, from anywhere, any
+// number of times; a call that comes too late does nothing. Every event, timer, sweep and follow-up job calls Drive or
+// Advance.
 //
-// An error means that nothing is known or the database failed: try again soon.
+// An error means that nothing is known or that the database failed: try again soon.
 func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
@@ -86,7 +89,7 @@ func (e *Engine) Advance(ctx context.Context, id int64) (Progress, error) {
 	return e.advance(ctx, pa, false)
 }
 
-// advance is Advance of an action that was just read. Where it returns Moved, pa says to which state.
+// advance is Advance for an action that was just read. Where it returns Moved, pa holds the new state.
 func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Progress, error) {
 	if pa.Flow == FlowWrapped && pa.State == Paid && e.Relay != nil {
 		return e.finishForward(ctx, pa)
@@ -103,12 +106,13 @@ func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Prog
 	return e.step(ctx, pa, found)
 }
 
-// step takes the step that the machine has for what was found, if there is one.
+// step takes the step that the machine has for the finding, if there is one.
 func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progress, error) {
 	step, ok := FindStep(pa.Flow, pa.State, found.fact)
 	if !ok {
 		if found.fact == InvoiceIsPaid {
-			// Money was taken for something that was not done. It cannot happen; if it does, it must not be silent.
+			// Money was taken for something that was not done. This cannot happen; if it does, it must not go
+			// unnoticed.
 			return Owing, fmt.Errorf("action %d is %s, and node %s has settled its invoice", pa.ID, pa.State, pa.Invoice.Node)
 		}
 		if e.owes(pa.Flow, pa.State, pa.Deadline) {
@@ -118,8 +122,8 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 	}
 	moved, err := e.take(ctx, pa, step, found)
 	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) && !found.taken {
-		// The payment is held and the action cannot be performed: the transaction has left nothing behind, and the money
-		// goes back (spec 01 §1.5).
+		// The payment is held and the action cannot be performed. The transaction has left nothing behind, and the
+		// money goes back (spec 01 §1.5).
 		return e.refuse(ctx, pa, err, found.driven)
 	}
 	if err != nil {
@@ -128,12 +132,13 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 	if !moved {
 		e.Log.DebugContext(ctx, "another worker was faster", "action", pa.ID, "from", step.From, "to", step.To)
 		if pa.State.OwesCall() {
-			// Or the step was not possible after all (a settle was permitted): the call is still owed.
+			// The step may also have become impossible (a settle was permitted). Either way the call is still owed.
 			return Owing, nil
 		}
 		return Waiting, nil
 	}
-	// Who stood still meanwhile asks again before the preimage is given away: the node may have fallen behind the chain.
+	// If this took long, ask again before the preimage is revealed: the node may have fallen behind the chain
+	// meanwhile.
 	now := e.now()
 	pa.State, pa.Deadline = step.To, e.deadlineAfter(step.To, now)
 	pa.settleNow = settlesNext(step, found.driven) && now.Sub(found.asked) < driveGrace
@@ -145,13 +150,13 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 	return Moved, nil
 }
 
-// relayMoves says whether the relay brings an action on by itself. A job that asked every few seconds would only be in its way. One job, at the
-// deadline, sees to what the relay has missed.
+// relayMoves reports whether the relay brings an action on by itself. A job that asked every few seconds would only be
+// in its way, so a single job at the deadline catches what the relay has missed.
 func relayMoves(flow Flow, s State) bool {
 	return s == Forwarding || (s == Forwarded && flow == FlowOutgoing)
 }
 
-// owes says whether the next move of an action is ours, and only a job will make it.
+// owes reports whether the next move is ours and only a job will make it.
 func (e *Engine) owes(flow Flow, s State, deadline *time.Time) bool {
 	return s.OwesCall() && (!relayMoves(flow, s) || !e.now().Before(*deadline))
 }
@@ -185,14 +190,15 @@ func (e *Engine) fault(ctx context.Context, id int64, cause error) {
 	}
 }
 
-// settlesNext says whether whoever takes this step settles at once: the height and the chain were looked at for the step itself, and the permission to
-// settle (see settle) is committed with it. That spares the payment a commit and three questions. Who dies after the commit has permitted a call that the
-// job makes later, and asks for the chain before; so does who took long for the step.
+// settlesNext reports whether the step is followed at once by the settle. Height and chain were checked for the step
+// itself, and the permission to settle (see settle) is committed with it. That spares the payment one commit and three
+// node calls. If the process dies after the commit, the job makes the permitted call later, and checks the chain again
+// before; so does a process that took too long over the step.
 func settlesNext(step Step, driven bool) bool {
 	return driven && step.When == InvoiceIsHeld && step.To == Held
 }
 
-// permitted is the time of a permission that comes with a step, if one does.
+// permitted is when settling was permitted, if the step permits it.
 func permitted(step Step, driven bool, now time.Time) *time.Time {
 	if !settlesNext(step, driven) {
 		return nil
@@ -200,8 +206,8 @@ func permitted(step Step, driven bool, now time.Time) *time.Time {
 	return &now
 }
 
-// move takes one step in one transaction. It returns false where the step is no longer possible, which is no error: the
-// action has moved on, or what the step depends on has changed.
+// move takes one step in one transaction. It returns false where the step is no longer possible: the action has moved
+// on, or what the step depends on has changed. That is no error.
 func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (moved bool, err error) {
 	err = e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		moved = false
@@ -237,7 +243,8 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 	return moved && err == nil, err
 }
 
-// setState writes the new state, what came with it, and the history. It returns false where the action is not in the step's first state any more.
+// setState writes the new state, what came with it, and the history. It returns false where the action has already left
+// the step's first state.
 func (e *Engine) setState(ctx context.Context, q *db.Queries, id int64, step Step, found finding, now time.Time) (bool, error) {
 	set := db.MoveActionParams{ID: id, FromState: string(step.From), ToState: string(step.To), At: now,
 		Deadline: e.deadlineAfter(step.To, now), SettlePermittedAt: permitted(step, found.driven, now)}
@@ -261,7 +268,7 @@ func (e *Engine) setState(ctx context.Context, q *db.Queries, id int64, step Ste
 	return true, nil
 }
 
-// announce tells of a step that was committed: the log, the figures, whoever looks at the action, and the relay.
+// announce reports a committed step to the log, the metrics, those who watch the action, and the relay.
 func (e *Engine) announce(ctx context.Context, id int64, step Step) {
 	e.Log.DebugContext(ctx, "an action moved", "action", id, "flow", step.Flow, "from", step.From, "to", step.To, "fact", step.When)
 	e.moved(step)
@@ -271,8 +278,9 @@ func (e *Engine) announce(ctx context.Context, id int64, step Step) {
 	}
 }
 
-// storeCalls stores the jobs for the calls that a new state owes, one for all actions that took the step together. Where whoever took it makes the calls as well,
-// or tells the relay of them (announce), that job is only for the case that they die before.
+// storeCalls stores one job for the calls that a new state owes, for all actions that took the step together. Where the
+// process makes the calls itself, or tells the relay of them (announce), the job is only for the case that it dies
+// first.
 func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bool, now time.Time, actions ...int64) error {
 	if !step.To.OwesCall() {
 		return nil
@@ -292,14 +300,14 @@ func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bo
 	return nil
 }
 
-// stillTrue looks again, under the row's lock, at what a step depends on in the database itself.
+// stillTrue checks again, under the row's lock, what a step depends on in the database itself.
 func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step) (bool, error) {
 	switch {
 	case step.From == Held && step.To == Canceling:
 		// A settle call may be on its way: giving the money back now could lose it (spec 01 §1.2).
 		return row.SettlePermittedAt == nil, nil
 	case step.When == OutgoingRefused:
-		// An operator may have put it back into the pipeline.
+		// An operator may have put the payment back into the pipeline.
 		out, err := q.LockRelay(ctx, row.ID)
 		if err != nil {
 			return false, fmt.Errorf("lock the outgoing payment: %w", err)
@@ -318,7 +326,7 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 	return true, nil
 }
 
-// deadlineAfter is until when a state that we have to leave ourselves should be left.
+// deadlineAfter is the time by which a state that we have to leave ourselves should be left.
 func (e *Engine) deadlineAfter(s State, now time.Time) *time.Time {
 	switch {
 	case s == Forwarding:
@@ -329,7 +337,7 @@ func (e *Engine) deadlineAfter(s State, now time.Time) *time.Time {
 	return nil
 }
 
-// Overdue says whether an open action has stayed in its state for longer than it should: by grace past its deadline.
+// Overdue reports whether an open action has stayed in its state longer than grace past its deadline.
 func (e *Engine) Overdue(pa *PaidAction, grace time.Duration) bool {
 	return !pa.State.Terminal() && pa.Deadline != nil && e.now().After(pa.Deadline.Add(grace))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// open says whether a method can be tried for this payer at all. Whether the balance suffices is found by the debit.
+// open reports whether a payer may use a method at all. Whether the balance suffices shows when it is debited.
 func open(m Method, payer *int64) bool {
 	switch m {
 	case FeeCredit, RewardSats, Optimistic, Outgoing:
@@ -53,7 +53,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
-		numbers := pg.NextActions(1) // after the payer is locked: the actions of one are numbered in their order
+		numbers := pg.NextActions(1) // once the payer is locked: their actions are numbered in order
 		if err := a.price(ctx, tx, p); err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 	return e.became(ctx, a, tx, result, e.supposed(err))
 }
 
-// price computes what the attempt costs, under the locks of its transaction, and refuses what its payer has not agreed to. What costs nothing
-// needs no method.
+// price computes the cost of the attempt under the locks of its transaction, and refuses a price that the payer has not
+// agreed to. What costs nothing needs no method.
 func (a *attempt) price(ctx context.Context, tx *Tx, p plan) (err error) {
 	asked := tx.Method
 	if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
@@ -102,9 +102,9 @@ func (a *attempt) price(ctx context.Context, tx *Tx, p plan) (err error) {
 	return nil
 }
 
-// supposed is the refusal that a failed statement of begin stands for. begin takes for granted that the key is new and that no limit is reached, and does not
-// wait for an answer: where that is not so the statement fails, with a code of its own (migrations/0042_must_begin.up.sql). The transaction fails with it, at
-// whatever is waited for next.
+// supposed turns a failed statement of begin into the refusal that it stands for. begin assumes that the key is new and
+// no limit is reached, and does not wait for an answer. If the assumption is wrong, the statement fails with a code of
+// its own (migrations/0042_must_begin.up.sql), and the transaction fails at whatever it waits for next.
 func (e *Engine) supposed(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -128,12 +128,12 @@ func firstStep(m Method) Step {
 	return first
 }
 
-// became is what has become of an attempt once its transaction is over: the action as it was written. Where the outcome of the commit was not told, and the row says that it
-// happened, the action comes without its invoice, which begun then reads.
+// became returns the action of an attempt as it was written, once its transaction is over. If the outcome of the commit
+// is unknown but the row shows that it happened, the action comes without its invoice; begun then reads that.
 func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.RawMessage, err error) (*PaidAction, error) {
 	if errors.Is(err, errUnknownCommit) && tx.Action != 0 {
-		// The commit may have happened; its row says so. That there is no row yet says nothing: the server may still be at it.
-		// And after a crash the server may give the same id to another's action.
+		// The commit may have happened: the row says so if it exists. A missing row proves nothing, since the server
+		// may still be committing. After a crash the server may also give the same id to somebody else's action.
 		if got, lookupErr := e.get(context.WithoutCancel(ctx), tx.Action); lookupErr == nil && got.CreatedAt.Equal(tx.Now) &&
 			e.owns(Caller{User: a.payer, Secret: e.SecretOf(got.Genesis)}, got.Payer, got.Genesis) && got.Kind == a.def.Spec().Kind {
 			err, tx.invoice = nil, nil
@@ -170,8 +170,10 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 		row.Deadline, row.InnerWalletID = new(tx.Now.Add(tx.Forward.Expiry)), &tx.Forward.Wallet
 	}
 	if a.key != nil && a.payer != nil {
-		// InsertAction waits for whoever is changing the action that had the key, and its step to PAID may wait for the payer's row, which the price has locked. Under
-		// that lock an action that had the key before is to be seen, so nobody has to wait.
+		// InsertAction would wait for a transaction that is changing an earlier action with this key. That
+		// transaction's step to PAID may in turn wait for the payer's row, which the price has locked: a deadlock.
+		// Under that lock an earlier action with the key is already visible, so look for it here, and nobody has to
+		// wait.
 		if err := q.RefuseUsedKey(ctx, db.RefuseUsedKeyParams{PayerID: *a.payer, IdempotencyKey: *a.key}); err != nil {
 			return fmt.Errorf("look for the key: %w", err)
 		}
@@ -182,9 +184,10 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 	return nil
 }
 
-// enter does what the first step of a flow does in its transaction. It returns what performing made, if that was done.
+// enter does what the first step of a flow does in its transaction. It returns the result of Perform, if that was
+// called.
 func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string) (result json.RawMessage, err error) {
-	// An anonymous payer's wrapped action is performed only once it is held: nobody could see it as pending.
+	// An anonymous payer's wrapped action is performed only once the payment is held: nobody could see it as pending.
 	if first.Effect != Nothing && (first.Flow != FlowWrapped || a.payer != nil) {
 		if result, err = perform(ctx, a.def, tx, a.genesis, a.args); err != nil {
 			return nil, err
@@ -199,7 +202,7 @@ func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt
 	return result, e.request(ctx, q, pg, a, tx, node)
 }
 
-// request stores the invoice of an attempt, and the jobs for the cases that no node ever issues it, and that nobody pays.
+// request stores the invoice of an attempt, and the jobs for the cases that no node issues it or that nobody pays it.
 func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, node string) error {
 	inv, err := e.newInvoice(ctx, q, a, tx, node)
 	if err != nil {
@@ -210,7 +213,7 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 	}
 	tx.invoice = &Invoice{Node: inv.Node, Hash: Hash(inv.PaymentHash), Amount: Msat(inv.AmountMsat), Hold: inv.Hold, ExpiresAt: inv.ExpiresAt,
 		memo: inv.Memo, cltvDelta: uint32(inv.CltvDelta)}
-	copy(tx.invoice.preimage[:], inv.Preimage) // none of a wrapped one: its receiver has it
+	copy(tx.invoice.preimage[:], inv.Preimage) // a wrapped invoice has none: its receiver knows it
 	if tx.Forward != nil {
 		if err := storeInner(ctx, q, tx.Action, tx.Forward); err != nil {
 			return err
@@ -221,8 +224,8 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 		Job{Kind: JobAdvance, Action: tx.Action, At: inv.ExpiresAt})
 }
 
-// boundPending refuses more open invoices than a payer may have. The lock makes the count true: payers wait for
-// themselves alone, the anonymous for those behind the same address (spec 05.12).
+// boundPending refuses more open invoices than a payer may have. The lock makes the count true: a payer waits only for
+// their own requests, anonymous payers for those from the same address (spec 05.12).
 func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward) (err error) {
 	if f != nil {
 		if err := q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: e.Settings.MaxWalletPending}); err != nil {

@@ -2,11 +2,11 @@ package paidaction
 
 import "sync"
 
-// Beside does something while its caller goes on; wait returns when it is done, and may be called again. Whoever schedules everything itself, as a
-// simulation does, has one that does it at once.
+// Beside runs do while its caller goes on; wait returns when do has ended, and may be called again. A simulation, which
+// schedules everything itself, uses one that runs do at once.
 type Beside func(do func()) (wait func())
 
-// InGoroutine is a Beside.
+// InGoroutine is a Beside that runs do in a goroutine.
 func InGoroutine(do func()) (wait func()) {
 	var done sync.WaitGroup
 	done.Go(do)

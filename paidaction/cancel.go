@@ -2,8 +2,9 @@ package paidaction
 
 import "context"
 
-// Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID: a
-// plain invoice can be paid before the node hears of the cancel. It waits for no turn: money may have to go back.
+// Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID:
+// a plain invoice can be paid before the node hears of the cancel. Cancel waits for no turn, because money may have to
+// go back.
 //
 // Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
@@ -20,7 +21,7 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 	} else if pa.State != Canceling && pa.State != Failed {
 		return nil, Errorf(CodeNotCancelable, "This can no longer be cancelled.")
 	}
-	// The job that was stored with the step sees to the cancel; doing it now spares the caller a wait.
+	// The job stored with the step sees to the cancel; doing it now spares the caller a wait.
 	if _, err := e.Advance(ctx, id); err != nil {
 		e.Log.WarnContext(ctx, "the node has not confirmed the cancel yet", "action", id, "error", err)
 	}

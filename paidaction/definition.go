@@ -13,9 +13,9 @@ import (
 // Definition is an Action with its types hidden, as the engine keeps it. Define makes one.
 type Definition interface {
 	Spec() Spec
-	// SideEffects says whether something follows the payment (AfterPaid, Grouped.AfterPaidTogether).
+	// SideEffects reports whether something follows the payment (AfterPaid, Grouped.AfterPaidTogether).
 	SideEffects() bool
-	// PaysPeers says whether it names people whom its payer can pay directly (Peered).
+	// PaysPeers reports whether the action names people whom its payer can pay directly (Peered).
 	PaysPeers() bool
 
 	normalize(args json.RawMessage) (json.RawMessage, error)
@@ -30,7 +30,7 @@ type Definition interface {
 	payee(args json.RawMessage) (Payee, error)
 	afterPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
 
-	agrees() error // what the action says of itself is what it can
+	agrees() error // checks that what the action says of itself matches what it implements
 	grouped() bool // whether several can be paid together (Grouped)
 	costTogether(ctx context.Context, q *db.Queries, members []*member) error
 	payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
@@ -64,7 +64,7 @@ func decode[T any](raw json.RawMessage) (T, error) {
 	return v, nil
 }
 
-// normalize checks the arguments and writes them in the one form that is stored and hashed.
+// normalize checks the arguments and encodes them in the one form that is stored and hashed.
 func (d definition[A, R]) normalize(raw json.RawMessage) (json.RawMessage, error) {
 	args, err := decode[A](raw)
 	if err != nil {
@@ -88,7 +88,8 @@ func (d definition[A, R]) cost(ctx context.Context, tx *Tx, raw json.RawMessage)
 	return cost, d.checkCost(cost)
 }
 
-// checkCost: whatever an action computes, a negative price must not pay anybody (spec 05.7, 05.8).
+// checkCost refuses a cost that is negative or too high, whatever the action computed: a negative price must not pay
+// anybody (spec 05.7, 05.8).
 func (d definition[A, R]) checkCost(cost Msat) error {
 	if cost < 0 || cost > MaxMsat || (cost == 0 && !d.Spec().Free) {
 		return Errorf(CodeInvalidAmount, "This cannot be bought at that price.").
@@ -124,7 +125,7 @@ func (d definition[A, R]) onPaid(ctx context.Context, tx *Tx, rawArgs, rawResult
 	if err := d.action.OnPaid(ctx, tx, args, result); err != nil {
 		return err
 	}
-	// Splits sum exactly, for every action there will ever be: what is not handed out, or handed out twice, is a fault.
+	// Splits sum exactly, for every action there will ever be: handing out more or less than the cost is a fault.
 	if tx.given != tx.Cost {
 		return fmt.Errorf("%s handed out %d msat of %d", d.Spec().Kind, tx.given, tx.Cost)
 	}
@@ -166,7 +167,7 @@ func (d definition[A, R]) describe(raw json.RawMessage) (string, error) {
 	return memo[:end], nil
 }
 
-// descriptionHash is zero for all but some of the actions that are Hashed.
+// descriptionHash is zero unless the action is Hashed and has a longer description for these arguments.
 func (d definition[A, R]) descriptionHash(raw json.RawMessage) (hash [32]byte, err error) {
 	hashed, ok := d.action.(Hashed[A])
 	if !ok {
@@ -179,7 +180,7 @@ func (d definition[A, R]) descriptionHash(raw json.RawMessage) (hash [32]byte, e
 	return hashed.DescriptionHash(args), nil
 }
 
-// peers are those who can be paid directly, none if the action has no such people.
+// peers are the people who can be paid directly; none if the action has no such people.
 func (d definition[A, R]) peers(ctx context.Context, tx *Tx, raw json.RawMessage) ([]Peer, error) {
 	peered, ok := d.action.(Peered[A])
 	if !ok {
@@ -212,10 +213,11 @@ func (d definition[A, R]) afterPaid(ctx context.Context, tx *Tx, rawArgs, rawRes
 	return d.action.(AfterPaid[A, R]).AfterPaid(ctx, tx, args, result)
 }
 
-// grouped goes by what the action says of itself: one that is embedded in another lends it its methods unasked.
+// grouped goes by what the action says of itself: an action that embeds another one gets its methods unasked.
 func (d definition[A, R]) grouped() bool { return d.action.Spec().Together }
 
-// agrees says whether an action that says that it is grouped is: it has all that this takes, and does in one way alone what follows its payment.
+// agrees reports an error if an action says that it is grouped but lacks a method for that, or does in two ways what
+// follows its payment.
 func (d definition[A, R]) agrees() error {
 	if !d.grouped() {
 		return nil
@@ -245,7 +247,7 @@ func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, membe
 		m := members[i]
 		m.typed, m.err = t, t.Err
 		if m.err == nil {
-			// What costs nothing is begun in another way.
+			// An action that costs nothing is begun in another way.
 			m.err = d.checkCost(t.Tx.Cost)
 		}
 		if m.err == nil && t.Tx.Cost == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// apply does a step's effect, inside the transaction that moves the state.
+// apply does a step's effect inside the transaction that moves the state.
 func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.PaidAction, step Step, found finding, now time.Time) error {
 	if step.Effect == Nothing {
 		return nil
@@ -46,7 +46,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 	}
 }
 
-// finish books the money of an action that was paid, each flow's in its own way.
+// finish books the money of a paid action, in the way of its flow.
 func (e *Engine) finish(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	tx.Cost = Msat(row.CostMsat)
 	if step.When == WrittenOff {
@@ -65,8 +65,9 @@ func (e *Engine) finish(ctx context.Context, q *db.Queries, pg pgx.Tx, def Defin
 	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
 }
 
-// performHeld performs an action whose payment is held. The price is computed again under the locks of this transaction;
-// where it has moved the action is refused, never silently charged otherwise (spec 02 §2.2). What we have taken already is the price: it was right when we did.
+// performHeld performs an action whose payment is held. It computes the price again under the locks of this
+// transaction. If the price has changed, the action is refused, never silently charged otherwise (spec 02 §2.2). If we
+// have taken the payment already, the old price stands: it was right when we took it.
 func (e *Engine) performHeld(ctx context.Context, def Definition, tx *Tx, row db.PaidAction, found finding) error {
 	cost, err := def.cost(ctx, tx, row.Args)
 	if err != nil {
@@ -82,7 +83,8 @@ func (e *Engine) performHeld(ctx context.Context, def Definition, tx *Tx, row db
 	return tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))})
 }
 
-// perform does what an attempt is for, or takes over what an earlier one of the same has done, where the action keeps that; and stores the result.
+// perform does what an attempt is for and stores the result. If the action keeps the work of earlier attempts (keeps),
+// it takes that over instead.
 func perform(ctx context.Context, def Definition, tx *Tx, genesis *int64, args json.RawMessage) (result json.RawMessage, err error) {
 	var before db.PerformedBeforeRow
 	if genesis != nil && def.Spec().keeps() {
@@ -106,7 +108,7 @@ func perform(ctx context.Context, def Definition, tx *Tx, genesis *int64, args j
 	return result, nil
 }
 
-// book makes a paid action count: onPaid, the ledger, and what follows from it. received is what actually arrived.
+// book makes a paid action count: onPaid, the ledger, and what follows. received is what actually arrived.
 func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, args, result json.RawMessage, received Msat) error {
 	if received < tx.Cost {
 		return fmt.Errorf("received %d msat of %d", received, tx.Cost)
@@ -130,8 +132,8 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, append(tx.transfers, tx.spent...))
 }
 
-// payExcess books what arrived beyond the price, if anything did: the node sets no upper limit. It is the payer's, as credits; an anonymous payer's
-// goes to the rewards (spec 01 §1.5).
+// payExcess books what arrived beyond the price, if anything: the node sets no upper limit. The payer gets it as
+// credits; an anonymous payer's excess goes to the rewards (spec 01 §1.5).
 func (tx *Tx) payExcess(excess Msat) error {
 	if excess <= 0 {
 		return nil

@@ -22,11 +22,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
 
-// Job is work to be done later. It carries ids, never a decision: whoever does it reads the rows again.
+// Job is work to be done later. It carries ids, never a decision: the worker reads the rows again.
 type Job struct {
 	Kind   JobKind
 	Action int64
-	With   []int64   // further actions that the same is due for: those that took a step together (JobAfterPaid, JobAdvance)
+	With   []int64   // further actions the job is for, which took a step together (JobAfterPaid, JobAdvance)
 	At     time.Time // not before; zero means now
 }
 
@@ -35,26 +35,28 @@ type JobKind string
 
 // The jobs.
 const (
-	JobAdvance     JobKind = "advance"      // Engine.Drive, and of several Engine.StandBy
+	JobAdvance     JobKind = "advance"      // Engine.Drive; for several actions Engine.StandBy
 	JobAfterPaid   JobKind = "after_paid"   // Engine.AfterPaid
 	JobAfterFailed JobKind = "after_failed" // Engine.AfterFailed
 	JobAgain       JobKind = "again"        // Engine.Again
 )
 
-// Jobs stores jobs in the transaction that decides them, so that a crash loses neither or both (spec 05.26).
+// Jobs stores jobs in the transaction that decides on them, so that after a crash there is both or neither (spec
+// 05.26).
 type Jobs interface {
 	Insert(ctx context.Context, tx pgx.Tx, jobs ...Job) error
 }
 
-// Hooks tell the outside what happened. All may be nil. Changed and Moved are called after the commit, Conflict and Fault after a transaction that was undone;
-// none of the four may block. Wait and Beside are for whoever schedules everything itself: they take as long as what they are called for.
+// Hooks tell the outside what happened. All may be nil. Changed and Moved are called after the commit, Conflict and
+// Fault after a rollback; none of these four may block. Wait and Beside are for callers that schedule everything
+// themselves: they take as long as the work they are called for.
 type Hooks struct {
-	Changed  func(action int64)            // the state or invoice changed of an action that somebody can wait for
+	Changed  func(action int64)            // the state or invoice changed of an action that somebody may be waiting for
 	Moved    func(step Step)               // for metrics
 	Conflict func(code string)             // the database broke a deadlock (40P01) or refused to serialise (40001)
-	Fault    func(action int64, err error) // an action's own code failed for a reason that is no refusal
-	// Wait is called before an attempt waits for those that are paid before it, for as long as it has to or until ctx ends: for a
-	// simulation, which decides itself who goes on.
+	Fault    func(action int64, err error) // an action's own code failed, and not with a refusal
+	// Wait is called before an attempt waits for those paid before it, and blocks until still is false or ctx ends. It
+	// is for a simulation, which decides itself who goes on.
 	Wait   func(ctx context.Context, still func() bool)
 	Beside Beside // default InGoroutine
 }
@@ -62,23 +64,23 @@ type Hooks struct {
 // Settings bound what the engine does. The zero value of each field stands for its default.
 type Settings struct {
 	InvoiceExpiry   time.Duration // how long a payer has; default 10 minutes
-	IssueTimeout    time.Duration // after which an invoice that was never issued fails; default 30 seconds
-	CallTimeout     time.Duration // until when a state that owes a call should be left; default 30 seconds
+	IssueTimeout    time.Duration // when an invoice that was never issued fails; default 30 seconds
+	CallTimeout     time.Duration // how long a state that owes a call may last; default 30 seconds
 	CLTVDelta       uint32        // final CLTV of invoices in blocks; default 80
-	HoldExpiryDelta uint32        // LND's holdexpirydelta: it gives a held payment back so many blocks early; default 18
-	SafetyBlocks    uint32        // our distance from that; default 12
-	AlarmBlocks     uint32        // how long before the safety height the alarm is raised; default 24
+	HoldExpiryDelta uint32        // LND's holdexpirydelta: it gives a held payment back this many blocks early; default 18
+	SafetyBlocks    uint32        // our distance from that, in blocks; default 12
+	AlarmBlocks     uint32        // how many blocks before the safety height the alarm is raised; default 24
 	RetryWindow     time.Duration // how long a failed action may be retried; default 1 hour
 	MaxAttempts     int           // per genesis; default 5
-	MaxPrepared     int           // of these, prepared without being asked for; default 3
+	MaxPrepared     int           // how many of these are prepared without being asked for; default 3
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
-	SweepWorkers    int           // actions that a sweep looks at side by side; default 8
-	MaxGroup        int           // actions paid from balances in one transaction; 1: each has one of its own; default 32
+	SweepWorkers    int           // actions that a sweep looks at concurrently; default 8
+	MaxGroup        int           // actions paid from balances in one transaction; 1: each has its own; default 32
 
-	MaxWalletPending int64 // open invoices around those of one receiver's wallet; default 25
+	MaxWalletPending int64 // open invoices that wrap those of one receiver's wallet; default 25
 	MaxForwards      int64 // payments under way to one receiver; default 5
-	MaxForwarded     Msat  // and what they and their routing budgets come to; default 1,000,000 sats
-	MaxWithdrawals   int64 // of one payer under way; default 10
+	MaxForwarded     Msat  // total of these and their routing budgets; default 1,000,000 sats
+	MaxWithdrawals   int64 // withdrawals of one payer under way; default 10
 }
 
 func (s *Settings) defaults() error {
@@ -104,7 +106,7 @@ func (s *Settings) defaults() error {
 		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 || s.MaxWithdrawals < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
 	}
-	// A held payment must leave hours to settle it in (spec 01 §1.5).
+	// A held payment must leave hours in which to settle it (spec 01 §1.5).
 	if s.CLTVDelta < s.HoldExpiryDelta+s.SafetyBlocks+24 {
 		return fmt.Errorf("settings: a final CLTV of %d blocks leaves less than 24 blocks above the safety height (%d + %d)",
 			s.CLTVDelta, s.HoldExpiryDelta, s.SafetyBlocks)
@@ -112,7 +114,7 @@ func (s *Settings) defaults() error {
 	return nil
 }
 
-// Config is what an Engine is made of. Pool, Nodes, Jobs, Actions and Secret are needed, the rest has defaults.
+// Config is what an Engine is made of. Pool, Nodes, Jobs, Actions and Secret are required, the rest has defaults.
 type Config struct {
 	Pool     *pgxpool.Pool
 	Nodes    Nodes
@@ -127,8 +129,8 @@ type Config struct {
 	Hooks    Hooks
 	Settings Settings
 
-	// AfterFailed, if there is one, tells the payer of an action of whatever kind that it has failed, and that no further attempt is
-	// prepared without being asked for. It runs as a job once that is committed, at least once, and so must be repeatable.
+	// AfterFailed, if set, tells the payer that an action of any kind has failed and that no further attempt is
+	// prepared without being asked for. It runs as a job after the commit, at least once, so it must be repeatable.
 	AfterFailed func(ctx context.Context, tx *Tx) error
 }
 
@@ -140,7 +142,7 @@ type Engine struct {
 	reads    *gather.Group[*reading]
 	follows  *gather.Group[*following]
 
-	lookUntil *atomic.Int64 // groups look at balances first until then, in nanoseconds of Unix time
+	lookUntil *atomic.Int64 // until then groups look at balances first; nanoseconds of Unix time
 }
 
 // New makes an engine. It refuses a configuration that cannot work.
@@ -187,8 +189,9 @@ func New(c Config) (*Engine, error) {
 // now is the injected time in the precision of the database, so that what is written reads back the same.
 func (e *Engine) now() time.Time { return e.Now().UTC().Truncate(time.Microsecond) }
 
-// SecretOf is the anonymous payer's proof that an action is theirs: it authorises cancelling, retrying and reading. It is
-// derived, not stored, so that a repeated request gets it again (spec 01 §1.8.8). All attempts share that of the first.
+// SecretOf is the anonymous payer's proof that an action is theirs: it authorises cancelling, retrying and reading. It
+// is derived, not stored, so that a repeated request gets it again (spec 01 §1.8.8). All attempts share that of the
+// first.
 func (e *Engine) SecretOf(genesis int64) string {
 	mac := hmac.New(sha256.New, e.Secret)
 	mac.Write([]byte("holdfast anonymous payer v1"))
@@ -200,10 +203,10 @@ func (e *Engine) SecretOf(genesis int64) string {
 type Caller struct {
 	User   *int64
 	Secret string
-	Client string // the network address; bounds the open invoices of anonymous payers, is stored only as a keyed hash
+	Client string // the network address; bounds the open invoices of anonymous payers, stored only as a keyed hash
 }
 
-// owns says whether the action is the caller's.
+// owns reports whether the action is the caller's.
 func (e *Engine) owns(c Caller, payer *int64, genesis int64) bool {
 	if payer != nil {
 		return c.User != nil && *c.User == *payer
@@ -211,7 +214,7 @@ func (e *Engine) owns(c Caller, payer *int64, genesis int64) bool {
 	return c.Secret != "" && subtle.ConstantTimeCompare([]byte(c.Secret), []byte(e.SecretOf(genesis))) == 1
 }
 
-// ClientHash is how an anonymous client's network address is stored.
+// ClientHash is the form in which an anonymous client's network address is stored.
 func (e *Engine) ClientHash(client string) []byte {
 	mac := hmac.New(sha256.New, e.Secret)
 	mac.Write([]byte("holdfast client address v1"))

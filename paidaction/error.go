@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Code names a kind of refusal. Codes are part of the public contract: clients switch on them, so a code keeps its meaning
-// for ever.
+// Code names a kind of refusal. Codes are part of the public contract: clients switch on them, so a code keeps its
+// meaning for ever.
 type Code string
 
 // The codes a caller of the engine can meet.
@@ -17,10 +17,10 @@ const (
 	CodeForbidden            Code = "FORBIDDEN"             // the caller is not the one who may do this
 	CodeUnauthenticated      Code = "UNAUTHENTICATED"       // the caller must say who they are
 	CodeDuplicate            Code = "DUPLICATE"             // the same thing was done a moment ago
-	CodeMethodUnavailable    Code = "METHOD_UNAVAILABLE"    // no way to pay this action is open to this payer
-	CodeInsufficientFunds    Code = "INSUFFICIENT_FUNDS"    // the balance that was asked for does not cover the cost
+	CodeMethodUnavailable    Code = "METHOD_UNAVAILABLE"    // this payer has no way to pay this action
+	CodeInsufficientFunds    Code = "INSUFFICIENT_FUNDS"    // the balance that was to pay does not cover the cost
 	CodeIdempotencyConflict  Code = "IDEMPOTENCY_CONFLICT"  // the key was used before, with other arguments
-	CodePriceChanged         Code = "PRICE_CHANGED"         // the price has moved meanwhile, or is above the payer's MaxCost
+	CodePriceChanged         Code = "PRICE_CHANGED"         // the price has changed meanwhile, or is above the payer's MaxCost
 	CodeNotRetryable         Code = "NOT_RETRYABLE"         // not FAILED, too old, or tried too often
 	CodeAlreadyRetried       Code = "ALREADY_RETRIED"       // a successor attempt exists
 	CodeNotCancelable        Code = "NOT_CANCELABLE"        // the payment has gone too far to be cancelled
@@ -29,27 +29,27 @@ const (
 	CodeReceiverBusy         Code = "RECEIVER_BUSY"         // too much is under way to the receiver
 	CodePaymentFailed        Code = "PAYMENT_FAILED"        // the receiver could not be paid; the money went back
 	CodeTryAgain             Code = "TRY_AGAIN"             // nothing was changed; the same call may succeed
-	CodeUnknownOutcome       Code = "UNKNOWN_OUTCOME"       // it may have been done or not: look, or repeat with the same key
+	CodeUnknownOutcome       Code = "UNKNOWN_OUTCOME"       // it may or may not have been done: look, or repeat with the same key
 	CodeExpired              Code = "EXPIRED"               // not paid in time, or held for too long; the money went back
-	CodeCanceled             Code = "CANCELED"              // the payer gave it up
+	CodeCanceled             Code = "CANCELED"              // the payer gave up
 	CodeInternal             Code = "INTERNAL"              // a fault of ours
 )
 
-// Error is a refusal that the person who caused it may see: a stable code and one plain sentence that says what to do. It
-// never carries SQL, addresses or stack traces; what an operator needs to know is in the wrapped cause.
+// Error is a refusal that the person who caused it may see: a stable code and one plain sentence that says what to do.
+// It never carries SQL, addresses or stack traces; what an operator needs is in the wrapped cause.
 type Error struct {
 	Code    Code
 	Message string
-	Cost    Msat // with PRICE_CHANGED: what it costs now; else 0
+	Cost    Msat // the present cost, with PRICE_CHANGED; else 0
 	cause   error
 }
 
-// Errorf makes a refusal. The message is shown to people: a whole sentence.
+// Errorf makes a refusal. The message is shown to people: write a whole sentence.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// costing says what it costs now.
+// costing adds the present cost.
 func (e *Error) costing(cost Msat) *Error {
 	e.Cost = cost
 	return e
@@ -77,7 +77,8 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Message == "" && t.Code == e.Code
 }
 
-// forCaller is an error as its caller may have it: what may pass by itself is a refusal that says so; refusals and faults stay as they are.
+// forCaller turns err into what the caller may have. A passing failure becomes a refusal that says so; refusals and
+// faults stay as they are.
 func forCaller(err error) error {
 	switch {
 	case errors.Is(err, errUnknownCommit):
@@ -88,11 +89,11 @@ func forCaller(err error) error {
 	return err
 }
 
-// Refused is the target for errors.Is that matches every refusal with this code.
+// Refused is a target for errors.Is that matches every refusal with this code.
 func Refused(code Code) error { return &Error{Code: code} }
 
-// AsRefusal finds the refusal in err, if there is one. An error without a refusal inside is a fault of ours or of a part
-// we depend on: its text is for operators only.
+// AsRefusal finds the refusal in err, if there is one. An error without a refusal is a fault of ours or of a part we
+// depend on: its text is for operators only.
 func AsRefusal(err error) (*Error, bool) {
 	var e *Error
 	ok := errors.As(err, &e)

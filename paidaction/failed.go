@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// storeFailure stores the job that follows a step to FAILED: it prepares the next attempt, or else tells the payer.
+// storeFailure stores the job that follows a step to FAILED: it prepares the next attempt, or tells the payer.
 func (e *Engine) storeFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction, step Step) error {
 	if step.To != Failed {
 		return nil
@@ -20,7 +20,7 @@ func (e *Engine) storeFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction,
 	if e.WillRetry(view(db.GetActionRow{PaidAction: row})) {
 		job.Kind = JobAgain
 	} else if row.PayerID == nil || e.Config.AfterFailed == nil {
-		return nil // there is nobody to be told
+		return nil // there is nobody to tell
 	}
 	if err := e.Jobs.Insert(ctx, pg, job); err != nil {
 		return fmt.Errorf("store the job that follows the failure: %w", err)
@@ -28,16 +28,17 @@ func (e *Engine) storeFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction,
 	return nil
 }
 
-// WillRetry says whether the next attempt of a failed action is prepared without being asked for.
+// WillRetry reports whether the next attempt of a failed action is prepared without being asked for.
 func (e *Engine) WillRetry(pa *PaidAction) bool {
 	def, ok := e.actions[pa.Kind]
 	return ok && def.Spec().Again && pa.State == Failed && pa.Flow == FlowWrapped && pa.Failure != nil && pa.Failure.Code == CodePaymentFailed &&
 		pa.Attempt < e.Settings.MaxPrepared && !pa.againRefused && e.now().Sub(pa.ChangedAt) < e.Settings.RetryWindow
 }
 
-// Again prepares the next attempt of an action whose receiver could not be paid: through their next wallet, or, where none is left,
-// by another method. A new attempt is a new invoice, so its payer still has to pay it, unless their balance suffices and they did not choose
-// to pay otherwise (spec 02 §2.1); where there can be none, its payer is told. It is a job, and may be repeated; ErrNoAction is wrapped where there is no such action.
+// Again prepares the next attempt of an action whose receiver could not be paid: through the receiver's next wallet or,
+// if none is left, by another method. A new attempt has a new invoice, which the payer still has to pay, unless their
+// balance suffices and they did not choose to pay otherwise (spec 02 §2.1). If no attempt is possible, the payer is
+// told. Again is a job and may be repeated. It wraps ErrNoAction where there is no such action.
 func (e *Engine) Again(ctx context.Context, id int64) error {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
@@ -46,7 +47,7 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	}
 	if e.WillRetry(pa) {
 		err := e.prepare(ctx, pa)
-		// A node that is away now is back in a moment; for how long that is hoped for WillRetry bounds.
+		// An unavailable node may be back in a moment. WillRetry bounds how long we hope for that.
 		refusal, ok := AsRefusal(err)
 		if !ok || refusal.Code == CodeLightningUnavailable {
 			return err
@@ -56,7 +57,7 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	if err := db.New(e.Pool).RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())}); err != nil {
 		return fmt.Errorf("note that action %d has no next attempt: %w", id, err)
 	}
-	e.changed(id) // for who waits for one
+	e.changed(id) // for those who wait for an attempt
 	return e.AfterFailed(ctx, id)
 }
 
@@ -72,7 +73,8 @@ func (e *Engine) prepare(ctx context.Context, failed *PaidAction) error {
 	return err
 }
 
-// AfterFailed tells the payer of a failed action that it has failed, unless it was tried again meanwhile: a job, as AfterPaid.
+// AfterFailed tells the payer of a failed action that it has failed, unless it was retried meanwhile. It is a job, as
+// AfterPaid is.
 func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
 	return e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		got, err := q.GetAction(ctx, id)

@@ -10,22 +10,24 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// What follows payments is done together where it is due at the same time, as the payments themselves are (gathering.go), of the kinds that are paid
-// together: the jobs of several groups share a transaction, most of whose price is the same for one action and for a hundred.
+// What follows payments of kinds that are paid together is done together where it is due at the same time, as the
+// payments are (gathering.go). The jobs of several groups share a transaction, since most of its cost is the same for
+// one action and for a hundred.
 const (
 	followsAtOnce = 2
-	// followPatience is for how long one transaction waits for the end of another. Nobody waits for a side effect.
+	// followPatience is how long one transaction waits for the end of another. Nobody waits for a side effect.
 	followPatience = 100 * time.Millisecond
 )
 
-// following are actions that something follows, of one job. Until it is done there is an error.
+// following holds the actions of one job. err is set until what follows them has been done.
 type following struct {
 	ids []int64
 	err error
 }
 
-// AfterPaid does what actions do once their payment is final: a job, repeatable, in a transaction that others may share. Where it cannot be done for
-// all at once it is done for each. ErrNoAction is wrapped where there is no such action, and nothing else is left to be done.
+// AfterPaid does what actions do once their payment is final. It is a job, repeatable, in a transaction that other jobs
+// may share. What fails for all at once is done for each. It wraps ErrNoAction where an action does not exist and
+// nothing else is left to do.
 func (e *Engine) AfterPaid(ctx context.Context, ids ...int64) error {
 	f := &following{ids: ids, err: errApart}
 	if e.Settings.MaxGroup > 1 {
@@ -45,7 +47,8 @@ func (e *Engine) AfterPaid(ctx context.Context, ids ...int64) error {
 	return failed
 }
 
-// followAll does what follows the payments of several jobs. Where it cannot be done for all, each job tells: whatever was in the way is nobody else's.
+// followAll does what follows the payments of several jobs. If that fails for all at once, it runs each job by itself,
+// so that each gets only its own error.
 func (e *Engine) followAll(ctx context.Context, jobs []*following) {
 	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
 	defer cancel()
@@ -61,10 +64,11 @@ func (e *Engine) followAll(ctx context.Context, jobs []*following) {
 	}
 }
 
-// afterPaid does what follows the payments of actions: in one transaction where their kind is paid together too, else in one for each. What else does may touch
-// rows in an order of its own, and two transactions with several of them could wait for each other. What is not PAID has nothing that follows.
+// afterPaid does what follows the payments of actions. Kinds that are paid together share one transaction. Every other
+// action gets its own: its code may lock rows in an order of its own, and two transactions with several of them could
+// deadlock. Nothing follows an action that is not PAID.
 func (e *Engine) afterPaid(ctx context.Context, ids ...int64) error {
-	// One order in all transactions: of two that tell the same, since a job can be done twice, none waits for another that waits for it.
+	// The same order in all transactions: a job can run twice, and the two must not wait for each other.
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	var apart []int64
 	err := e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {

@@ -14,7 +14,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// quote computes the price and the peers of an attempt before it begins. errNotOpen where there is nobody to pay directly.
+// quote computes the price and the peers of an attempt before it begins. errNotOpen where there is nobody to pay
+// directly.
 func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer, err error) {
 	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
 		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: P2P, Now: e.now(), source: ledger.Lightning, proof: a.proof}
@@ -34,7 +35,7 @@ func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer
 	return cost, peers, err
 }
 
-// wrap gets an invoice of the first peer who has a wallet that gives one. errNotOpen where none has.
+// wrap gets an invoice from the first peer who has a wallet that gives one. errNotOpen where none has.
 func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*Forward, error) {
 	memo, err := a.def.describe(a.args)
 	if err != nil {
@@ -67,8 +68,8 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 	return nil, errNotOpen
 }
 
-// wrappedInvoice is the outer invoice of an attempt; its preimage is the receiver's. It stores what is inside. The hash must never
-// have been used before: a second outer invoice with it could be settled with the preimage of the first, and a withdrawal with it
+// wrappedInvoice is the outer invoice of an attempt; only the receiver has its preimage. The hash must never have been
+// used before: a second outer invoice with it could be settled with the preimage of the first, and a withdrawal with it
 // would be paid with our money.
 func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
 	f := tx.Forward
@@ -93,7 +94,7 @@ func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node
 	return inv, nil
 }
 
-// storeInner stores what is inside of the outer invoice.
+// storeInner stores the receiver's invoice, which the outer one wraps.
 func storeInner(ctx context.Context, q *db.Queries, action int64, f *Forward) error {
 	err := q.InsertInner(ctx, db.InsertInnerParams{ActionID: action, ReceiverID: f.Receiver, WalletID: f.Wallet, Bolt11: f.Bolt11,
 		AmountMsat: int64(f.Amount), BudgetMsat: int64(f.Budget), FinalCltv: int32(f.FinalCLTV), ExpiresAt: f.Expires})
@@ -103,8 +104,8 @@ func storeInner(ctx context.Context, q *db.Queries, action int64, f *Forward) er
 	return nil
 }
 
-// performAndClaim is the step to FORWARDING: what an anonymous payer has asked for is performed now, what a known one has asked for
-// was performed before.
+// performAndClaim is the step to FORWARDING. An anonymous payer's action is performed now; a known payer's was
+// performed before.
 func (e *Engine) performAndClaim(ctx context.Context, def Definition, tx *Tx, row db.PaidAction, found finding) error {
 	tx.Cost = Msat(row.CostMsat)
 	if row.Result == nil {
@@ -121,8 +122,9 @@ func (e *Engine) performAndClaim(ctx context.Context, def Definition, tx *Tx, ro
 	return err
 }
 
-// claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held. What one receiver has under way is
-// bounded: they could let it hang, and with it the payer's money and our channels. Those that would be too many come back, and are not in the pipeline.
+// claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held.
+// It bounds what one receiver has under way: receivers could let payments hang, and with them the payers' money and our
+// channels. Actions beyond the bound are returned and not put into the pipeline.
 func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time, actions ...int64) (crowded []int64, err error) {
 	if err := q.LockReceivers(ctx, actions); err != nil {
 		return nil, fmt.Errorf("lock the receivers: %w", err)
@@ -135,7 +137,7 @@ func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time
 		return nil, fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(actions))
 	}
 	type capital struct{ payments, msat int64 }
-	added := map[int64]capital{} // by these, to each receiver
+	added := map[int64]capital{} // by these actions, per receiver
 	for _, inner := range inners {
 		more := added[inner.ReceiverID]
 		more.payments++
@@ -157,8 +159,8 @@ func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time
 	return crowded, nil
 }
 
-// takeIncoming settles the payer's payment with the receiver's preimage. No margin of blocks is kept any more and no node is too far
-// behind: we have paid, and whoever knows the preimage may know it anyway.
+// takeIncoming settles the payer's payment with the receiver's preimage. It keeps no margin of blocks and accepts a
+// node that is behind the chain: we have paid, and others may know the preimage anyway.
 func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, error) {
 	node, err := e.Nodes.Node(pa.Invoice.Node)
 	if err != nil {
@@ -179,7 +181,7 @@ func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, err
 		return finding{}, nil
 	}
 	if found.outcome, err = e.Relay.Proceed(ctx, pa.ID); err != nil {
-		// What it cost is booked later; that the money was taken is booked now.
+		// The cost of the payment is booked later; that we have taken the money is booked now.
 		e.Log.WarnContext(ctx, "the routing fee is not known yet", "action", pa.ID, "error", err)
 	}
 	return found, nil
@@ -205,20 +207,20 @@ func (e *Engine) lookAtIncoming(ctx context.Context, pa *PaidAction) (finding, e
 	}
 }
 
-// forwardOf is what is inside of an invoice, as OnPaid sees it.
+// forwardOf is the receiver's invoice as OnPaid sees it.
 func forwardOf(inner db.InnerInvoice) *Forward {
 	return &Forward{Receiver: inner.ReceiverID, Wallet: inner.WalletID, Bolt11: inner.Bolt11, Amount: Msat(inner.AmountMsat),
 		Budget: Msat(inner.BudgetMsat), FinalCLTV: uint32(inner.FinalCltv), Expires: inner.ExpiresAt}
 }
 
-// forwarded is a forward that was made, and what is known of it.
+// forwarded is a completed forward and what is known of it.
 type forwarded struct {
 	tx      *Tx
 	outcome Outcome
 }
 
-// accountForwards sets aside out of what the payers of wrapped actions paid what forwarding it took, and books it as spent where all of that is known. For the
-// others finishForward does so.
+// accountForwards sets aside the amount and the budget of each forward, out of what its payer paid. Where the whole
+// cost is known it is booked as spent; for the others finishForward does that later.
 func accountForwards(ctx context.Context, q *db.Queries, now time.Time, forwards ...forwarded) error {
 	byAction := make(map[int64]forwarded, len(forwards))
 	final := db.RelaysCompletedParams{At: now}
@@ -261,8 +263,8 @@ func accountForwards(ctx context.Context, q *db.Queries, now time.Time, forwards
 	return nil
 }
 
-// bookForward makes a wrapped action count: the receiver was paid by our node. Where the payer's payment was lost, all of it is our loss: the receiver
-// has theirs, and what others have earned they keep.
+// bookForward makes a wrapped action count: our node has paid the receiver. If the payer's payment was lost, we bear
+// the whole loss: the receiver and others keep what they have earned.
 func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	received := found.received
 	if step.Effect == BookLoss {

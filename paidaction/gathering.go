@@ -9,20 +9,22 @@ import (
 )
 
 const (
-	// groupsAtOnce is how many groups of one kind and method are under way in this process at most: one, unless many wait.
+	// groupsAtOnce is how many groups of one kind and method run in this process at most: one, unless many wait.
 	groupsAtOnce = 3
-	// groupPatience is for how long one group waits for the end of another. Groups take a few milliseconds, unless one of the accounts is locked.
+	// groupPatience is how long one group waits for another to end. Groups take a few milliseconds, unless an account
+	// is locked.
 	groupPatience = 25 * time.Millisecond
 )
 
-// gatheringKey names those who can be paid together: attempts at one kind of action by one method, or actions of one kind that take the same step.
+// gatheringKey names those who can be paid together: attempts at one kind of action by one method, or actions of one
+// kind that take the same step.
 type gatheringKey struct {
 	kind   string
 	method Method // of attempts
 	step   Step   // of actions
 }
 
-// gatherings are where actions of a kind wait that can be paid together.
+// gatherings sets up where actions of a kind wait that can be paid together.
 func (e *Engine) gatherings(def Definition) {
 	wait := func(key gatheringKey, do func(ctx context.Context, group []*member) error) {
 		e.gathered[key] = gathering(e, groupsAtOnce, groupPatience, func(ctx context.Context, group []*member) { e.seeThrough(ctx, group, do) })
@@ -38,7 +40,8 @@ func (e *Engine) gatherings(def Definition) {
 	}
 }
 
-// gathering is where those wait that do does together: at most atOnce groups are under way, and one waits for the end of another for no longer than patience.
+// gathering collects members for do. At most atOnce groups run at once, and one waits for another to end no longer than
+// patience.
 func gathering[T any](e *Engine, atOnce int, patience time.Duration, do func(ctx context.Context, group []T)) *gather.Group[T] {
 	g := gather.New(atOnce, e.Settings.MaxGroup, do)
 	if g.Wait = e.Hooks.Wait; g.Wait == nil { // a simulation has its own time
@@ -47,12 +50,13 @@ func gathering[T any](e *Engine, atOnce int, patience time.Duration, do func(ctx
 	return g
 }
 
-// groupable says whether an attempt can be paid together with others.
+// groupable reports whether an attempt can be paid together with others.
 func (a *attempt) groupable(m Method) bool {
 	return a.previous == 0 && a.payer != nil && m.Flow() == FlowBalance && source(m, a.payer).Owner() != 0 && a.def.grouped()
 }
 
-// together pays for an attempt from a balance, with those that wait at the same time. What comes in the way of others is none of its business.
+// together pays for an attempt from a balance, along with those that wait at the same time. An obstacle of theirs does
+// not affect it.
 func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
 	m := &member{attempt: a, err: errApart}
 	if e.Settings.MaxGroup > 1 {
@@ -71,8 +75,8 @@ func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*Paid
 	return e.became(ctx, a, m.tx, m.result, m.err)
 }
 
-// seeThrough does a group, and notes in each member what became of it. Where something is in the way of all, each is to be done by itself: then
-// it shows whose fault it was.
+// seeThrough runs a group, and notes in each member what became of it. If the whole group fails, each member is to be
+// done by itself: that shows whose fault it was.
 func (e *Engine) seeThrough(ctx context.Context, group []*member, do func(ctx context.Context, group []*member) error) {
 	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
 	defer cancel()

@@ -11,11 +11,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// A withdrawal to a plain invoice of our own pays the action that the invoice belongs to without any payment. The invoice is still
-// open at the node, and somebody outside could pay it at this very moment. So the node is told to cancel it first, and money is
-// booked only once the node says CANCELED (spec 02 §2.4); if it says SETTLED instead, the other payment counts and the withdrawal fails.
+// A withdrawal to a plain invoice of our own pays the action that the invoice belongs to, without a Lightning payment.
+// The invoice is still open at the node, and somebody outside could pay it at this very moment. So we tell the node to
+// cancel it first, and book money only once the node says CANCELED (spec 02 §2.4). If it says SETTLED instead, the
+// other payment counts and the withdrawal fails.
 
-// debitAndPayInside takes the price of the other action from the balance, and has its invoice cancelled.
+// debitAndPayInside debits the price of the other action from the balance, and has that action's invoice cancelled.
 func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
 	other, err := q.LockAction(ctx, tx.Payout.Inside)
 	if err != nil {
@@ -52,7 +53,7 @@ func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx
 	return e.debit(ctx, q, pg, tx)
 }
 
-// paidInside is the withdrawal that pays for an action whose invoice is cancelled, if there is one.
+// paidInside is the withdrawal that pays for an action whose invoice is being cancelled, if there is one.
 func (e *Engine) paidInside(ctx context.Context, pa *PaidAction) (*db.PayerInsideRow, error) {
 	if pa.Flow != FlowOptimistic || pa.State != Canceling {
 		return nil, nil
@@ -67,8 +68,8 @@ func (e *Engine) paidInside(ctx context.Context, pa *PaidAction) (*db.PayerInsid
 	return &by, nil
 }
 
-// bookInside makes the action count, with the money that the withdrawal has set aside, and lets the withdrawal go on: it gets
-// the preimage, as every payment does.
+// bookInside makes the action count with the money that the withdrawal has set aside, and lets the withdrawal go on:
+// the withdrawal gets the preimage, as every payment does.
 func (e *Engine) bookInside(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction) error {
 	by, err := q.PayerInside(ctx, &row.ID)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// newInvoice is the invoice of an attempt, before any node has heard of it. Its preimage is ours from the start, so that
-// opening it at the node can be repeated: the same hash is the same invoice (spec 01 §1.3).
+// newInvoice is the invoice of an attempt before any node has heard of it. We choose the preimage ourselves, so that
+// opening the invoice at the node can be repeated: the same hash is the same invoice (spec 01 §1.3).
 func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
 	if tx.Forward != nil {
 		return wrappedInvoice(ctx, q, a, tx, node)
@@ -36,8 +36,8 @@ func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *
 	return inv, nil
 }
 
-// issue opens the invoice of an action, as it was read or written, at its node, stores the bolt11, and returns the action. It may be repeated, and
-// does nothing for an action that has no invoice or has it already.
+// issue opens the invoice of an action (as just read or written) at its node, stores the bolt11, and returns the
+// action. It may be repeated, and does nothing for an action that has no invoice or has its bolt11 already.
 //
 // LIGHTNING_UNAVAILABLE where the node cannot be reached: the watchdog then finds out what became of the invoice.
 func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error) {
@@ -78,40 +78,41 @@ func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error)
 		return e.overtaken(ctx, node, pa.ID)
 	}
 	e.changed(pa.ID)
-	// As it was when the bolt11 was stored: under the action's lock, in the state that was read.
+	// The bolt11 was stored under the action's lock, while the action was in the state read above: pa is still right.
 	pa.Invoice.Bolt11 = bolt11
 	return e.withSecret(pa), nil
 }
 
-// overtaken is the answer where an action has moved on, or has its bolt11, before the one that a node has just issued could be stored.
+// overtaken is the answer where an action moved on, or got its bolt11, before the one just issued could be stored.
 func (e *Engine) overtaken(ctx context.Context, node Node, id int64) (*PaidAction, error) {
 	pa, err := e.get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if pa.Invoice.Bolt11 != "" {
-		// Somebody else stored it meanwhile, and it was handed out: whatever became of it is the answer.
+		// Somebody else stored it meanwhile, and it was handed out: the answer is whatever became of it.
 		return e.withSecret(pa), nil
 	}
 	if pa.State != Canceling && pa.State != Failed && pa.State != Retrying {
-		// It was paid before it was handed out: the receiver of a wrapped payment knows its hash and preimage, and that is all it takes (keysend). What is held
-		// may be on its way to them, and is not ours to give back.
+		// The invoice was paid before it was handed out: the receiver of a wrapped payment knows its hash and preimage,
+		// which is all that a keysend takes. The held money may be on its way to them, so we cannot give it back.
 		return e.withSecret(pa), nil
 	}
-	// The action was given up while the node was at work, and from there no bolt11 can be stored any more. Nobody has seen this invoice; nobody shall pay it.
+	// The action was given up while the node was at work, so no bolt11 can be stored any more. Nobody has seen this
+	// invoice, and nobody must pay it.
 	if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil {
 		e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", pa.ID, "error", err)
 	}
 	return nil, errNotInTime()
 }
 
-// errNotInTime says that a deadline came before the invoice did.
+// errNotInTime is the refusal where the invoice could not be issued before its deadline.
 func errNotInTime() *Error {
 	return Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 }
 
-// openAt opens an invoice at a node. After an error it looks: the answer may have been lost on the way back. It never returns
-// the bolt11 of an invoice other than the one asked for, or of one that nobody can pay.
+// openAt opens an invoice at a node. After an error it looks the invoice up: only the answer may have been lost. It
+// never returns the bolt11 of an invoice other than the one asked for, or of one that nobody can pay.
 func openAt(ctx context.Context, node Node, r InvoiceRequest) (bolt11 string, err error) {
 	if bolt11, err = node.OpenInvoice(ctx, r); err == nil {
 		return bolt11, nil
@@ -126,7 +127,8 @@ func openAt(ctx context.Context, node Node, r InvoiceRequest) (bolt11 string, er
 	return found.Bolt11, nil
 }
 
-// withSecret adds the secret of an anonymous payer: only for answers to the one who asked for the action, or proved it.
+// withSecret adds the secret of an anonymous payer. Use it only in answers to whoever asked for the action or proved it
+// is theirs.
 func (e *Engine) withSecret(pa *PaidAction) *PaidAction {
 	if pa.Payer == nil {
 		pa.Secret = e.SecretOf(pa.Genesis)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Preimage is the secret whose hash an invoice carries; who knows it can claim the payment (BOLT 4).
+// Preimage is the secret whose hash an invoice carries. Whoever knows it can claim the payment (BOLT 4).
 type Preimage [32]byte
 
 // Hash is a payment hash: the SHA-256 of a preimage.
@@ -17,28 +17,28 @@ type Hash [32]byte
 // Hash is the payment hash of p.
 func (p Preimage) Hash() Hash { return sha256.Sum256(p[:]) }
 
-// IsZero is true for the all-zero preimage, which nodes report where they mean "none" (spec 01 §1.6).
+// IsZero reports whether p is all zeros, which is how nodes say "none" (spec 01 §1.6).
 func (p Preimage) IsZero() bool { return p == Preimage{} }
 
 // String is the hash in hex. A Preimage has no String on purpose: it must never reach a log.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// ErrInvoiceNotFound says that a node does not know an invoice. It is never taken for "the payment failed": see spec 01
-// §1.6, "never believe an absence".
+// ErrInvoiceNotFound says that a node does not know an invoice. It must never be taken for "the payment failed" (spec
+// 01 §1.6, "never believe an absence").
 var ErrInvoiceNotFound = errors.New("the node does not know this invoice")
 
-// What is wrong with the invoice that a node has under a hash.
+// What can be wrong with the invoice that a node has under a hash.
 var (
 	// ErrInvoiceDiffers: it is not the one asked for.
 	ErrInvoiceDiffers = errors.New("the invoice with this hash is not the one asked for")
-	// ErrInvoiceCanceled: it was cancelled, and what was held given back.
+	// ErrInvoiceCanceled: it was cancelled, and any held payment was given back.
 	ErrInvoiceCanceled = errors.New("the invoice is cancelled")
 )
 
 // InvoiceState is what a node says of an invoice.
 type InvoiceState string
 
-// What a node can say. ACCEPTED is seen only on hold invoices: the payment has arrived and waits for us to settle it.
+// What a node can say. Only hold invoices are ACCEPTED: the payment has arrived and waits for us to settle it.
 const (
 	InvoiceOpen     InvoiceState = "OPEN"
 	InvoiceAccepted InvoiceState = "ACCEPTED"
@@ -46,22 +46,24 @@ const (
 	InvoiceCanceled InvoiceState = "CANCELED"
 )
 
-// MaxInvoice is the largest amount that a node makes an invoice over: 100,000 bitcoin (LND, lnrpc/invoicesrpc/addinvoice.go).
+// MaxInvoice is the largest amount of an invoice that a node makes: 100,000 bitcoin (LND,
+// lnrpc/invoicesrpc/addinvoice.go).
 const MaxInvoice Msat = 100_000 * 100_000_000 * 1000
 
-// MaxMemo is how many bytes of description a bolt11 has room for (BOLT 11, field d: 1,023 groups of 5 bits). No node makes an invoice with more.
+// MaxMemo is how many bytes of description fit into a bolt11 (BOLT 11, field d: 1,023 groups of 5 bits). No node makes
+// an invoice with more.
 const MaxMemo = 639
 
 // InvoiceRequest is an invoice to open at a node.
 type InvoiceRequest struct {
-	Hold      bool          // hold the payment until Settle; else the node settles at once
+	Hold      bool          // hold the payment until we settle it; otherwise the node settles at once
 	Hash      Hash          // of Preimage, or of a receiver's invoice that this one wraps
-	Preimage  Preimage      // needed for a plain invoice; a hold invoice does not show it to the node yet
+	Preimage  Preimage      // required for a plain invoice; a hold invoice does not show it to the node yet
 	Amount    Msat          // above zero
 	Memo      string        // what the payer's wallet shows; at most MaxMemo bytes
 	Expiry    time.Duration // whole seconds, above zero: LND reads 0 as a day
 	CLTVDelta uint32        // final CLTV in blocks
-	// DescriptionHash stands in the bolt11 in place of Memo; zero: Memo does.
+	// DescriptionHash, unless zero, replaces Memo in the bolt11.
 	DescriptionHash [32]byte
 }
 
@@ -70,16 +72,16 @@ type NodeInvoice struct {
 	Hash         Hash
 	State        InvoiceState
 	Bolt11       string
-	Keysend      Msat   // of Received, what came by keysend: also once the invoice is settled, from whoever knows the preimage
-	Amount       Msat   // that it asks for
-	Holds        bool   // a payment is held until Settle. Once it is SETTLED nobody can tell any more
-	Received     Msat   // what the accepted or settled HTLCs carry together; the node sets no upper limit
-	ExpiryHeight uint32 // lowest expiry height of the HTLCs held now (cancelled parts ignored); 0 if none is
+	Keysend      Msat   // the part of Received that came by keysend, even after settling, from anybody who knows the preimage
+	Amount       Msat   // what it asks for
+	Holds        bool   // it is a hold invoice; once it is SETTLED this can no longer be told
+	Received     Msat   // total of the accepted or settled HTLCs; the node sets no upper limit
+	ExpiryHeight uint32 // lowest expiry height of the HTLCs held now (cancelled parts ignored); 0 if there are none
 }
 
-// IsFor tells whether the invoice is the one that was asked for and can still be handed to a payer: ErrInvoiceDiffers if its
-// amount or kind is another, ErrInvoiceCanceled if nobody can pay it any more. An invoice that takes the payment at once in
-// place of one that holds it would break the promise of spec 01 §1.5.
+// IsFor checks that the invoice is the one that was asked for and can still be handed to a payer: ErrInvoiceDiffers if
+// its amount or kind is different, ErrInvoiceCanceled if nobody can pay it any more. A plain invoice in place of a hold
+// invoice would break the promise of spec 01 §1.5.
 func (v NodeInvoice) IsFor(r InvoiceRequest) error {
 	switch {
 	case v.Hash != r.Hash || v.Amount != r.Amount || v.Bolt11 == "", v.Holds != r.Hold && v.State != InvoiceSettled:
@@ -93,24 +95,25 @@ func (v NodeInvoice) IsFor(r InvoiceRequest) error {
 // Chain is a node's view of the block chain.
 type Chain struct {
 	Height uint32 // of the best block the node knows
-	Synced bool   // false while the node is behind: it is given nothing new (spec 01 §1.6)
+	Synced bool   // false while the node is behind: it is then given nothing new (spec 01 §1.6)
 }
 
-// Node is all that the engine asks of one Lightning node. Every call has a deadline of its own, and may be repeated:
-// "already exists", "already settled" and "already cancelled" are successes here, not errors (spec 01 §1.6).
+// Node is all that the engine asks of one Lightning node. Every call has its own deadline and may be repeated: "already
+// exists", "already settled" and "already cancelled" are successes here, not errors (spec 01 §1.6).
 type Node interface {
-	// OpenInvoice makes the invoice and returns its bolt11. If the node already has one with this hash, that one's bolt11 is
-	// returned, or the error of NodeInvoice.IsFor.
+	// OpenInvoice makes the invoice and returns its bolt11. If the node already has an invoice with this hash, it
+	// returns the bolt11 of that one, or the error of NodeInvoice.IsFor.
 	OpenInvoice(ctx context.Context, r InvoiceRequest) (bolt11 string, err error)
 	// LookupInvoice returns the node's view, or ErrInvoiceNotFound.
 	LookupInvoice(ctx context.Context, h Hash) (NodeInvoice, error)
 	// SettleInvoice reveals the preimage and so takes the held payment.
 	SettleInvoice(ctx context.Context, p Preimage) error
-	// CancelInvoice gives a held payment back, or closes an open invoice. It returns nil too where the node has settled the
-	// invoice meanwhile: the caller must look up what became of it. ErrInvoiceNotFound where the node does not know it.
+	// CancelInvoice gives a held payment back, or closes an open invoice. It also returns nil if the node has settled
+	// the invoice meanwhile: the caller must look up what became of it. ErrInvoiceNotFound where the node does not know
+	// it.
 	CancelInvoice(ctx context.Context, h Hash) error
-	// EachSettled hands every invoice on that the node was given since a moment and whose payment it has taken. What comes without an invoice
-	// (keysend, AMP) is none.
+	// EachSettled calls on for every invoice that was added to the node since that time and that it has settled.
+	// Payments without an invoice (keysend, AMP) are not included.
 	EachSettled(ctx context.Context, since time.Time, on func(NodeInvoice) error) error
 	// Chain returns the node's view of the chain.
 	Chain(ctx context.Context) (Chain, error)
@@ -132,8 +135,8 @@ type InvoiceEvent struct {
 	SettleIndex uint64 // the node's running number of invoices settled; 0 unless State is SETTLED
 }
 
-// NodeEvents are a node's streams. Each call blocks, calls on for every message in turn, and returns when the stream ends:
-// with the error of on, of the context, or of the stream. A stream that ends says nothing about any invoice.
+// NodeEvents are a node's streams. Each call blocks, calls on for every message in turn, and returns when the stream
+// ends, with the error of on, of the context, or of the stream. The end of a stream says nothing about any invoice.
 type NodeEvents interface {
 	// WatchInvoices follows every invoice: first those added after addIndex and settled after settleIndex (an index of 0
 	// replays nothing), then new ones. It reports neither ACCEPTED nor CANCELED.

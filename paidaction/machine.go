@@ -1,7 +1,7 @@
 package paidaction
 
-// Fact is something that has happened: what a node says, what the clock or the chain shows, what a person asked for. A
-// fact is found out before the transaction that acts on it (spec 01 §1.3).
+// Fact is something that has happened: the node reported it, the clock or the chain shows it, or a person asked for it.
+// A fact is established before the transaction that acts on it (spec 01 §1.3).
 type Fact string
 
 // The facts that move an action.
@@ -10,31 +10,31 @@ const (
 	InvoiceIsPaid     Fact = "INVOICE_SETTLED"  // the node says SETTLED
 	InvoiceIsHeld     Fact = "INVOICE_ACCEPTED" // the node says ACCEPTED, with enough blocks left
 	InvoiceIsGone     Fact = "INVOICE_CANCELED" // the node says CANCELED
-	NeverIssued       Fact = "NEVER_ISSUED"     // no invoice came to be in time, and nobody was given one
+	NeverIssued       Fact = "NEVER_ISSUED"     // no invoice was issued in time, and nobody was given one
 	DeadlinePassed    Fact = "DEADLINE_PASSED"  // the clock: the payer did not pay in time
-	CancelRequested   Fact = "CANCEL_REQUESTED" // the payer gave it up
+	CancelRequested   Fact = "CANCEL_REQUESTED" // the payer gave up
 	PerformRefused    Fact = "PERFORM_REFUSED"  // the payment is held, but the action cannot be performed
-	TooFewBlocks      Fact = "TOO_FEW_BLOCKS"   // the HTLC safety height is reached, and no settle was permitted
+	TooFewBlocks      Fact = "TOO_FEW_BLOCKS"   // the HTLC safety height is reached, and no settle has been permitted
 	RetryRequested    Fact = "RETRY_REQUESTED"  // the payer tries again
 	OutgoingPaid      Fact = "OUTGOING_PAID"    // the outgoing payment's preimage is known
 	OutgoingRefused   Fact = "OUTGOING_REFUSED" // the outgoing payment failed for good (spec 01 §1.6)
 	IncomingLost      Fact = "INCOMING_LOST"    // the node gave the held payment back before we settled it
 	IncomingSettled   Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
 	BalanceWasDebited Fact = "BALANCE_DEBITED"  // there is no incoming invoice: the payer's balance was debited
-	WrittenOff        Fact = "WRITTEN_OFF"      // an operator: a node that alone could tell more has lost its data, and the receiver was paid
-	PaidInside        Fact = "PAID_INSIDE"      // a withdrawal here pays our own invoice; no node is to take a payment for it any more
+	WrittenOff        Fact = "WRITTEN_OFF"      // an operator: the receiver was paid, and the node that could tell more has lost its data
+	PaidInside        Fact = "PAID_INSIDE"      // a withdrawal from here pays this invoice: no node may take a payment for it
 )
 
-// Effect is what the transaction of a step does beside moving the state.
+// Effect is what the transaction of a step does besides moving the state.
 type Effect string
 
-// The effects. What the first ones do is in begin.go, effect.go and retry.go; those of the wrapped and the outgoing flow are
-// in forward.go, outgoing.go and writeoff.go.
+// The effects. The first group is implemented in begin.go, effect.go and retry.go; the effects of the wrapped and the
+// outgoing flow are in forward.go, outgoing.go and writeoff.go.
 const (
 	Nothing       Effect = ""
 	PerformAndPay Effect = "perform, debit, onPaid" // all at once, from a balance
 	PerformAction Effect = "perform"                // as pending: it counts only once it is paid
-	BookAndFinish Effect = "book the money, onPaid" // what was received, to those it is for
+	BookAndFinish Effect = "book the money, onPaid" // hand what was received to its recipients
 	UndoIfDone    Effect = "onFail if performed"    // nothing was booked yet, so there is no money to move
 	HandOver      Effect = "begin the successor"    // in the same transaction as the successor's first step
 
@@ -45,7 +45,7 @@ const (
 	Refund        Effect = "give the debit back, onFail"
 )
 
-// Call is the node call owed once a step has committed. It is made outside any transaction and may be repeated.
+// Call is the node call that is owed once a step has committed. It is made outside any transaction and may be repeated.
 type Call string
 
 // The calls.
@@ -64,8 +64,8 @@ type Step struct {
 	When   Fact
 	To     State
 	Effect Effect // in the transaction that moves the state
-	Then   Call   // owed after the commit; a job in the same transaction sees to it
-	// After a crash: what brings the action on if the process died before or after this step.
+	Then   Call   // owed after the commit; a job stored in the same transaction ensures that it is made
+	// What brings the action on after a crash, whether the process died before or after this step.
 	Recovery string
 }
 
@@ -79,12 +79,17 @@ const (
 	blocks  = "the block watcher starts with the present height; the sweep"
 )
 
-// Machine is the paid-action state machine: the whole set of steps (spec 01 §1.2). The code obeys it, the database
-// refuses what it does not hold (migration 4), the diagram in docs/ is drawn from it; tests hold these against each other.
+// Machine is the paid-action state machine: the complete set of steps (spec 01 §1.2). The code obeys it, the database
+// refuses every other step (migration 4), and the diagram in docs/ is drawn from it. Tests hold these against each
+// other.
 //
-// Three things are easily taken for mistakes. CANCELING → PAID: a plain invoice can be paid between our decision to cancel and the node's
-// answer. The money is there, so the action counts; so it does where a withdrawal here pays it. FAILED → RETRYING for pessimistic actions: they may be
-// tried again, too. FORWARDING is left through FORWARDED or FAILED_FORWARD alone: nobody can cancel while our money may be on its way out.
+// Three things look like mistakes but are not:
+//
+//   - CANCELING → PAID: a plain invoice can be paid between our decision to cancel and the node's answer. The money has
+//     arrived, so the action counts. The same holds where a withdrawal from here pays the invoice.
+//   - FAILED → RETRYING for pessimistic actions: they may be retried, too.
+//   - FORWARDING can be left only through FORWARDED or FAILED_FORWARD: nobody can cancel while our money may be on its
+//     way.
 var Machine = []Step{
 	// From a balance, or for nothing: one transaction.
 	{FlowBalance, Beginning, Requested, Paid, PerformAndPay, NoCall, again},
@@ -148,7 +153,7 @@ var Machine = []Step{
 	{FlowOutgoing, FailedForward, BalanceWasDebited, Failed, Refund, NoCall, owed},
 }
 
-// FindStep is the step that fact leads to, if there is one.
+// FindStep returns the step that fact causes in this flow and state, if there is one.
 func FindStep(flow Flow, from State, fact Fact) (Step, bool) {
 	for _, s := range Machine {
 		if s.Flow == flow && s.From == from && s.When == fact {

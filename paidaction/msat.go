@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// Msat is an amount of money in millisatoshi. All arithmetic inside Holdfast is done in Msat; whole satoshi exist at the
-// edges alone.
+// Msat is an amount of money in millisatoshi. All arithmetic inside Holdfast is done in Msat; whole satoshi exist only
+// at the edges.
 type Msat int64
 
-// MaxMsat is the largest amount Holdfast handles: all bitcoin there will ever be. Sums of a few such amounts still fit an
-// int64, so a checked amount can be added without a second check.
+// MaxMsat is the largest amount Holdfast handles: all bitcoin there will ever be. Sums of a few such amounts still fit
+// an int64, so a checked amount can be added without a second check.
 const MaxMsat Msat = 21_000_000 * 100_000_000 * 1000
 
-// Sats turns whole satoshi into Msat. It returns INVALID_AMOUNT for a negative amount and for one above MaxMsat, so that
+// Sats turns whole satoshi into Msat. It refuses a negative amount and one above MaxMsat with INVALID_AMOUNT, so that
 // no multiplication overflows (spec 05.7).
 func Sats(sats int64) (Msat, error) {
 	if sats < 0 {
@@ -32,8 +32,8 @@ func (m Msat) Sats() int64 { return int64(m) / 1000 }
 // CeilSats is the number of whole satoshi needed to hold m, rounded up.
 func (m Msat) CeilSats() int64 { return (int64(m) + 999) / 1000 }
 
-// Percent is floor(m × pct ÷ 100). m must not be negative and pct must lie between 0 and 100: shares made of it never
-// exceed what they are a share of.
+// Percent is floor(m × pct ÷ 100). m must not be negative and pct must lie between 0 and 100, so that a share never
+// exceeds the whole.
 func (m Msat) Percent(pct int) Msat {
 	if m < 0 || pct < 0 || pct > 100 {
 		panic(fmt.Sprintf("paidaction: %d%% of %d msat", pct, m))
@@ -57,7 +57,7 @@ func (m Msat) Times(factor int64) (Msat, error) {
 // String is the decimal number of millisatoshi, as it crosses the wire (spec 00 §0.3).
 func (m Msat) String() string { return strconv.FormatInt(int64(m), 10) }
 
-// ParseMsat reads what String wrote: digits only, no sign, no fraction.
+// ParseMsat reads what String writes: digits only, no sign, no fraction.
 func ParseMsat(s string) (Msat, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	switch {

@@ -11,8 +11,8 @@ import (
 
 var errBehindChain = errors.New("the node is behind the chain")
 
-// observe finds out what has happened to an open action. All node calls are here, outside any transaction: first the one
-// that the state owes, then a look at what is true now.
+// observe finds out what has happened to an open action. It makes all the node calls, outside any transaction: first
+// the one that the state owes, then a look at what is true now.
 func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (finding, error) {
 	if slices.Contains([]State{Forwarding, Forwarded, FailedForward}, pa.State) {
 		return e.observeOutgoing(ctx, pa)
@@ -48,8 +48,9 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 	return e.judge(ctx, node, pa, inv, chain)
 }
 
-// lookUp asks the node for the invoice. Whoever drives an action that waits has most likely heard that the payment is held: the chain, which is
-// asked for then, is waited for at the same time. nil where it was not asked for, or not told.
+// lookUp asks the node for the invoice. A driven action that waits has most likely been paid, and then the chain is
+// needed too, so both are asked for at the same time. chain is nil where it was not asked for or the node gave no
+// answer.
 func (e *Engine) lookUp(ctx context.Context, node Node, pa *PaidAction, driven bool) (inv NodeInvoice, chain *Chain, err error) {
 	wait := func() {}
 	if driven && pa.State == PendingHeld {
@@ -64,13 +65,15 @@ func (e *Engine) lookUp(ctx context.Context, node Node, pa *PaidAction, driven b
 	return inv, chain, err
 }
 
-// judge turns the node's view of the invoice into the fact it is for this action. It asks for the chain where that is needed and not known (nil).
+// judge turns the node's view of the invoice into a fact about this action. It asks for the chain if that is needed and
+// nil.
 func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice, chain *Chain) (finding, error) {
 	switch inv.State {
 	case InvoiceSettled:
 		if pa.State == PendingHeld && inv.Received >= pa.Cost {
-			// Nobody takes what is held but we, once it was performed or paid on: the database was restored to before that, or a copy took over that lagged
-			// behind. What was done then is done again; there is nothing to give back.
+			// Only we settle a hold invoice, and only after performing the action or paying on. So the database was
+			// restored to a moment before that, or a replica that lagged behind took over. Do again what was done then;
+			// there is nothing to give back.
 			return finding{fact: InvoiceIsHeld, received: inv.Received, taken: true}, nil
 		}
 		return finding{fact: InvoiceIsPaid, received: inv.Received}, nil
@@ -82,7 +85,7 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 	return e.judgeOpen(ctx, pa, inv)
 }
 
-// judgeCanceled is what it means that the node takes no payment of the invoice any more: nobody has paid, unless a withdrawal here does.
+// judgeCanceled is what a cancelled invoice means: nobody has paid it, unless a withdrawal from here does.
 func (e *Engine) judgeCanceled(ctx context.Context, pa *PaidAction) (finding, error) {
 	if inside, err := e.paidInside(ctx, pa); err != nil || inside != nil {
 		return finding{fact: PaidInside, received: pa.Cost}, err
@@ -97,7 +100,7 @@ func (e *Engine) judgeCanceled(ctx context.Context, pa *PaidAction) (finding, er
 	return f, nil
 }
 
-// judgeHeld is what a held payment means: whether it may be relied on is a matter of blocks.
+// judgeHeld is what a held payment means: the blocks left decide whether it can be relied on.
 func (e *Engine) judgeHeld(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice, chain *Chain) (finding, error) {
 	if chain == nil {
 		now, err := node.Chain(ctx)
@@ -112,17 +115,18 @@ func (e *Engine) judgeHeld(ctx context.Context, node Node, pa *PaidAction, inv N
 			failure: Errorf(CodeExpired, "The payment arrived with too little time left and goes back to you.")}, nil
 	}
 	if pa.State == PendingHeld && !chain.Synced {
-		// Behind the chain the node may show a height at which the payment is safe though it no longer is.
+		// A node behind the chain may report a height at which the payment is still safe although it no longer is.
 		return finding{}, errBehindChain
 	}
 	return finding{fact: InvoiceIsHeld, received: inv.Received, safety: safety}, nil
 }
 
-// judgeOpen is what it means that nobody has paid yet: nothing before the deadline.
+// judgeOpen is what an unpaid invoice means: nothing before the deadline.
 func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice) (finding, error) {
 	now := e.now()
 	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) {
-		// Issued, but the answer was lost before it was stored. Stored now, it can still be paid.
+		// The invoice was issued, but the answer was lost before it was stored. Stored now, the invoice can still be
+		// paid.
 		if _, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: pa.ID, Bolt11: &inv.Bolt11}); err != nil {
 			return finding{}, fmt.Errorf("store the bolt11: %w", err)
 		}
@@ -134,21 +138,21 @@ func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice)
 	return finding{}, nil
 }
 
-// absent is what it means that the node does not know the invoice. That alone means nothing (spec 01 §1.6): only where no
-// bolt11 was ever stored, and so none was handed out, can nobody have paid.
+// absent is what it means that the node does not know the invoice. That alone proves nothing (spec 01 §1.6): only if no
+// bolt11 was ever stored, so that none was handed out, can nobody have paid.
 func (e *Engine) absent(pa *PaidAction) (finding, error) {
 	if pa.Invoice.Bolt11 != "" {
 		return finding{}, fmt.Errorf("%w, though it issued it: was node %s wiped or restored?", ErrInvoiceNotFound, pa.Invoice.Node)
 	}
-	// From CANCELING no bolt11 can be stored any more; before that its node gets the time to answer.
+	// In CANCELING no bolt11 can be stored any more. Before that the node gets time to answer.
 	if pa.State != Canceling && e.now().Sub(pa.CreatedAt) < e.Settings.IssueTimeout {
 		return finding{}, nil
 	}
 	return finding{fact: NeverIssued, failure: Errorf(CodeLightningUnavailable, "No invoice could be made. Try again.")}, nil
 }
 
-// safetyHeight is the height from which on a held payment may not be relied on: LND gives it back HoldExpiryDelta blocks
-// before its first HTLC expires, and we stay SafetyBlocks away from that (spec 01 §1.5).
+// safetyHeight is the height from which a held payment must not be relied on. LND gives the payment back
+// HoldExpiryDelta blocks before its first HTLC expires, and we keep SafetyBlocks away from that (spec 01 §1.5).
 func (e *Engine) safetyHeight(expiry uint32) uint32 {
 	margin := e.Settings.HoldExpiryDelta + e.Settings.SafetyBlocks
 	if expiry < margin {
@@ -157,17 +161,17 @@ func (e *Engine) safetyHeight(expiry uint32) uint32 {
 	return expiry - margin
 }
 
-// settle takes the held payment of a performed action. The permission is committed before the call: from then on the
-// action can no longer be cancelled, since a call that was once permitted may reach the node at any time, even from a
-// process that was stopped for an hour. It returns the invoice as the node shows it afterwards.
+// settle takes the held payment of a performed action, and returns the invoice as the node shows it afterwards. The
+// permission is committed before the call. From then on the action can no longer be cancelled: a permitted call may
+// reach the node at any time, even from a process that was stopped for an hour.
 func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv NodeInvoice) (NodeInvoice, error) {
 	chain, err := node.Chain(ctx)
 	if err != nil {
 		return inv, fmt.Errorf("ask for the chain: %w", err)
 	}
 	if !chain.Synced {
-		// Its height is an old one: the payment may be past its expiry, and the preimage would be given away for nothing. Not to
-		// call is always safe, also after a permission.
+		// The node reports an old height. The payment may have expired, and the preimage would be revealed for nothing.
+		// Not calling is always safe, even after a permission.
 		return inv, errBehindChain
 	}
 	if pa.settlePermitted == nil {
@@ -189,7 +193,8 @@ func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv Node
 	return e.settleNow(ctx, node, pa)
 }
 
-// settleNow takes a held payment, for which there is a permission or which was paid on, and returns the invoice as the node shows it afterwards.
+// settleNow takes a held payment that may be settled (permitted, or already paid on), and returns the invoice as the
+// node shows it afterwards.
 func (e *Engine) settleNow(ctx context.Context, node Node, pa *PaidAction) (NodeInvoice, error) {
 	if err := node.SettleInvoice(ctx, pa.Invoice.preimage); err != nil {
 		e.Log.WarnContext(ctx, "settling failed; looking up what is true", "action", pa.ID, "error", err)
@@ -201,7 +206,7 @@ func (e *Engine) settleNow(ctx context.Context, node Node, pa *PaidAction) (Node
 	return inv, nil
 }
 
-// AlarmHeight is the height from which on a held payment with this safety height is worth an alarm.
+// AlarmHeight is the height from which a held payment with this safety height is worth an alarm.
 func (e *Engine) AlarmHeight(safety uint32) uint32 {
 	if safety < e.Settings.AlarmBlocks {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// observeOutgoing finds out what has happened to an action whose own payment leaves, or left.
+// observeOutgoing finds out what has happened to an action whose outgoing payment is to leave, or has left.
 func (e *Engine) observeOutgoing(ctx context.Context, pa *PaidAction) (finding, error) {
 	switch {
 	case e.Relay == nil:
@@ -43,8 +43,9 @@ func (e *Engine) observeOutgoing(ctx context.Context, pa *PaidAction) (finding, 
 	}
 }
 
-// boundWithdrawals refuses more withdrawals under way than a payer may have. Who is paid may be the payer, and could let them hang: for as long as a node looks
-// for a way each has a place at it, and those whose invoices expire soonest are sent first. The lock makes the count true.
+// boundWithdrawals refuses more withdrawals under way than a payer may have. The payer may own the receiving node and
+// let payments hang: each occupies a place at our node while it looks for a route, and those whose invoices expire
+// soonest are sent first. The lock makes the count true.
 func (e *Engine) boundWithdrawals(ctx context.Context, q *db.Queries, payer int64) error {
 	if err := q.LockPayer(ctx, payer); err != nil {
 		return fmt.Errorf("lock the payer: %w", err)
@@ -55,20 +56,21 @@ func (e *Engine) boundWithdrawals(ctx context.Context, q *db.Queries, payer int6
 	return nil
 }
 
-// debitAndClaim takes what a withdrawal may cost from the balance, and puts the payment into the pipeline.
+// debitAndClaim debits the most that a withdrawal may cost, and puts the payment into the pipeline.
 func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
 	p := tx.Payout
 	if p.Inside != 0 {
 		return e.debitAndPayInside(ctx, q, pg, tx)
 	}
-	// Once the key was found to be new: whoever asks again for the last one that there is room for is told of it.
+	// Only once the key is known to be new: a repeated request for the last withdrawal that had room gets that
+	// withdrawal.
 	if err := e.boundWithdrawals(ctx, q, *tx.Payer); err != nil {
 		return err
 	}
 	if n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: p.Hash[:], Used: "WITHDRAWN"}); err != nil {
 		return fmt.Errorf("note the hash: %w", err)
 	} else if n == 0 {
-		// An earlier withdrawal that failed may be tried again; an invoice that one of ours wraps may not be paid by us.
+		// A withdrawal that failed may be tried again. An invoice that one of ours wraps must not be paid by us.
 		if used, err := q.ForeignHashUse(ctx, p.Hash[:]); err != nil || used != "WITHDRAWN" {
 			return errors.Join(err, Errorf(CodeDuplicate, "This invoice cannot be paid from a balance. Use another one."))
 		}
@@ -84,8 +86,8 @@ func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx
 	return e.debit(ctx, q, pg, tx)
 }
 
-// debit takes what a withdrawal may cost from the balance. ledger.ErrInsufficient if it is not there. The jobs wake the relay of
-// whichever process does them.
+// debit takes the most that a withdrawal may cost from the balance, or fails with ledger.ErrInsufficient. The jobs wake
+// the relay of whichever process runs them.
 func (e *Engine) debit(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
 	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: tx.Action},
 		Job{Kind: JobAdvance, Action: tx.Action, At: *e.deadlineAfter(Forwarding, tx.Now)}); err != nil {
@@ -95,10 +97,12 @@ func (e *Engine) debit(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) er
 		{From: ledger.UserSats(*tx.Payer), To: ledger.RoutingSats, Msat: int64(tx.Cost), Reason: "withdrawal"}})
 }
 
-// payOut books what really left with an outgoing payment against what was set aside for it, once nothing of it is under way. What is
-// left of the budget goes to rest, and so does what came back though the receiver gave the preimage: who settles one part of several
-// has been paid by that (BOLT 4), and the rest is not theirs. A fee above the budget is no fee that the node was allowed, and more than the amount is not what was
-// asked for, as where somebody has paid another invoice with this hash by hand: both are losses, and shown as such (spec 05.10). Nothing else is set aside here.
+// payOut books what an outgoing payment really cost against what was set aside for it, once no part of it is under way.
+// The rest of the budget goes to rest. So does what came back although the receiver gave the preimage: a receiver who
+// settles one of several parts has been paid by that (BOLT 4), and the other parts are not theirs.
+//
+// A fee above the budget was never allowed to the node, and more than the amount was never asked for; that can happen
+// if somebody has paid another invoice with this hash by hand. Both are booked as losses (spec 05.10).
 func payOut(ctx context.Context, q *db.Queries, tx *Tx, left Outcome, rest ledger.Account) error {
 	rows, err := q.RelaysCompleted(ctx, db.RelaysCompletedParams{ActionIds: []int64{tx.Action}, Fees: []int64{int64(left.Fee)}, At: tx.Now})
 	if err != nil || len(rows) == 0 {
@@ -107,7 +111,7 @@ func payOut(ctx context.Context, q *db.Queries, tx *Tx, left Outcome, rest ledge
 	return ledger.Post(ctx, q, &tx.Action, tx.Now, paidOut(rows[0], left, rest))
 }
 
-// paidOut are the transfers of payOut.
+// paidOut returns the transfers of payOut.
 func paidOut(row db.RelayPayment, left Outcome, rest ledger.Account) []ledger.Transfer {
 	fee, budget, amount := left.Fee, Msat(row.BudgetMsat), Msat(row.AmountMsat)
 	out := func(from, to ledger.Account, msat Msat, reason string) []ledger.Transfer {
@@ -118,7 +122,7 @@ func paidOut(row db.RelayPayment, left Outcome, rest ledger.Account) []ledger.Tr
 	}
 	spent := min(left.Paid, amount) + min(fee, budget)
 	if row.InsideID != nil {
-		spent = 0 // it was handed out by the action it paid for
+		spent = 0 // the action that it paid for has handed it out
 	}
 	transfers := out(ledger.RoutingSats, ledger.Lightning, spent, "paid out")
 	transfers = append(transfers, out(ledger.RoutingSats, rest, amount-left.Paid, "came back")...)
@@ -133,7 +137,7 @@ type known struct {
 	preimage *Preimage
 }
 
-// storePreimages keeps the receivers' preimages in the same transaction as the state that owes the settling.
+// storePreimages stores the receivers' preimages in the same transaction as the state that owes the settle.
 func storePreimages(ctx context.Context, q *db.Queries, now time.Time, all ...known) error {
 	paid := db.RelaysPaidParams{At: now}
 	for _, k := range all {
@@ -147,7 +151,7 @@ func storePreimages(ctx context.Context, q *db.Queries, now time.Time, all ...kn
 
 // bookPayout makes a withdrawal count, and gives back what did not leave.
 func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
-	// The debit was posted when it began; there is nothing left to hand out.
+	// The debit was posted when the withdrawal began; nothing is left to hand out.
 	tx.given = tx.Cost
 	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, tx.Cost); err != nil {
 		return err

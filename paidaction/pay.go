@@ -22,8 +22,8 @@ type Request struct {
 	Kind string
 	Args any // the action's arguments, or their JSON
 	Terms
-	// Key makes the request repeatable: the same key and arguments give the same action. At most 255 bytes; an anonymous
-	// payer's must carry 128 random bits, and so have at least 22 characters (spec 01 §1.8.8).
+	// Key makes the request repeatable: the same key and arguments give the same action. It has at most 255 bytes. An
+	// anonymous payer's key must carry 128 random bits, so it has at least 22 characters (spec 01 §1.8.8).
 	Key    string
 	Caller Caller
 }
@@ -31,26 +31,27 @@ type Request struct {
 // Terms are what a payer agrees to.
 type Terms struct {
 	Method Method // forces one method; empty means the action's own order
-	// MaxCost is the most that the action may cost: above it, it is refused with PRICE_CHANGED. nil: whatever it costs now. Others can raise a price
-	// between the look at it and the request, and from a balance it is paid at once.
+	// MaxCost is the most that the action may cost; a higher price is refused with PRICE_CHANGED. nil accepts any
+	// price. Others can raise the price after the payer has looked at it, and a balance is charged at once.
 	MaxCost *Msat
 }
 
-// Refusals of the walk itself, which no payer meets: answer looks up what the key was used for, and walk goes on with the next method.
+// Signals inside the engine that no payer sees: on errKeyUsed answer looks up what the key was used for, on errNotOpen
+// walk goes on with the next method.
 var (
 	errKeyUsed = errors.New("the idempotency key was used before")
 	errNotOpen = errors.New("this method is not open to this payer")
 )
 
-// minAnonymous is the least length of an anonymous payer's key: 128 random bits in base64.
+// minAnonymous is the minimum length of an anonymous payer's key: 128 random bits in base64.
 const minAnonymous = 22
 
-// Pay performs an action, or begins to: it walks the action's payment methods and takes the first that works. From a
-// balance the action is PAID when Pay returns; else it waits for the payment of the invoice that comes with it.
+// Pay performs an action, or begins to: it tries the action's payment methods in order and takes the first that works.
+// Paid from a balance, the action is PAID when Pay returns; otherwise it waits for the payment of its invoice.
 //
 // Errors: INVALID_INPUT, INVALID_AMOUNT and the action's own refusals; UNAUTHENTICATED, METHOD_UNAVAILABLE,
-// INSUFFICIENT_FUNDS, PRICE_CHANGED, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE, TRY_AGAIN. After any of them nothing is
-// charged.
+// INSUFFICIENT_FUNDS, PRICE_CHANGED, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE, TRY_AGAIN. After
+// any of these nothing is charged.
 func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	turn := e.queue(r.Caller.User) // before anything that takes time
 	defer turn.Leave()
@@ -75,7 +76,8 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	return e.answer(ctx, a, r.Method)
 }
 
-// repeatable gives an attempt the key under which it may be asked for again, with what was asked for; an empty one is none.
+// repeatable gives an attempt the key under which the request may be repeated, and the hash of what was asked. An empty
+// key is none.
 func (a *attempt) repeatable(key string, method Method, asked []byte) error {
 	switch {
 	case key == "":
@@ -91,11 +93,11 @@ func (a *attempt) repeatable(key string, method Method, asked []byte) error {
 	return nil
 }
 
-// answer walks, and says what became of it.
+// answer walks the methods, and returns what the payer is told.
 func (e *Engine) answer(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
 	pa, err := e.walk(ctx, a, method)
 	if err != nil && a.key != nil {
-		// Whatever stood in the way: if the key was used before, the answer is what was done then.
+		// Whatever went wrong: if the key was used before, the answer is what was done then.
 		id, found, lookupErr := e.winner(ctx, a)
 		if lookupErr != nil && !errors.Is(err, errUnknownCommit) {
 			return nil, forCaller(lookupErr)
@@ -132,7 +134,7 @@ func hashArgs(kind string, method Method, args json.RawMessage) []byte {
 	return sum.Sum(nil)
 }
 
-// winner finds the action that this key made. Another set of arguments under the same key is refused.
+// winner finds the action that was made with this key. Other arguments under the same key are refused.
 func (e *Engine) winner(ctx context.Context, a *attempt) (id int64, found bool, err error) {
 	q := db.New(e.Pool)
 	var hash []byte
@@ -159,7 +161,7 @@ type attempt struct {
 	def      Definition
 	args     json.RawMessage
 	payer    *int64
-	most     *Msat  // that it may cost; nil: whatever it costs
+	most     *Msat  // the most it may cost; nil: any price
 	client   []byte // hash of an anonymous payer's address; bounds their open invoices
 	key      *string
 	argsHash []byte
@@ -168,7 +170,7 @@ type attempt struct {
 	genesis  *int64 // the first attempt, nil in itself
 	turn     Turn
 	proof    proof
-	chosen   bool // its payer said how it is to be paid, or how the attempt was that this one follows by itself
+	chosen   bool // the payer chose the method, of this attempt or of the one that it follows automatically
 }
 
 // agreed refuses a price above what the payer agreed to.
@@ -189,10 +191,10 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 			return nil, Errorf(CodeMethodUnavailable, "This cannot be paid that way.")
 		}
 		methods, a.chosen = []Method{forced}, true
-	case a.chosen: // and now nobody is asked: nothing is taken from a balance that its owner did not name
+	case a.chosen: // prepared automatically: take nothing from a balance that its owner did not name
 		_, methods = byBalance(methods)
 	case a.payer != nil:
-		// P2P is for those who cannot pay from a balance, or will not and say so.
+		// P2P is for those who cannot pay from a balance, or who say that they do not want to.
 		balance, others := byBalance(methods)
 		methods = append(balance, others...)
 	}
@@ -205,7 +207,7 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 				e.changed(a.previous)
 			}
 			if pa.State.Terminal() {
-				return e.withSecret(pa), nil // nobody can wait for what has ended before it had a name
+				return e.withSecret(pa), nil // nobody can be waiting for an action that ended before it had an id
 			}
 			e.changed(pa.ID)
 			return e.begun(ctx, pa)
@@ -222,8 +224,8 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 	return nil, Errorf(CodeMethodUnavailable, "There is no way for you to pay for this. Sign in, or choose another method.")
 }
 
-// begun is an attempt that has been committed, with its invoice. What was just written need not be read; anything else is. If it cannot be read
-// back, nobody may be told that nothing was changed: from a balance it is paid.
+// begun completes a committed attempt with its invoice. It reads the action only if it was not just written. If that
+// fails, nobody may be told that nothing was changed: a balance may have been charged.
 func (e *Engine) begun(ctx context.Context, pa *PaidAction) (_ *PaidAction, err error) {
 	ctx = About(ctx, pa.ID)
 	if pa.Invoice == nil {
@@ -238,7 +240,7 @@ func (e *Engine) begun(ctx context.Context, pa *PaidAction) (_ *PaidAction, err 
 	return pa, err
 }
 
-// byBalance parts the methods that take from a balance from the others, each in their order.
+// byBalance separates the methods that pay from a balance from the others, and keeps their order.
 func byBalance(methods []Method) (balance, others []Method) {
 	for _, m := range methods {
 		if m.Flow() == FlowBalance {
@@ -250,8 +252,8 @@ func byBalance(methods []Method) (balance, others []Method) {
 	return balance, others
 }
 
-// try begins an attempt with one method. It returns ledger.ErrInsufficient or errNotOpen where another method may work, errKeyUsed
-// where the key was used before.
+// try begins an attempt with one method. It returns ledger.ErrInsufficient or errNotOpen where another method may work,
+// and errKeyUsed where the key was used before.
 func (e *Engine) try(ctx context.Context, a *attempt, m Method) (*PaidAction, error) {
 	if !open(m, a.payer) {
 		return nil, errNotOpen
@@ -264,8 +266,9 @@ func (e *Engine) try(ctx context.Context, a *attempt, m Method) (*PaidAction, er
 		return nil, err
 	}
 	if m.hasInvoice() {
-		// From here to the node's answer requests of one payer follow each other. Those from a balance are ordered by its row.
-		// Only what can be repeated under its key may go on without order, and no retry (spec 04 §4.1).
+		// From here until the node answers, requests of one payer run in order. Payments from a balance are ordered by
+		// its row. Without order only requests that can be repeated under their key may go on, and no retry (spec 04
+		// §4.1).
 		if err := a.turn.Wait(ctx, a.key != nil && a.previous == 0); err != nil {
 			return nil, err
 		}

@@ -2,11 +2,11 @@ package paidaction
 
 import "context"
 
-// plan is what has to be known of the outside before an attempt's transaction: no node and no wallet is called inside of one.
+// plan is what must be known from outside before an attempt's transaction: no node or wallet is called inside one.
 type plan struct {
-	node    string   // that opens the invoice
-	forward *Forward // of P2P
-	payout  *Payout  // of a withdrawal
+	node    string   // the node that opens the invoice
+	forward *Forward // for P2P
+	payout  *Payout  // for a withdrawal
 	quoted  Msat     // the price that forward was made for
 }
 

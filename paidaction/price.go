@@ -7,11 +7,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// errPriced undoes the transaction in which a price was computed.
+// errPriced rolls back the transaction in which a price was computed.
 var errPriced = errors.New("the price is known")
 
-// Price is what an action would cost its payer at this moment, by the action's own Cost. Nothing is kept and nothing is promised: the
-// price is computed again when the action begins. Of the arguments only those are needed that the price depends on.
+// Price is what an action would cost its payer at this moment, by the action's own Cost. Nothing is stored and nothing
+// promised: the price is computed again when the action begins. Only the arguments that the price depends on are
+// needed.
 //
 // Errors: INVALID_INPUT, INVALID_AMOUNT and the refusals of the action's Cost; TRY_AGAIN.
 func (e *Engine) Price(ctx context.Context, r Request) (cost Msat, err error) {
@@ -31,7 +32,7 @@ func (e *Engine) Price(ctx context.Context, r Request) (cost Msat, err error) {
 		if cost, err = def.cost(ctx, tx, args); err != nil {
 			return err
 		}
-		return errPriced // the payer's row was locked; nobody waits for it any longer than this takes
+		return errPriced // the payer's row is locked: release it at once
 	})
 	if errors.Is(err, errPriced) {
 		return cost, nil

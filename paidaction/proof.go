@@ -8,16 +8,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// proof is what is known of the secret that came with a request: the secret itself while the request lasts, afterwards the one
-// action that was proved with it. The secret is never stored; that it was shown must be, as a pessimistic action is performed when
-// the request has long been answered.
+// proof is what is known of the secret that came with a request: the secret itself during the request, afterwards the
+// one action that it proved. The secret is never stored. That it was shown must be stored, since a pessimistic action
+// is performed long after its request was answered.
 type proof struct {
 	shown  func(genesis int64) bool // nil once the request is over
 	proved *int64                   // the genesis of the action that was proved
 }
 
-// Proves says whether the payer has shown the secret of this attempt of an anonymous action, and so that it is theirs. What a known
-// user pays for is proved by nobody's secret: look at the payer.
+// Proves reports whether the payer has shown the secret of this anonymous action, which proves that it is theirs. For
+// an action of a known user it is always false: look at the payer instead.
 func (tx *Tx) Proves(ctx context.Context, action int64) (bool, error) {
 	row, err := tx.DB.OriginOf(ctx, action)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.PayerID != nil {

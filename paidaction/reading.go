@@ -11,13 +11,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// Actions that are looked at at the same time are read together. Each read is begun after it was asked for.
+// Actions asked for at the same time are read together. A read always begins after it was asked for.
 const (
 	readsAtOnce  = 2
 	readPatience = 5 * time.Millisecond
 )
 
-// reading is a question for an action. Until it is answered it has an error.
+// reading is a request to read one action. err is set until it is answered.
 type reading struct {
 	id    int64
 	found *PaidAction
@@ -29,7 +29,7 @@ var ErrNoAction = errors.New("there is no such action")
 
 var errNotRead = errors.New("it was not read")
 
-// get reads an action. ErrNoAction is wrapped where there is none.
+// get reads an action. It wraps ErrNoAction where there is none.
 func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
 	r := &reading{id: id, err: errNotRead}
 	err := e.reads.Do(ctx, r)
@@ -42,7 +42,7 @@ func (e *Engine) get(ctx context.Context, id int64) (*PaidAction, error) {
 	return r.found, nil
 }
 
-// read answers several questions at once.
+// read answers several requests at once.
 func (e *Engine) read(ctx context.Context, all []*reading) {
 	if len(all) == 1 {
 		row, err := db.New(e.Pool).GetAction(ctx, all[0].id)
@@ -76,12 +76,12 @@ func (e *Engine) read(ctx context.Context, all []*reading) {
 		case !found:
 			r.err = ErrNoAction
 		default:
-			r.found = view(row) // each their own: who takes a step writes into it
+			r.found = view(row) // each gets its own copy: whoever takes a step writes into it
 		}
 	}
 }
 
-// OpenOf reads the open actions whose invoices have these hashes. What has ended needs no look any more.
+// OpenOf reads the open actions whose invoices have these hashes, and leaves out those that have ended.
 func (e *Engine) OpenOf(ctx context.Context, hashes []Hash) ([]*PaidAction, error) {
 	raw := make([][]byte, len(hashes))
 	for i := range hashes {

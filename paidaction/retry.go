@@ -8,12 +8,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// Retry tries a FAILED action again as a new row, its successor: with a new price, and from the balance if that suffices
-// now, unless the terms say otherwise. Of two retries at once one wins (spec 01 §1.7). A key makes it repeatable, as that of Request does: asked again with the
-// same key it answers with the attempt that it began.
+// Retry tries a FAILED action again as a new row, its successor, at a new price. It pays from the balance if that
+// suffices now, unless the terms say otherwise. Of two retries at once, one wins (spec 01 §1.7). A key makes it
+// repeatable, as that of Request does: the same key again gives the attempt that it began.
 //
-// Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or was
-// tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
+// Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or
+// was tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
 func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Terms) (*PaidAction, error) {
 	turn := e.queue(c.User)
 	defer turn.Leave()
@@ -36,7 +36,7 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Te
 	return e.answer(ctx, a, t.Method)
 }
 
-// lockRetryable locks the attempt that is to be retried, and refuses what may not be.
+// lockRetryable locks the attempt to be retried, and refuses if it may not be.
 func (e *Engine) lockRetryable(ctx context.Context, q *db.Queries, id int64, now time.Time) (db.PaidAction, error) {
 	row, err := q.LockAction(ctx, id)
 	if err != nil {
@@ -45,7 +45,7 @@ func (e *Engine) lockRetryable(ctx context.Context, q *db.Queries, id int64, now
 	return row, e.refuseRetry(view(db.GetActionRow{PaidAction: row}), now)
 }
 
-// refuseRetry is why an action may not be tried again, or nil if it may be.
+// refuseRetry says why an action may not be retried; nil if it may.
 func (e *Engine) refuseRetry(pa *PaidAction, now time.Time) error {
 	_, known := e.actions[pa.Kind]
 	_, retryable := FindStep(pa.Flow, Failed, RetryRequested)
@@ -66,7 +66,7 @@ func (e *Engine) refuseRetry(pa *PaidAction, now time.Time) error {
 	return nil
 }
 
-// RetryUntil is until when an action may be tried again by its payer; nil where it may not, or no more.
+// RetryUntil is the time until which the payer may retry an action; nil if they may not, or no longer.
 func (e *Engine) RetryUntil(pa *PaidAction) *time.Time {
 	if e.refuseRetry(pa, e.now()) != nil {
 		return nil
@@ -74,8 +74,8 @@ func (e *Engine) RetryUntil(pa *PaidAction) *time.Time {
 	return new(pa.ChangedAt.Add(e.Settings.RetryWindow))
 }
 
-// handOver links the failed attempt to its successor. The unique successor and the compare-and-set are each enough to let
-// one retry win; the row is locked besides.
+// handOver links the failed attempt to its successor. The row lock, the unique successor and the compare-and-set each
+// suffice to let only one retry win.
 func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAction, successor int64, now time.Time) error {
 	step, _ := FindStep(Flow(previous.Flow), Failed, RetryRequested)
 	n, err := q.MoveAction(ctx, db.MoveActionParams{ID: previous.ID, FromState: string(step.From), ToState: string(step.To), At: now,

@@ -7,9 +7,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// StandBy is the job of several actions that took a step together. Nearly always whoever took it has made the calls that were owed, and one look at all of
-// them is all there is to do. Those of the others get jobs of their own: none waits for a node that another one's call hangs at. ErrNoAction is wrapped where
-// one of them does not exist, and nothing else is left to be done.
+// StandBy is the job of several actions that took a step together. Nearly always the calls that they owed have been
+// made, and one look at all of them suffices. Those that still owe a call get jobs of their own, so that none waits for
+// a node at which another one's call hangs. It wraps ErrNoAction where an action does not exist and nothing else is
+// left to do.
 func (e *Engine) StandBy(ctx context.Context, ids ...int64) error {
 	var missing error
 	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {

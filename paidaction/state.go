@@ -3,19 +3,19 @@ package paidaction
 import "slices"
 
 // State says who has to move next. The names are part of the public contract: the GraphQL enum, the Postgres enum, logs
-// and metrics use them as they are (spec 01 §1.1).
+// and metrics use them unchanged (spec 01 §1.1).
 type State string
 
-// The states. Beginning is the time before there is a row; it is never stored.
+// The states. Beginning stands for an action that has no row yet; it is never stored.
 const (
 	Beginning     State = ""
-	Pending       State = "PENDING"        // performed, seen by the payer alone, invoice open: the payer moves
+	Pending       State = "PENDING"        // performed, visible only to the payer, invoice open: the payer moves
 	PendingHeld   State = "PENDING_HELD"   // hold invoice open: the payer moves
 	Held          State = "HELD"           // payment held, action performed, settle under way: we move
-	Forwarding    State = "FORWARDING"     // outgoing payment dispatched or about to be: the outgoing node moves
-	Forwarded     State = "FORWARDED"      // outgoing succeeded: we owe ourselves the settling of the incoming
-	FailedForward State = "FAILED_FORWARD" // outgoing failed for good: we give the money back
-	Canceling     State = "CANCELING"      // cancel of the incoming invoice under way: we move
+	Forwarding    State = "FORWARDING"     // outgoing payment sent or about to be: the outgoing node moves
+	Forwarded     State = "FORWARDED"      // outgoing payment succeeded: we have to settle the incoming one
+	FailedForward State = "FAILED_FORWARD" // outgoing payment failed for good: we give the money back
+	Canceling     State = "CANCELING"      // cancelling the incoming invoice is under way: we move
 	Paid          State = "PAID"           // settled; OnPaid has run
 	Failed        State = "FAILED"         // not paid; OnFail has run; the payer may retry
 	Retrying      State = "RETRYING"       // a successor attempt exists
@@ -24,20 +24,20 @@ const (
 // States are all states a row can have, in the order of the Postgres enum.
 var States = []State{Pending, PendingHeld, Held, Forwarding, Forwarded, FailedForward, Canceling, Paid, Failed, Retrying}
 
-// Terminal is true where nobody has to move any more (the payer may still retry what FAILED).
+// Terminal reports whether nobody has to move any more (a payer may still retry a FAILED action).
 func (s State) Terminal() bool { return s == Paid || s == Failed || s == Retrying }
 
-// OwesCall is true where the next move is a call of ours to the node: entering such a state always leaves a job behind
-// that makes it.
+// OwesCall reports whether the next move is a node call of ours. Entering such a state always stores a job that makes
+// it.
 func (s State) OwesCall() bool {
 	return slices.Contains([]State{Held, Forwarding, Forwarded, FailedForward, Canceling}, s)
 }
 
-// Driven says whether the state owes a call that whoever brought the action here makes at once: a job stands by, and no news of the invoice
-// is needed. FORWARDING waits for the relay.
+// Driven reports whether Drive makes the owed call at once, right after the step: a job stands by, and the call needs
+// no news of the invoice. FORWARDING waits for the relay.
 func (s State) Driven() bool { return s.OwesCall() && s != Forwarding }
 
-// Flow is the way an action takes through the machine; it follows from the payment method and never changes.
+// Flow is the path of an action through the machine. It follows from the payment method and never changes.
 type Flow string
 
 // The flows of spec 01 §1.2.
@@ -69,7 +69,7 @@ const (
 // Methods are all payment methods, in the order of the Postgres enum.
 var Methods = []Method{ZeroCost, P2P, FeeCredit, RewardSats, Optimistic, Pessimistic, Outgoing}
 
-// Flow is the flow this method takes.
+// Flow returns the flow that this method takes.
 func (m Method) Flow() Flow {
 	switch m {
 	case Optimistic:
@@ -85,5 +85,6 @@ func (m Method) Flow() Flow {
 	}
 }
 
-// hasInvoice says whether the payer is given an invoice of ours. All others pay from a balance, or nothing.
+// hasInvoice reports whether the payer is given an invoice of ours. The other methods pay from a balance or cost
+// nothing.
 func (m Method) hasInvoice() bool { return m.Flow() != FlowBalance && m != Outgoing }

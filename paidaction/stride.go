@@ -12,8 +12,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// inStride says whether actions of one kind (Grouped) that take this step at the same time take it in one transaction: those that every payment by
-// an invoice of ours goes through where nothing is in its way.
+// inStride reports whether actions of one kind (Grouped) that take this step at the same time share a transaction.
+// These are the steps of every payment by an invoice of ours that goes smoothly.
 func (s Step) inStride() bool {
 	switch s.When {
 	case InvoiceIsPaid:
@@ -26,7 +26,8 @@ func (s Step) inStride() bool {
 	return s.When == IncomingSettled
 }
 
-// take takes one step of an action, with others of its kind that take the same one at the same time where that is possible.
+// take takes one step of an action, together with others of its kind that take the same step now, where that is
+// possible.
 func (e *Engine) take(ctx context.Context, pa *PaidAction, step Step, found finding) (moved bool, err error) {
 	gathered := e.gathered[gatheringKey{kind: pa.Kind, step: step}]
 	if gathered == nil || !found.driven || e.Settings.MaxGroup <= 1 {
@@ -42,8 +43,8 @@ func (e *Engine) take(ctx context.Context, pa *PaidAction, step Step, found find
 	return m.moved, m.err
 }
 
-// moveTogether takes one step of several actions of one kind in one transaction: it is the move of each. Where it returns nil the members say what
-// became of each; else nothing was done.
+// moveTogether takes one step of several actions of one kind in one transaction. It is move for each of them. If it
+// returns nil, the members say what became of each; otherwise nothing was done.
 func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, members []*member) error {
 	slices.SortFunc(members, func(x, y *member) int { return cmp.Compare(x.tx.Action, y.tx.Action) })
 	var moved []*member
@@ -98,8 +99,8 @@ func actionsOf(members []*member) []int64 {
 	return ids
 }
 
-// lockTogether locks the rows of all, in the order of their numbers: no two groups wait for each other. It returns those that are still where the
-// step begins.
+// lockTogether locks the rows of all members in the order of their ids, so that no two groups deadlock. It returns the
+// members that are still in the step's first state.
 func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*member, now time.Time) (still []*member, err error) {
 	rows, err := q.LockActions(ctx, actionsOf(members))
 	if err != nil {
@@ -111,13 +112,13 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 	}
 	for _, m := range members {
 		row := byID[m.tx.Action]
-		delete(byID, m.tx.Action) // of two who heard of one payment at the same time the second is too late, as it would be by itself
+		delete(byID, m.tx.Action) // if two workers heard of one payment, the second is too late, as it would be alone
 		m.moved, m.err, m.typed = false, nil, nil
 		if State(row.State) != step.From {
 			continue
 		}
 		if m.due = Msat(row.CostMsat); m.found.received < m.due && step.When != OutgoingPaid {
-			m.err = errApart // what is wrong with it is said there
+			m.err = errApart // there the error is reported
 			continue
 		}
 		m.attempt, m.result = &attempt{args: row.Args, genesis: row.GenesisID}, row.Result
@@ -128,8 +129,8 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 	return still, nil
 }
 
-// performTogether performs actions whose payments are held, as performHeld does. Who is refused, or whose price has moved, is refused by itself; what was tried
-// before may have been performed then.
+// performTogether performs actions whose payments are held, as performHeld does. A refused action, one whose price has
+// changed, and every retry are done by themselves: an earlier attempt may have performed the retried action.
 func performTogether(ctx context.Context, q *db.Queries, def Definition, now time.Time, members []*member) ([]*member, error) {
 	for _, m := range members {
 		m.tx.Cost = 0
@@ -149,7 +150,7 @@ func performTogether(ctx context.Context, q *db.Queries, def Definition, now tim
 	return members, def.performTogether(ctx, q, now, members)
 }
 
-// setTogether writes the new state of all, what came with it, and their history.
+// setTogether writes the new state of all members, what came with it, and their history.
 func (e *Engine) setTogether(ctx context.Context, q *db.Queries, step Step, now time.Time, members []*member) error {
 	set := db.MoveActionsParams{FromState: string(step.From), ToState: string(step.To), Fact: string(step.When), At: now,
 		Deadline: e.deadlineAfter(step.To, now), SettlePermittedAt: permitted(step, true, now)}
@@ -163,7 +164,8 @@ func (e *Engine) setTogether(ctx context.Context, q *db.Queries, step Step, now 
 	return nil
 }
 
-// claimTogether is the step to FORWARDING. Whose action is not performed yet, or whose receiver has too much under way, is seen to by itself.
+// claimTogether is the step to FORWARDING. Actions that are not performed yet, or whose receiver has too much under
+// way, are done by themselves.
 func (e *Engine) claimTogether(ctx context.Context, q *db.Queries, now time.Time, members []*member) ([]*member, error) {
 	for _, m := range members {
 		if m.result == nil {
@@ -194,7 +196,7 @@ func storePreimagesTogether(ctx context.Context, q *db.Queries, now time.Time, m
 	return storePreimages(ctx, q, now, all...)
 }
 
-// forwardsOf are the forwards of these actions.
+// forwardsOf returns the forwards of these actions.
 func forwardsOf(members []*member) []forwarded {
 	all := make([]forwarded, len(members))
 	for i, m := range members {

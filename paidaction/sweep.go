@@ -13,14 +13,14 @@ import (
 // sweepPage is how many actions a sweep reads at a time.
 const sweepPage = 500
 
-// due is an open action and its deadline: where a page of a sweep ends, the next begins.
+// due is an open action and its deadline. The next page of a sweep begins after the last due of this one.
 type due struct {
 	id       int64
 	deadline time.Time
 }
 
-// Sweep advances every open action: after a start or a reconnect, and from time to time, whatever was missed meanwhile is
-// found here. It takes the steps itself; a job that it merely inserted could be refused or lost (spec 01 §1.3).
+// Sweep advances every open action. It runs after a start or a reconnect and from time to time, and finds whatever was
+// missed meanwhile. It takes the steps itself: a job that it merely inserted could be refused or lost (spec 01 §1.3).
 func (e *Engine) Sweep(ctx context.Context) (moved int, err error) {
 	return e.sweep(ctx, func(q *db.Queries, after due) (page []due, err error) {
 		rows, err := q.OpenActions(ctx, db.OpenActionsParams{AfterDeadline: after.deadline, AfterID: after.id, Page: sweepPage})
@@ -31,7 +31,7 @@ func (e *Engine) Sweep(ctx context.Context) (moved int, err error) {
 	})
 }
 
-// SweepOverdue advances the actions that are past their deadline. It is cheap, and so runs often.
+// SweepOverdue advances the actions that are past their deadline. It is cheap, so it runs often.
 func (e *Engine) SweepOverdue(ctx context.Context) (moved int, err error) {
 	now := e.now()
 	return e.sweep(ctx, func(q *db.Queries, after due) (page []due, err error) {
@@ -43,8 +43,8 @@ func (e *Engine) SweepOverdue(ctx context.Context) (moved int, err error) {
 	})
 }
 
-// sweep advances page after page. The next page begins behind the last one, not at the front again: rows that do not move must
-// not keep a sweep from those behind them.
+// sweep advances page after page. Each page begins where the last one ended, not at the front: rows that do not move
+// must not keep a sweep from those behind them.
 func (e *Engine) sweep(ctx context.Context, read func(q *db.Queries, after due) ([]due, error)) (moved int, err error) {
 	after := due{deadline: time.Unix(0, 0)}
 	for {
@@ -61,7 +61,7 @@ func (e *Engine) sweep(ctx context.Context, read func(q *db.Queries, after due) 
 	}
 }
 
-// advanceAll advances each action until it does not move any more. One that fails is logged and holds up none of the others.
+// advanceAll advances each action until it stops moving. One that fails is logged and holds up none of the others.
 func (e *Engine) advanceAll(ctx context.Context, actions []due) (int, error) {
 	var group errgroup.Group
 	group.SetLimit(e.Settings.SweepWorkers)
@@ -81,7 +81,7 @@ func (e *Engine) advanceAll(ctx context.Context, actions []due) (int, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // no error is ever returned to it
+	_ = group.Wait() // its functions never return an error
 	total := 0
 	for _, n := range moved {
 		total += n

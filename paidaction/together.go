@@ -16,35 +16,35 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// Grouped is implemented by actions (Spec.Together) of which several, of whatever payers, can take a step in one transaction, from balances or once
-// their invoices are held or paid: they share its statements and its commit. What stands in the way of one is its own: it is left out, or all are done again,
-// each by itself.
+// Grouped is implemented by actions (Spec.Together) of which several, of any payers, can take a step in one
+// transaction: paid from balances, or once their invoices are held or paid. They share its statements and its commit.
+// An obstacle of one member does not harm the others: it is left out, or all are done again, each by itself.
 //
-// What it writes is what Perform and OnPaid write of each. Rows that others may change are touched in one order, as ever. Nothing is proved
-// to such an action (Tx.Proves).
+// The methods write what Perform and OnPaid would write for each member. Rows that others may change are touched in one
+// order, as everywhere. Tx.Proves is not available to such an action.
 type Grouped[A, R any] interface {
-	// CostTogether is Cost: it sets the members' Tx.Cost, or Err where one is refused, and their Result. It writes nothing.
+	// CostTogether is Cost: it sets the members' Tx.Cost and Result, or the Err of those it refuses. It writes nothing.
 	CostTogether(ctx context.Context, q *db.Queries, members []*Member[A, R]) error
-	// PayTogether is Perform and OnPaid of the members that stand.
+	// PayTogether is Perform and OnPaid of the members without Err.
 	PayTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
-	// PerformTogether is Perform of members whose payments are held; CostTogether came before, in the same transaction.
+	// PerformTogether is Perform of members whose payments are held; CostTogether ran before in the same transaction.
 	PerformTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
 	// OnPaidTogether is OnPaid of members that were performed in an earlier transaction.
 	OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*Member[A, R]) error
-	// AfterPaidTogether does what AfterPaid does elsewhere, of these actions, in the order of their numbers. All are PAID. It may be one alone.
+	// AfterPaidTogether is AfterPaid of these actions, in the order of their ids. All are PAID. There may be only one.
 	AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error
 }
 
-// Member is one action of those that are paid together.
+// Member is one of several actions that are paid together.
 type Member[A, R any] struct {
 	Tx     *Tx
 	Args   A
 	Result R
-	Err    error // this one is refused; the others go on
-	Kept   any   // what the action keeps from CostTogether for PayTogether
+	Err    error // this member is refused; the others go on
+	Kept   any   // what CostTogether keeps for PayTogether
 }
 
-// member is a Member with its types hidden. While err is errApart nothing became of it yet.
+// member is a Member with its types hidden. While err is errApart, nothing has become of it yet.
 type member struct {
 	*attempt
 	tx     *Tx
@@ -52,29 +52,31 @@ type member struct {
 	err    error
 	typed  any // the Member that costTogether made of it
 
-	// Of an action that takes a step (stride.go):
+	// For an action that takes a step (stride.go):
 	found finding
 	due   Msat // what it costs
 	moved bool // false: another worker was faster
 }
 
-// errApart says that one of a group has to be done by itself.
+// errApart says that a member of a group has to be done by itself.
 var errApart = errors.New("this one is to be done by itself")
 
-// lookFor is for how long groups look at their payers' balances and keys before anything is written, once one met a balance that did not suffice, or a key
-// that was used before.
+// lookFor is how long groups check balances and keys before they write, once one has met a balance that did not suffice
+// or a key that was used before.
 const lookFor = time.Second
 
-// beginTogether pays for actions of one kind from their payers' balances, in one transaction. Where it returns nil the members' own errors
-// say what became of each; else nothing was done.
+// beginTogether pays for actions of one kind from their payers' balances, in one transaction. If it returns nil, the
+// members' own errors say what became of each; otherwise nothing was done.
 //
-// As a rule every balance suffices and every key is new, and nobody looks: the statements that would say otherwise fail by themselves, and with them the group. It
-// is done again then by who looks. Those after it look first for a while, so whoever keeps asking for what they cannot pay, or for what they have had, costs
-// others one group a second; who begins the same at the very moment in two places, with a key that is new each time, one for each.
+// Usually every balance suffices and every key is new, so a group does not check. If that is wrong, a statement fails,
+// and with it the group, which is then done again with a check. For lookFor after that, other groups check first. So
+// somebody who keeps asking for what they cannot pay or already have costs others only one failed group a second.
+// Somebody who sends the same new key to two processes at the same moment still costs one group each time.
 func (e *Engine) beginTogether(ctx context.Context, def Definition, method Method, members []*member) error {
 	look := e.now().UnixNano() < e.lookUntil.Load()
 	err := e.payTogether(ctx, def, method, members, look)
-	// Who looks sees whose balance does not suffice; a key can be used by another transaction after the look, and is seen by the next one.
+	// The check finds insufficient balances. Another transaction can use a key after the check; then the next check
+	// finds it.
 	if ledger.IsShort(err) || keyWasUsed(err) {
 		e.lookUntil.Store(e.now().Add(lookFor).UnixNano())
 		err = e.payTogether(ctx, def, method, members, true)
@@ -82,20 +84,21 @@ func (e *Engine) beginTogether(ctx context.Context, def Definition, method Metho
 	return err
 }
 
-// keyWasUsed says whether a transaction failed because one of its actions has an idempotency key that was used before.
+// keyWasUsed reports whether a transaction failed because one of its actions has an idempotency key that was used
+// before.
 func keyWasUsed(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "paid_action_key"
 }
 
-// payTogether is one try of beginTogether; look says whether it looks at balances and keys before anything is written.
+// payTogether is one try of beginTogether; look says whether it checks balances and keys before it writes.
 func (e *Engine) payTogether(ctx context.Context, def Definition, method Method, members []*member, look bool) error {
 	first := firstStep(method)
 	post := ledger.PostUnseen
 	if look {
 		post = ledger.PostAll
 	}
-	// One order of payers and keys in all transactions: none waits for another that waits for it.
+	// Take payers and keys in one order in all transactions, so that no two deadlock.
 	slices.SortFunc(members, func(x, y *member) int {
 		return cmp.Or(cmp.Compare(*x.payer, *y.payer), cmp.Compare(x.keyOf(), y.keyOf()))
 	})
@@ -105,7 +108,7 @@ func (e *Engine) payTogether(ctx context.Context, def Definition, method Method,
 			m.result, m.err, m.typed = nil, nil, nil
 			m.tx = &Tx{DB: q, Payer: m.payer, Method: method, Now: now, source: source(method, m.payer)}
 		}
-		numbers := pg.NextActions(len(members)) // those of members that are refused are nobody's
+		numbers := pg.NextActions(len(members)) // the numbers of refused members remain unused
 		if err := def.costTogether(ctx, q, members); err != nil {
 			return err
 		}
@@ -135,12 +138,13 @@ func (m *member) keyOf() string {
 	return *m.key
 }
 
-// standing are those that nothing has come in the way of.
+// standing returns the members without an error.
 func standing(members []*member) []*member {
 	return slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m.err != nil })
 }
 
-// firstOfTheirKeys are those that stand, but of several with one key the first alone: what becomes of it is the answer to the others.
+// firstOfTheirKeys returns the members without an error, but of several with one key only the first: the others get its
+// result.
 func firstOfTheirKeys(members []*member) []*member {
 	var first []*member
 	for _, m := range standing(members) {
@@ -153,7 +157,7 @@ func firstOfTheirKeys(members []*member) []*member {
 	return first
 }
 
-// lookTogether refuses those whose keys were used before, and those whose payers have too little.
+// lookTogether refuses members whose key was used before or whose payer's balance is too low.
 func lookTogether(ctx context.Context, q *db.Queries, members []*member) error {
 	keys := db.KeysUsedParams{}
 	for i, m := range members {
@@ -174,7 +178,7 @@ func lookTogether(ctx context.Context, q *db.Queries, members []*member) error {
 	return cover(ctx, q, standing(members))
 }
 
-// cover refuses those whose payers have too little. Nothing is locked by that: the debit decides.
+// cover refuses members whose payer's balance is too low. It locks nothing: the debit decides.
 func cover(ctx context.Context, q *db.Queries, members []*member) error {
 	if len(members) == 0 {
 		return nil
@@ -196,13 +200,13 @@ func cover(ctx context.Context, q *db.Queries, members []*member) error {
 		case before == 0:
 			m.err = ledger.ErrInsufficient
 		default:
-			m.err = errApart // what another one of the group takes may not be taken in the end
+			m.err = errApart // the member that takes the rest may still fail
 		}
 	}
 	return nil
 }
 
-// insertTogether makes the rows of all, in their last state, with their history.
+// insertTogether makes the rows of all members, in their last state, with their history.
 func insertTogether(ctx context.Context, q *db.Queries, def Definition, first Step, now time.Time, numbers func(context.Context) ([]int64, error),
 	members []*member) error {
 	ids, err := numbers(ctx)

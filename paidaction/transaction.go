@@ -13,11 +13,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// errUnknownCommit says that the connection was lost, or went silent, while the commit was under way: it may have happened or not.
+// errUnknownCommit says that the connection was lost or went silent during the commit, which may have happened or not.
 var errUnknownCommit = errors.New("the connection was lost during the commit")
 
-// inTx runs do in one READ COMMITTED transaction, and all of it again after a deadlock or a serialisation failure; do must therefore keep nothing from a run that
-// failed. Refusals, lost races and faults of do come back as they are. errUnknownCommit is wrapped where the outcome is unknown.
+// inTx runs do in one READ COMMITTED transaction, and runs it again after a deadlock or a serialisation failure; do
+// must therefore keep nothing from a failed run. Refusals, lost races and faults of do are returned unchanged. It wraps
+// errUnknownCommit where the outcome is unknown.
 func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx *db.Transaction) error) error {
 	return db.Repeat(ctx, e.Random, e.Hooks.Conflict, func() error { return e.once(ctx, do) })
 }
@@ -27,8 +28,8 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transac
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	// The caller's context may be over, and the rollback must go out all the same; after a commit it does nothing. The pool bounds how long an answer
-	// is waited for, to this and to the commit (internal/dbconn): a connection can go silent.
+	// The rollback must go out even if the caller's context has ended; after a commit it does nothing. A connection can
+	// go silent, so the pool bounds how long the rollback and the commit wait for an answer (internal/dbconn).
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	q := db.New(tx)
 	if err := q.PlanOnce(ctx); err != nil {
@@ -40,7 +41,7 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transac
 		}
 		return err
 	}
-	// A commit is not abandoned half-way: with a cancelled context its outcome would be unknown.
+	// A commit is not abandoned half-way: if its context could be cancelled, the outcome would be unknown.
 	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
 		var pg *pgconn.PgError
 		if errors.As(err, &pg) && !isConnectionCode(pg.Code) {
@@ -51,7 +52,8 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transac
 	return nil
 }
 
-// guarded turns a panic in an action's own code into a fault: it undoes this transaction, and takes no other payment with it.
+// guarded turns a panic in an action's own code into a fault, which rolls back this transaction and harms no other
+// payment.
 func guarded(do func(q *db.Queries, tx *db.Transaction) error, q *db.Queries, tx *db.Transaction) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -63,22 +65,23 @@ func guarded(do func(q *db.Queries, tx *db.Transaction) error, q *db.Queries, tx
 
 var errConnection = errors.New("the database connection was lost")
 
-// isConnectionCode says that the server ends the session. Where it does so during a commit, also because the whole transaction took too
-// long (25P04), the commit may be done already.
+// isConnectionCode reports that the server ends the session. If that happens during a commit, the commit may be done
+// already; also with 25P04, where the whole transaction took too long.
 func isConnectionCode(code string) bool {
 	return len(code) == 5 && (code[:2] == "08" || code[:3] == "57P" || code == "25P04")
 }
 
-// isStall says that the server has ended a transaction in which this process stood still for too long. Nothing of it was committed: the
-// server looks at that before it takes the next request, a commit included.
+// isStall reports that the server has ended a transaction in which this process stood still for too long. Nothing of it
+// was committed: the server checks that before it takes the next request, including a commit.
 func isStall(code string) bool { return code == "25P03" }
 
-// isStandby says that the server only reads: it was not promoted yet, or was demoted, and whoever leads us to a database has not noticed.
+// isStandby reports that the server is read-only: it is not promoted yet, or was demoted and our route to it is
+// outdated.
 func isStandby(code string) bool { return code == "25006" }
 
-// IsPassing says whether an error may go away by itself: the database or the network is away, too busy, shutting down, or taking over.
-// An action that fails with such an error is tried again; with any other one its payment is given back. The two must not
-// be confused in either direction (spec 05.14).
+// IsPassing reports whether an error may go away by itself: the database or the network is away, too busy, shutting
+// down, or failing over. An action that fails with such an error is tried again; after any other error its payment is
+// given back. The two must not be confused in either direction (spec 05.14).
 func IsPassing(err error) bool {
 	if err == nil {
 		return false

@@ -20,8 +20,8 @@ type PaidAction struct {
 	Payer     *int64 // nil is the anonymous payer
 	Cost      Msat
 	Args      json.RawMessage
-	Result    json.RawMessage // of Perform; nil while it has not run
-	Failure   *Error          // why it failed, or is about to
+	Result    json.RawMessage // returned by Perform; nil while it has not run
+	Failure   *Error          // why it failed, or is about to fail
 	Deadline  *time.Time
 	Attempt   int
 	Genesis   int64 // the first attempt, which may be this one
@@ -29,14 +29,14 @@ type PaidAction struct {
 	Invoice   *Invoice // nil for what was paid from a balance
 	CreatedAt time.Time
 	ChangedAt time.Time
-	Secret    string // of the anonymous payer; empty for known ones
+	Secret    string // the anonymous payer's; empty for known ones
 
 	settlePermitted *time.Time
-	againRefused    bool   // the service prepares no next attempt
-	ended           bool   // by the step just taken: nothing is left to be done
-	settleNow       bool   // the step just taken has permitted the settling: nothing need be looked up before
-	current         bool   // what the next step needs to know is here: it need not be read again
-	proved          *int64 // the anonymous action whose secret the payer had shown
+	againRefused    bool   // no next attempt is prepared automatically
+	ended           bool   // the step just taken ended it, and nothing is left to do
+	settleNow       bool   // the step just taken permitted the settle: nothing need be looked up first
+	current         bool   // it holds all that the next step needs, so it need not be read again
+	proved          *int64 // the anonymous action whose secret the payer has shown
 }
 
 // Invoice is what the payer pays.
@@ -54,7 +54,7 @@ type Invoice struct {
 	cltvDelta uint32
 }
 
-// Get returns an action to its payer. NOT_FOUND for everybody else: nobody learns that it exists.
+// Get returns an action to its payer. Everybody else gets NOT_FOUND, so that nobody learns that it exists.
 func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	pa, err := e.get(ctx, id)
 	if errors.Is(err, ErrNoAction) {
@@ -71,8 +71,8 @@ func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, erro
 
 func errNoAction() *Error { return Errorf(CodeNotFound, "There is no such action of yours.") }
 
-// List returns a page of the caller's own actions, newest first, from before the given id on. The anonymous have no list:
-// each secret is for one action.
+// List returns a page of the caller's own actions, newest first, those with ids below before. Anonymous callers have no
+// list: each of their secrets is for one action.
 func (e *Engine) List(ctx context.Context, c Caller, before int64, page int32) ([]*PaidAction, error) {
 	if c.User == nil {
 		return nil, Errorf(CodeUnauthenticated, "Sign in to see what you have paid for.")
@@ -101,7 +101,7 @@ func (e *Engine) Own(ctx context.Context, user int64, ids []int64) ([]PaidAction
 	return list, nil
 }
 
-// view is an action as its row and its invoice's say.
+// view makes a PaidAction of an action's row and its invoice's.
 func view(row db.GetActionRow) *PaidAction {
 	a := row.PaidAction
 	pa := &PaidAction{
@@ -113,7 +113,7 @@ func view(row db.GetActionRow) *PaidAction {
 	if a.GenesisID != nil {
 		pa.Genesis = *a.GenesisID
 	}
-	// An action that was cancelled and paid all the same has no failure to show.
+	// An action that was cancelled but paid all the same has no failure to show.
 	if a.FailureCode != nil && pa.State != Paid {
 		pa.Failure = &Error{Code: Code(*a.FailureCode), Message: *a.FailureMessage}
 	}

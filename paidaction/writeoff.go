@@ -9,16 +9,16 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// ErrNotLost says that nothing is to be written off: the receiver's preimage is not known, or the node can still tell, or cannot be
-// asked at the moment.
+// ErrNotLost says that nothing can be written off: the receiver's preimage is not known, or the node can still tell, or
+// it cannot be asked at the moment.
 var ErrNotLost = errors.New("only what a node that has lost its data will never tell can be written off, once the receiver's preimage is known")
 
-// WriteOff ends what nobody will ever know: a receiver has given the preimage, and the node that alone could tell the rest has lost its
-// data. Either the one that held the payer's payment (FORWARDED for ever): the payment counts as lost; or the one that paid the receiver:
-// then all but its fee is known, and the most that can have been is the loss. Without an operator none of it is ever decided: that a
-// node does not know something proves nothing (spec 01 §1.6).
+// WriteOff ends an action whose outcome nobody will ever know: its receiver has given the preimage, and the only node
+// that could tell the rest has lost its data. If that node held the payer's payment (FORWARDED for ever), the payment
+// counts as lost. If it paid the receiver, all but the fee is known, and the highest possible fee is booked as the
+// loss. Only an operator can decide this: that a node does not know something proves nothing (spec 01 §1.6).
 //
-// ErrNotLost where it is none of these, ErrNoAction is wrapped where there is no such action.
+// ErrNotLost where it is neither of these; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) WriteOff(ctx context.Context, id int64, reason string) error {
 	pa, err := e.get(ctx, id)
 	switch {
@@ -102,7 +102,7 @@ func (e *Engine) writeOffFee(ctx context.Context, pa *PaidAction, reason string)
 	})
 }
 
-// lostPayment locks an outgoing payment that can be written off: the preimage is known, and what left is not booked.
+// lostPayment locks an outgoing payment that can be written off: its preimage is known, and its cost is not booked.
 func lostPayment(ctx context.Context, q *db.Queries, action int64) (db.RelayPayment, error) {
 	row, err := q.LockRelay(ctx, action)
 	if err != nil {
@@ -114,7 +114,7 @@ func lostPayment(ctx context.Context, q *db.Queries, action int64) (db.RelayPaym
 	return row, nil
 }
 
-// noteWriteOff keeps what the operator says with the payment.
+// noteWriteOff stores the operator's reason with the payment.
 func noteWriteOff(ctx context.Context, tx *Tx, reason string) error {
 	if err := tx.DB.WriteOffRelay(ctx, db.WriteOffRelayParams{ActionID: tx.Action, FailureMessage: &reason}); err != nil {
 		return fmt.Errorf("note why it is written off: %w", err)
@@ -122,8 +122,8 @@ func noteWriteOff(ctx context.Context, tx *Tx, reason string) error {
 	return nil
 }
 
-// payOutUnknown books a payment that was made for a fee that nobody knows. The amount has left. Who would have got what routing does not
-// use gets all of it: they are not to pay for our loss, which is the most that the fee can have been.
+// payOutUnknown books a payment whose fee nobody knows. The amount has left. The whole budget goes to rest, the account
+// that would have got the unused part of it: its owner must not pay for our loss, which is the highest possible fee.
 func payOutUnknown(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, rest ledger.Account) error {
 	if err := payOut(ctx, q, tx, Outcome{Paid: Msat(row.AmountMsat)}, rest); err != nil || row.BudgetMsat == 0 {
 		return err
