@@ -13,8 +13,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// ErrInsufficient says that a user's balance does not cover what is to be taken from it. It is found by the conditional
-// debit itself; the transaction must be rolled back.
+// ErrInsufficient says that a user's balance does not cover a debit. The conditional debit itself finds this out; the
+// transaction must be rolled back.
 var ErrInsufficient = errors.New("the balance does not suffice")
 
 // Transfer moves Msat (above zero) from one account to another of the same asset.
@@ -26,7 +26,7 @@ type Transfer struct {
 
 // Entry is what one action books.
 type Entry struct {
-	Action    *int64 // nil: it belongs to none
+	Action    *int64 // nil: it belongs to no action
 	Transfers []Transfer
 }
 
@@ -35,23 +35,23 @@ func Post(ctx context.Context, q *db.Queries, action *int64, at time.Time, trans
 	return PostAll(ctx, q, at, []Entry{{action, transfers}})
 }
 
-// PostAll books transfers inside the caller's transaction. What leaves a user's account is taken by a conditional update, so
-// that two payments at once cannot spend the same money; everything else is appended. It is to be the last thing a
-// transaction does: the locks on the payers' accounts are then held across the commit alone.
+// PostAll books transfers inside the caller's transaction. A conditional update takes what leaves a user's account, so
+// that two payments at once cannot spend the same money; everything else is appended. Call it last in a transaction:
+// then the payers' accounts are locked only during the commit.
 //
 // It returns ErrInsufficient where a user's balance does not cover what leaves it.
 func PostAll(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) error {
 	return post(ctx, q, at, entries, debitAll)
 }
 
-// PostUnseen is PostAll without waiting for an answer: it takes for granted that each balance suffices as it is folded. Where one does not, the transaction
-// fails, here or later, with an error that IsShort knows, and can be done again with PostAll. The transaction must have begun with PlanOnce: only then are
-// the accounts locked in the order of their numbers.
+// PostUnseen is PostAll without waiting for an answer: it assumes that each folded balance suffices. If one does not,
+// the transaction fails, here or later, with an error that IsShort recognises, and can be repeated with PostAll. The
+// transaction must have begun with PlanOnce: only then are the accounts locked in the order of their numbers.
 func PostUnseen(ctx context.Context, q *db.Queries, at time.Time, entries []Entry) error {
 	return post(ctx, q, at, entries, debitUnseen)
 }
 
-// IsShort says whether a transaction failed because PostUnseen supposed too much.
+// IsShort reports whether a transaction failed because the assumption of PostUnseen was wrong.
 func IsShort(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "HF004"
@@ -88,7 +88,7 @@ func post(ctx context.Context, q *db.Queries, at time.Time, entries []Entry, deb
 	if err := q.InsertPostings(ctx, postings); err != nil {
 		return fmt.Errorf("insert postings: %w", err)
 	}
-	// The debits come before the receipts are appended: nobody pays with what this very payment brings them.
+	// Debit before the receipts are appended: nobody may pay with what this very payment brings them.
 	if err := debit(ctx, q, debits); err != nil {
 		return err
 	}
@@ -114,10 +114,10 @@ func (s *sums) add(a Account, msat int64) {
 	s.rows.Msats[at] += msat
 }
 
-// debitAll takes from users' accounts what each is to give, in one order everywhere: no two transactions wait for each other's account.
+// debitAll debits users' accounts, in the same order everywhere, so that no two transactions deadlock.
 func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
 	accounts := slices.Sorted(maps.Keys(debits))
-	if len(accounts) > 1 { // one alone is locked by its debit
+	if len(accounts) > 1 { // a single account is locked by its debit
 		if err := Lock(ctx, q, accounts...); err != nil {
 			return err
 		}
@@ -135,7 +135,8 @@ func debitAll(ctx context.Context, q *db.Queries, debits map[Account]int64) erro
 	return nil
 }
 
-// debitUnseen is debitAll for balances that are supposed to suffice. It locks the accounts as it changes them, in the same order.
+// debitUnseen is debitAll for balances that are assumed to suffice. It locks the accounts as it changes them, in the
+// same order.
 func debitUnseen(ctx context.Context, q *db.Queries, debits map[Account]int64) error {
 	if len(debits) == 0 {
 		return nil
@@ -146,7 +147,7 @@ func debitUnseen(ctx context.Context, q *db.Queries, debits map[Account]int64) e
 	return nil
 }
 
-// amounts are what each of these accounts is to give.
+// amounts pairs these accounts with what each is to give.
 func amounts(accounts []Account, debits map[Account]int64) (all db.DebitUnseenParams) {
 	for _, a := range accounts {
 		all.Ids, all.Msats = append(all.Ids, int64(a)), append(all.Msats, debits[a])
@@ -154,8 +155,8 @@ func amounts(accounts []Account, debits map[Account]int64) (all db.DebitUnseenPa
 	return all
 }
 
-// debit takes msat from a user's account. Where the folded balance does not suffice, what was received since is folded in
-// first, under the account's lock.
+// debit takes msat from a user's account. If the folded balance does not suffice, it first folds in what was received
+// since, under the account's lock.
 func debit(ctx context.Context, q *db.Queries, a Account, msat int64) error {
 	take := db.DebitParams{ID: int64(a), Msat: msat}
 	n, err := q.Debit(ctx, take)
@@ -177,8 +178,8 @@ func debit(ctx context.Context, q *db.Queries, a Account, msat int64) error {
 	return nil
 }
 
-// fold adds the deltas of these accounts to their balances. The accounts are locked before their deltas are touched: the
-// same order as in a debit.
+// fold adds the deltas of these accounts to their balances. It locks the accounts before it touches their deltas, in
+// the same order as a debit.
 func fold(ctx context.Context, q *db.Queries, ids []int64) error {
 	if err := q.LockAccounts(ctx, ids); err != nil {
 		return fmt.Errorf("lock accounts: %w", err)
@@ -189,8 +190,8 @@ func fold(ctx context.Context, q *db.Queries, ids []int64) error {
 	return nil
 }
 
-// Fold adds the deltas of some accounts to them, inside the caller's transaction, and says how many accounts it touched: of those that have the oldest deltas, of
-// which page are looked at. Balances read the same before and after.
+// Fold folds the accounts of the oldest deltas, inside the caller's transaction, and returns how many accounts it
+// touched. page is how many deltas it looks at. Balances read the same before and after.
 func Fold(ctx context.Context, q *db.Queries, page int32) (accounts int, err error) {
 	n, err := q.FoldOldest(ctx, page)
 	if err != nil {
@@ -199,8 +200,8 @@ func Fold(ctx context.Context, q *db.Queries, page int32) (accounts int, err err
 	return int(n), nil
 }
 
-// Lock makes everybody else wait who locks or folds these accounts, until the caller's transaction ends. Payments do not wait for the
-// system's.
+// Lock makes everybody else who locks or folds these accounts wait until the caller's transaction ends. Payments do not
+// wait for the system's accounts.
 func Lock(ctx context.Context, q *db.Queries, accounts ...Account) error {
 	ids := make([]int64, len(accounts))
 	for i, a := range accounts {
@@ -212,8 +213,8 @@ func Lock(ctx context.Context, q *db.Queries, accounts ...Account) error {
 	return nil
 }
 
-// Cover says what users hold who are to pay these amounts, in msat: all that they hold where it does not suffice, and else at least that much. Nothing
-// is locked by that: the debit decides.
+// Cover returns the balances, in msat, of the users who are to pay these amounts: exact where a balance does not
+// suffice, otherwise at least the amount. It locks nothing: the debit decides.
 func Cover(ctx context.Context, q *db.Queries, amounts map[Account]int64) (map[Account]int64, error) {
 	asked := db.BalancesToCoverParams{}
 	for _, a := range slices.Sorted(maps.Keys(amounts)) {
@@ -230,7 +231,7 @@ func Cover(ctx context.Context, q *db.Queries, amounts map[Account]int64) (map[A
 	return held, nil
 }
 
-// Balance is what the account holds, in msat, unfolded receipts included.
+// Balance is what the account holds, in msat, including unfolded receipts.
 func Balance(ctx context.Context, q *db.Queries, a Account) (int64, error) {
 	n, err := q.Balance(ctx, int64(a))
 	if err != nil {
