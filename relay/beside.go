@@ -1,8 +1,9 @@
 package relay
 
-// What does not depend on each other is asked side by side: a payment waits for the slowest answer, and not for the sum of all.
+// Questions that do not depend on each other are asked concurrently: a payment waits for the slowest answer, not for
+// the sum.
 
-// together does all of it, and returns the first error in the order of the arguments, whichever came first.
+// together runs all functions, and returns the first error in the order of the arguments, whichever came first.
 func (r *Relay) together(all ...func() error) error {
 	errs, waits := make([]error, len(all)), make([]func(), len(all))
 	for i, do := range all {

@@ -11,21 +11,24 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A node can have a payment that no claim here is for: the claim is lost, as after a restore of the database. Another node's failure, and that an invoice has expired, say nothing
-// about it then: the payer, or whoever withdraws, would get back what has been paid. So before a payment is sent, and before it is given up, every node is asked, and one that
-// has it goes on with it.
+// A node can have a payment for which there is no claim here: the claim was lost, for instance when the database was
+// restored. Then the failure of another node, or an expired invoice, proves nothing, and giving the money back would
+// pay twice. So before a payment is sent, and before it is given up, every node is asked, and a node that has it goes
+// on with it.
 
-// askOthers is for how long a node is asked whether it has a payment that is not its own by our records: one that hangs must hold up nobody else's payments.
+// askOthers is how long we wait for a node that, by our records, does not have the payment: a hanging node must not
+// hold up the payments of others.
 const askOthers = time.Second
 
-// possession is a node that has a payment; none where name is "".
+// possession is a node that has a payment; name is "" if there is none.
 type possession struct {
 	name string
-	paid bool // its preimage is known there
+	paid bool // the node knows its preimage
 }
 
-// whoHas asks every sending node but one whether it has a payment, and returns one that does: if any has paid it, one of those. A node that does not answer in a moment
-// is passed over, as it is when an invoice is accepted. answered is how many did answer.
+// whoHas asks every sending node, except the one named in but, whether it has a payment. It returns one that does; if
+// any has paid it, one of those. A node that does not answer within askOthers is passed over, as it is when an invoice
+// is accepted. answered is how many did answer.
 func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, answered int) {
 	limited, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()
@@ -59,8 +62,9 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 	return has, answered
 }
 
-// leave ends a claim under which nothing was sent, for the node that has the payment. What an earlier claim may have sent from this very node stays with this one until
-// the other has paid, and is not sent as long as the other has it.
+// leave ends a claim under which nothing was sent, in favour of the node that has the payment. If an earlier claim may
+// have sent it from the claim's own node (pinned), the payment stays there until the other node has paid; it is not
+// sent while the other node has it.
 func (r *Relay) leave(ctx context.Context, c *claim, has possession) Blame {
 	r.Metrics.already.Inc()
 	reason := "node " + has.name + " has the payment"
@@ -73,7 +77,8 @@ func (r *Relay) leave(ctx context.Context, c *claim, has possession) Blame {
 	return Nobody
 }
 
-// leaveTo has a payment go on at the node that has it, from a stage, in place of a claim that ends so, if there is one.
+// leaveTo moves a payment from its stage to the node that has it. If instead is not nil, it ends that claim with this
+// outcome.
 func (r *Relay) leaveTo(ctx context.Context, row db.RelayPayment, from paidaction.Stage, instead *db.RelayAttempt, outcome, reason, name string) error {
 	node, err := r.Nodes.Sender(name)
 	if err != nil {

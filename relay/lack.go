@@ -9,11 +9,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// What a node says that it can send is an upper bound: reserves are in it, and channels whose peers are away. Of what is above the truth it has no balance, and
-// whoever withdraws that gets the money back, and can do so again and again. So the node does not rest for it, but is not given as much for a while: what is
-// less it sends. Each process finds that out for itself, by a payment that the node fails at once and that goes on to another.
+// What a node says that it can send is an upper bound: it includes reserves, and channels whose peers are away. The
+// node has no balance for more than it can really send. Whoever withdraws that much gets the money back, and could do
+// so again and again. So the node does not rest because of this, but gets only smaller payments for a while. Each
+// process finds this out for itself, by a payment that the node fails at once and that goes on to another node.
 
-// lack is what a node had no balance for.
+// lack is an amount that a node had no balance for.
 type lack struct {
 	mu     sync.Mutex
 	amount paidaction.Msat
@@ -31,7 +32,7 @@ func (r *Relay) lacked(ctx context.Context, c *claim) {
 	}
 }
 
-// most is what a payment may cost that the node is given now, whatever it says that it can send.
+// most is the most that a payment may cost for the node to get it now, whatever the node says that it can send.
 func (r *Relay) most(node string) paidaction.Msat {
 	l := r.lacks[node]
 	l.mu.Lock()

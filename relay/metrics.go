@@ -47,7 +47,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 
 func (m *Metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
 
-// show sets the gauges to what the database says. Stages that are empty are shown as such.
+// show sets the gauges from the database. Empty stages are shown as empty.
 func (m *Metrics) show(rows []db.RelayStagesRow, age func(db.RelayStagesRow) float64) {
 	for _, stage := range []paidaction.Stage{paidaction.StageIncoming, paidaction.StageInWork, paidaction.StagePendingConfirmation} {
 		m.stages.WithLabelValues(string(stage)).Set(0)

@@ -13,11 +13,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// ErrNotRequeued says that the payment did not fail, or its payer has the money back: sending it now would pay the receiver with ours. Start a
-// new action instead (spec 05.16j).
+// ErrNotRequeued says that the payment did not fail, or that its payer has the money back: sending it now would pay the
+// receiver with our money. Start a new action instead (spec 05.16j).
 var ErrNotRequeued = errors.New("the payment did not fail, or what it was to be paid with is on its way back: start a new action")
 
-// Requeue puts a failed payment back to where a node takes it, as long as nothing was given back for it. UNKNOWN_OUTCOME where the answer to the commit did not come.
+// Requeue puts a failed payment back into the pipeline, unless its money was already given back. UNKNOWN_OUTCOME if the
+// answer to the commit did not come.
 func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Time) error {
 	var put bool
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

@@ -11,11 +11,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A node finds out what a route costs by sending a probe: a payment of the whole amount with a hash that nobody has the preimage of, within the limits that the
-// route has to keep to. A receiver can let it hang like any other. So it counts among what is under way to them, for as long as they can keep it.
+// A node finds out what a route costs by sending a probe: a payment of the whole amount, with a hash whose preimage
+// nobody has, within the limits of the real payment. A receiver can let a probe hang like any payment. So it counts
+// towards what is under way to them, for as long as they can hold it.
 
-// A probe that does not come back is taken to lock our money for so long: its HTLC has expired by then. What the invoice itself has it locked
-// for, which its receiver chose, is counted in full.
+// A probe that does not come back is assumed to lock our money for probeLocks, by when its HTLC has expired; or longer,
+// if the receiver's invoice asks for more blocks.
 const (
 	probeLocks = 24 * time.Hour
 	aBlock     = 10 * time.Minute
@@ -24,7 +25,8 @@ const (
 // errProbing says that too many probes to one receiver are out.
 var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
 
-// probe asks a node for a route, unless too many probes to the receiver hang. Without an answer in time it is noted as hanging.
+// probe asks a node for a route, unless too many probes to the receiver hang. A probe without an answer in time stays
+// noted as hanging.
 func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, request paidaction.RouteRequest,
 	inner paidaction.Bolt11) (paidaction.Route, error) {
 	id, err := r.beginProbe(ctx, receiver, inner)
@@ -46,10 +48,10 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	return route, err
 }
 
-// beginProbe counts under the lock of the receiver's row, so that the bound holds for many at once.
+// beginProbe counts the open probes under the lock of the receiver's row, so that many at once cannot exceed the bound.
 func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
 	now := r.now()
-	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // a rule has bounded it (LOCKS_TOO_LONG)
+	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
 	err = r.inTx(ctx, func(q *db.Queries) error {
 		if _, err := q.LockUser(ctx, receiver); err != nil {
 			return fmt.Errorf("lock the receiver: %w", err)
@@ -67,7 +69,7 @@ func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction
 	return id, err
 }
 
-// SweepProbes forgets probes that nobody saw the end of and that have surely come back, a page at a time.
+// SweepProbes deletes, a page at a time, probes whose end nobody saw and that have certainly come back.
 func SweepProbes(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	const page = 1000
 	n, err := q.DeleteProbes(ctx, db.DeleteProbesParams{Before: now.Add(-time.Hour), Page: page})

@@ -57,12 +57,12 @@ func hashOf(row db.RelayPayment) (h paidaction.Hash) {
 	return h
 }
 
-// waiting looks after a payment that no node has taken yet: it is given up when it can no longer be sent.
+// waiting looks after a payment that no node has taken yet, and gives it up when it can no longer be sent.
 func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
 	late := r.now().Sub(row.ExpiresAt)
 	if row.Node != nil {
-		// One node may have been given it under a claim that nobody saw the end of. It alone is asked again, and until the invoice
-		// has surely expired there, the payment cannot be given up.
+		// This node may have been given the payment under a claim whose end nobody saw. Only this node may try again,
+		// and the payment cannot be given up until its invoice has certainly expired there.
 		if never, err := r.neverSent(ctx, row); err != nil || !never {
 			r.lookAgain()
 			return paidaction.Outcome{}, err
@@ -93,9 +93,10 @@ var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was hel
 
 var unsent = paidaction.Errorf(paidaction.CodePaymentFailed, "No node could send the payment. The money is back.")
 
-// unwanted says why a payment must not be sent any more, or nil. A forward is wanted only as long as its payer's payment is held, with blocks enough to
-// be paid on: a node that could never take it would not tell. A withdrawal is bounded by no blocks, and its invoice may be good for a week, for which
-// nobody could have the money.
+// unwanted says why a payment must not be sent any more; nil if it may. A forward is wanted only while its payer's
+// payment is held with enough blocks left to pay on: a node that can never take it would not say so. A withdrawal is
+// bounded by no blocks, and its invoice may be valid for a week. Nobody could use the money for so long, so MaxWait
+// bounds it.
 func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.Error, error) {
 	if row.ReceiverID == nil {
 		since := row.CreatedAt
@@ -122,7 +123,7 @@ func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.
 	if err != nil {
 		return nil, err
 	}
-	chain, err := issuer.Chain(ctx) // of a node that is behind it, which finds blocks left that are not: then the next look will do
+	chain, err := issuer.Chain(ctx) // if the node is behind, it sees too many blocks left: the next look corrects that
 	if err != nil {
 		return nil, fmt.Errorf("ask for the chain: %w", err)
 	}
@@ -159,8 +160,8 @@ func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction
 	return paidaction.Outcome{Failure: refusal}, nil
 }
 
-// present is what a node says of a payment at this moment. A stream has no deadline of its own: a node that hangs must hold up
-// nothing but itself.
+// present is what a node says of a payment at this moment. A stream has no deadline of its own, so this sets one: a
+// hanging node must hold up nothing but itself.
 func (r *Relay) present(ctx context.Context, node paidaction.SendingNode, h paidaction.Hash) (paidaction.PaymentUpdate, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Settings.AskTimeout)
 	defer cancel()
@@ -209,21 +210,21 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	return paidaction.Outcome{}, nil
 }
 
-// outcomeOf is what it means that a node shows the preimage. What left is known once no part is under way any more.
+// outcomeOf is what it means that a node shows the preimage. The cost is known once no part is under way any more.
 func outcomeOf(u paidaction.PaymentUpdate) paidaction.Outcome {
 	return paidaction.Outcome{Preimage: u.Preimage, Final: u.State == paidaction.PaymentSucceeded, Paid: u.Paid, Fee: u.Fee}
 }
 
-// sendOver says whether nothing can be sent under a claim any more: a worker that was stopped between its claim and its send may wake
-// up, and it obeys the send's deadline alone (spec 05.16d).
+// sendOver reports whether nothing can be sent under a claim any more. A worker that was stopped between its claim and
+// its send may wake up, and only the deadline of the send stops it (spec 05.16d).
 func (r *Relay) sendOver(attempt db.RelayAttempt) bool {
 	return r.now().After(attempt.SendUntil.Add(r.Settings.Grace))
 }
 
-// notFound is what it means that the node of a claim does not know the payment: nothing, unless it cannot have been sent any more.
-// Then the same node may be given it again, which refuses what it has; and once the invoice has expired, by which the node
-// refuses it in any case, it was never sent. A node that has shown the payment, or that has another key now, has lost its data,
-// and its word counts for nothing, ever.
+// notFound is what it means that the node of a claim does not know the payment: nothing, while it can still be sent.
+// After that the same node may be given it again, since it refuses a payment that it has. Once the invoice has expired,
+// the node refuses it in any case, so it was never sent. A node that has shown the payment before, or has another key
+// now, has lost its data, and its word never counts.
 func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt) (paidaction.Outcome, error) {
 	if !r.sendOver(attempt) {
 		return paidaction.Outcome{}, nil
@@ -236,8 +237,8 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 		r.Metrics.lost.WithLabelValues(attempt.Node).Inc()
 		return paidaction.Outcome{}, fmt.Errorf("%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
 	}
-	// By the node's own clock: it is the one that refuses an expired invoice, and a worker that was stopped on its way to it. One that is behind
-	// ours hears that worker for longer.
+	// Use the node's own clock, by which it refuses an expired invoice and the late call of a worker that was stopped.
+	// If that clock is behind ours, the node accepts such a call for longer.
 	clock, err := node.Time(ctx)
 	if err != nil {
 		return paidaction.Outcome{}, fmt.Errorf("ask node %s for its clock: %w", attempt.Node, err)
@@ -254,8 +255,8 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 	return paidaction.Outcome{}, r.sendAgain(ctx, row, attempt, &attempt.Node, "the node does not know it", 0)
 }
 
-// neverSent says whether the node that a payment has to be given to again surely never was given it: not before the invoice has
-// expired by its own clock, and not if it knows the payment after all, or is another node now.
+// neverSent reports whether the node that a payment is pinned to was certainly never given it: only once the invoice
+// has expired by that node's clock, and if it does not know the payment and is still the same node.
 func (r *Relay) neverSent(ctx context.Context, row db.RelayPayment) (bool, error) {
 	if r.now().Before(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
 		return false, nil
@@ -278,8 +279,8 @@ func (r *Relay) neverSent(ctx context.Context, row db.RelayPayment) (bool, error
 	return clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)), nil
 }
 
-// sameNode is nil if the node is still the one that every earlier claim on it was for: only then does its "not found" mean
-// anything.
+// sameNode is nil if the node is still the one that every earlier claim on it was made for. Only then does its "not
+// found" mean anything.
 func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment) error {
 	key, err := node.PublicKey(ctx)
 	if err != nil {
@@ -298,7 +299,7 @@ func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row d
 	return nil
 }
 
-// endClaim locks a payment and ends the claim on it, if there is one. false: somebody else has seen to that.
+// endClaim locks a payment and ends the claim on it, if there is one. false: somebody else has ended it.
 func endClaim(ctx context.Context, q *db.Queries, row db.RelayPayment, attempt *db.RelayAttempt, outcome, reason string, now time.Time) (bool, error) {
 	if _, err := q.LockRelay(ctx, row.ActionID); err != nil || attempt == nil {
 		return err == nil, err
@@ -307,7 +308,7 @@ func endClaim(ctx context.Context, q *db.Queries, row db.RelayPayment, attempt *
 	return n > 0, err
 }
 
-// sendAgain ends a claim and puts its payment back: for the one node, or for any if that is nil.
+// sendAgain ends a claim and puts its payment back: for the one node, or for any if only is nil.
 func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, only *string, reason string, pause time.Duration) error {
 	now := r.now()
 	err := r.inTx(ctx, func(q *db.Queries) error {
@@ -323,8 +324,8 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 	return err
 }
 
-// ended ends a claim whose payment the node gave up, or never sent. Another node may try where the fault was the first one's and time
-// is left; else the payment is given up for good. Not where another one has it: there it goes on.
+// ended ends a claim whose payment the node gave up or never sent. If another node has the payment, it goes on there.
+// If the first node was at fault and time is left, another one may try. Otherwise the payment is given up for good.
 func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, outcome, reason string) (paidaction.Outcome, error) {
 	if has, _ := r.whoHas(ctx, row, attempt.Node); has.name != "" {
 		return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageInWork, &attempt, outcome, reason, has.name)
@@ -366,7 +367,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 	return out, nil
 }
 
-// anotherNode says whether one that has not refused the payment is left to try.
+// anotherNode reports whether a node that has not refused the payment is left to try.
 func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, outcome, reason string) (bool, error) {
 	if outcome != endedFailed || receiverRefused(reason) || int(row.Attempts) >= r.Settings.MaxAttempts || !r.now().Before(row.ExpiresAt) {
 		return false, nil
@@ -375,10 +376,10 @@ func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPaym
 	return len(refusing) < len(r.Nodes.Names()), err
 }
 
-// receiverRefused says whether the payment got as far as its receiver: another node would hear the same.
+// receiverRefused reports whether the payment reached its receiver: another node would get the same answer.
 func receiverRefused(reason string) bool { return reason == string(paidaction.ReasonIncorrectDetails) }
 
-// refusalOf is what a payer is told.
+// refusalOf is what the payer is told.
 func refusalOf(reason string) *paidaction.Error {
 	switch {
 	case receiverRefused(reason):
@@ -389,7 +390,7 @@ func refusalOf(reason string) *paidaction.Error {
 	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. The money is back.")
 }
 
-// tellReceiver notes a failure for the owner of the wallet: it is theirs to mend, and the next attempt may leave the wallet out.
+// tellReceiver notes a failure for the wallet's owner, who has to mend it; the next attempt may leave the wallet out.
 func (r *Relay) tellReceiver(ctx context.Context, row db.RelayPayment, reason string) {
 	if row.WalletID == nil || r.Wallets == nil {
 		return
@@ -424,8 +425,8 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	return out, nil
 }
 
-// lookInside looks after a withdrawal that pays one of our own invoices. That action ends in the same transaction in which the
-// preimage comes here; if it has ended without, it was paid from outside meanwhile.
+// lookInside looks after a withdrawal that pays one of our own invoices. The preimage gets here in the same transaction
+// that ends the other action. If that action has ended without it, its invoice was paid from outside meanwhile.
 func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
 	other, err := db.New(r.Pool).GetAction(ctx, *row.InsideID)
 	if err != nil {

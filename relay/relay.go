@@ -1,10 +1,10 @@
-// Package relay is the pipeline of payments that leave: forwards to receivers whose invoices ours wrap, and withdrawals (spec 04
-// §4.3). One row is one payment, and its stage says how far it has come. The relay sends and tracks; what a payment means for an
-// action, and where money is booked, the engine decides.
+// Package relay is the pipeline of payments that leave: forwards to receivers whose invoices ours wrap, and withdrawals
+// (spec 04 §4.3). One row is one payment, and its stage says how far it has come. The relay sends and tracks; the
+// engine decides what a payment means for an action, and where money is booked.
 //
-// What is dangerous here is a payment that is made twice, or given up while it may still arrive. A claim is therefore committed before
-// anything is sent, names the node and ends at a fixed moment; a payment has failed only when the node of every claim says so (spec 01
-// §1.6).
+// The dangers are a payment made twice, and a payment given up while it may still arrive. So a claim is committed
+// before anything is sent; it names the node and ends at a fixed moment. A payment has failed only when the node of
+// every claim says so (spec 01 §1.6).
 package relay
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Nodes are the nodes that payments leave through, by name.
+// Nodes are the nodes through which payments leave, by name.
 type Nodes interface {
 	// Names are all of them, in a fixed order.
 	Names() []string
@@ -38,63 +38,65 @@ type Nodes interface {
 type Lease interface {
 	// Fence grows whenever a place at the node goes to another process.
 	Fence() int64
-	// Release gives the place back. blame says whose fault it was if the payment failed.
+	// Release gives the place back. blame says who was at fault if the payment failed.
 	Release(ctx context.Context, blame Blame)
 }
 
-// Blame is whose fault a failed payment was.
+// Blame is who was at fault for a failed payment.
 type Blame int
 
 // Who can be at fault.
 const (
 	Unused     Blame = iota // there was no payment
 	Nobody                  // it did not fail, or nothing is known of it yet
-	TheNode                 // down: it rests for a while
+	TheNode                 // it is down and rests for a while
 	ThePayment              // the receiver, the terms, no route in time, too much for the node: another payment may well work
 )
 
 // Leases hands out places at nodes.
 type Leases interface {
-	// Lease waits for a place at this node, for as long as the pool's settings say. An error that wraps ErrNoNode where there is none.
+	// Lease waits for a place at this node for as long as the pool's settings say. It wraps ErrNoNode where there is
+	// none.
 	Lease(ctx context.Context, node string) (Lease, error)
 }
 
-// ErrNoNode says that no place at the node can be had now.
+// ErrNoNode says that no place at the node is available now.
 var ErrNoNode = errors.New("the node takes no payment now")
 
 // Wallets are the receivers' wallets.
 type Wallets interface {
-	// Has says whether the receiver has a wallet that can be asked.
+	// Has reports whether the receiver has a wallet that can be asked.
 	Has(ctx context.Context, receiver int64) (bool, error)
-	// Each calls try with an invoice of every usable wallet of the receiver in turn, until try returns nil. A refusal is logged for the
-	// wallet's owner; any other error of try is ours, and ends it. paidaction.ErrNoReceiver if no wallet is left.
+	// Each calls try with an invoice of every usable wallet of the receiver in turn, until try returns nil. A refusal
+	// is logged for the wallet's owner; any other error of try is ours, and ends Each. paidaction.ErrNoReceiver if no
+	// wallet is left.
 	Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error
-	// Failed notes that a payment to a wallet's invoice failed.
+	// Failed notes that a payment of a wallet's invoice failed.
 	Failed(ctx context.Context, wallet, genesis int64, reason paidaction.FailureReason) error
-	// Address gets an invoice of a lightning address or an LNURL.
+	// Address gets an invoice from a lightning address or an LNURL.
 	Address(ctx context.Context, address string, amount paidaction.Msat, comment string) (bolt11 string, err error)
 }
 
 // Settings bound what the relay does. The zero value of each field stands for its default.
 type Settings struct {
 	MaxAttempts   int             // claims of one payment; default 3
-	SendWindow    time.Duration   // from the claim until which the send may begin; default 10 s
-	Grace         time.Duration   // after it, for a node that is slow to say what it was given; default 10 s
-	SendTimeout   time.Duration   // how long a node tries routes of a withdrawal; default 30 s
-	ExpirySlack   time.Duration   // after a bolt11's expiry, for clocks that differ; default 2 min
-	AskTimeout    time.Duration   // for a node's answer on a payment; default 10 s
-	MaxWait       time.Duration   // of a withdrawal for a node that can send it; default 1 h
+	SendWindow    time.Duration   // how long after the claim the send may begin; default 10 s
+	Grace         time.Duration   // added to that, for a node that is slow to say what it was given; default 10 s
+	SendTimeout   time.Duration   // how long a node tries routes for a withdrawal; default 30 s
+	ExpirySlack   time.Duration   // added to a bolt11's expiry, because clocks differ; default 2 min
+	AskTimeout    time.Duration   // for a node's answer about a payment; default 10 s
+	MaxWait       time.Duration   // how long a withdrawal waits for a node that can send it; default 1 h
 	Audit         time.Duration   // between comparisons with the nodes; default 5 s
-	Pause         time.Duration   // before a payment is tried again that could not be sent; default 2 s. Doubles each time, up to sixteenfold
-	Poll          time.Duration   // between looks for new payments that nobody was woken for; default 1 s
-	Lacking       time.Duration   // for which a node is not given as much as it had no balance for; default 20 s
-	ProbeTimeout  time.Duration   // for a route to be tried in; default 5 s
-	MaxProbes     int64           // of one receiver that are out or hang; default 3
+	Pause         time.Duration   // before an unsent payment is tried again; default 2 s, doubling up to sixteenfold
+	Poll          time.Duration   // between looks for new payments that no wake announced; default 1 s
+	Lacking       time.Duration   // how long a node does not get as much as it had no balance for; default 20 s
+	ProbeTimeout  time.Duration   // for probing a route; default 5 s
+	MaxProbes     int64           // probes to one receiver that are out or hang; default 3
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
-	WithdrawLimit paidaction.Msat // one withdrawal at most; default 1,000,000 sats
+	WithdrawLimit paidaction.Msat // the most of one withdrawal; default 1,000,000 sats
 }
 
-// DefaultSettings are those that the zero value stands for.
+// DefaultSettings are what the zero value stands for.
 func DefaultSettings() Settings { return Settings{}.withDefaults() }
 
 func (s Settings) withDefaults() Settings {
@@ -119,7 +121,7 @@ func (s Settings) withDefaults() Settings {
 type Config struct {
 	Pool     *pgxpool.Pool
 	Nodes    Nodes
-	Issuers  paidaction.Nodes // of the outer invoices
+	Issuers  paidaction.Nodes // the nodes of the outer invoices
 	Leases   Leases           // needed to send
 	Wallets  Wallets          // nil: nobody is paid directly
 	Rules    wrap.Settings
@@ -127,27 +129,28 @@ type Config struct {
 	Now      func() time.Time // default time.Now
 	Random   io.Reader        // default crypto/rand
 	Log      *slog.Logger     // default slog.Default()
-	Metrics  *Metrics         // default: not registered anywhere
+	Metrics  *Metrics         // default: registered nowhere
 
 	Beside paidaction.Beside // default paidaction.InGoroutine
 
-	// Conflict is told of a transaction that the database broke (paidaction.Hooks); nil: nobody is.
+	// Conflict is called when the database broke a transaction (paidaction.Hooks). May be nil.
 	Conflict func(code string)
 
-	// Trace begins the span of what is done for an action that a payment was claimed for; done ends it. nil: there are none.
+	// Trace begins a span for the work on an action whose payment was claimed; done ends it. nil: no spans.
 	Trace func(ctx context.Context, action int64) (_ context.Context, done func())
 }
 
-// Relay is safe for concurrent use, and any number of them may work on one database.
+// Relay is safe for concurrent use, and any number of relays may work on one database.
 type Relay struct {
 	Config
 	wakes    map[string]chan struct{} // by node: there may be something to send
-	fresh    map[string]chan struct{} // by node: there is
-	turn     atomic.Uint32            // which of them is told so next
-	claiming map[string]*atomic.Int32 // by node: how many of this process look for a payment, or claim one
+	fresh    map[string]chan struct{} // by node: there certainly is
+	turn     atomic.Uint32            // which node's fresh is signalled next
+	claiming map[string]*atomic.Int32 // by node: how many workers of this process look for a payment or claim one
 	lacks    map[string]*lack         // by node
 
-	// heard is by action what the node has just told of a payment that this process follows, once the preimage is known: nobody needs to ask again.
+	// heard holds, by action, the latest update of a payment that this process follows, once the preimage is known:
+	// nobody needs to ask the node again.
 	heard sync.Map
 }
 
@@ -189,8 +192,8 @@ func New(c Config) (*Relay, error) {
 // now is the injected time in the precision of the database.
 func (r *Relay) now() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }
 
-// Wake implements paidaction.Relay. One node's workers need not look whether there is something: the nodes have turns. What that one cannot send the
-// others find.
+// Wake implements paidaction.Relay. It tells one node, in rotation, that there certainly is a payment, so that its
+// worker need not look first. The others look, and find what that node cannot send.
 func (r *Relay) Wake() {
 	names, turn := r.Nodes.Names(), r.turn.Add(1)
 	for i, name := range names {
@@ -207,7 +210,7 @@ func (r *Relay) lookAgain() {
 	}
 }
 
-// signal leaves a token. It returns false where there are enough.
+// signal leaves a token. It returns false if one is there already.
 func signal(to chan struct{}) bool {
 	select {
 	case to <- struct{}{}:
@@ -217,8 +220,9 @@ func signal(to chan struct{}) bool {
 	}
 }
 
-// inTx runs do in one transaction, and all of it again where PostgreSQL breaks it; do must therefore keep nothing from a run that failed. The relay's transactions lock
-// one payment, and nothing after it. Where it fails otherwise, or its commit's outcome is unknown, the next look at the payment finds out: the auditor's.
+// inTx runs do in one transaction, and runs it again where PostgreSQL breaks it; do must therefore keep nothing from a
+// failed run. The relay's transactions lock one payment, and nothing after it. If one fails otherwise, or the outcome
+// of its commit is unknown, the auditor's next look at the payment finds out.
 func (r *Relay) inTx(ctx context.Context, do func(q *db.Queries) error) error {
 	err := db.Repeat(ctx, r.Random, r.Conflict, func() error {
 		return db.InTransaction(ctx, r.Pool, func(tx *db.Transaction) error { return do(db.New(tx)) })

@@ -9,8 +9,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// carry sends a claimed payment and follows it to its end, or until ctx ends. The place at the node is kept while the node is looking
-// for a way: a payment that its receiver lets hang would keep it for hours, and a few receivers all places.
+// carry sends a claimed payment and follows it to its end, or until ctx ends. It keeps the place at the node only while
+// the node looks for a route: otherwise a receiver could let a payment hang and keep the place for hours, and a few
+// receivers all places.
 func (r *Relay) carry(ctx context.Context, c *claim, advance Advance) {
 	ctx, done := r.Trace(paidaction.About(ctx, c.row.ActionID), c.row.ActionID)
 	defer done()
@@ -40,14 +41,14 @@ func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) bool
 	return false
 }
 
-// send makes the one call that the claim allows, and tells whose fault it was if nothing came of it. tracked says that the node has the
-// payment, or may have it, and has not told its end.
+// send makes the one call that the claim allows, and returns who was at fault if it failed. tracked says that the node
+// has the payment, or may have it, and has not yet reported its end.
 func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blame, tracked bool) {
 	left := c.attempt.SendUntil.Sub(r.now())
 	if left <= 0 {
-		return r.notSent(ctx, c, errTooLate), false // and no node was asked for anything
+		return r.notSent(ctx, c, errTooLate), false // no node was asked for anything
 	}
-	asking, done := context.WithTimeout(ctx, left) // a node that hangs must not keep the place for ever
+	asking, done := context.WithTimeout(ctx, left) // a hanging node must not keep the place for ever
 	var request paidaction.PaymentRequest
 	var before paidaction.PaymentUpdate
 	var unfit, err error
@@ -59,7 +60,8 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	done()
 	switch {
 	case err == nil && before.State != paidaction.PaymentFailed:
-		// The node has it already, from a claim that is lost. Nothing is sent, so it does not matter what stands in the way of that.
+		// The node has it already, from a claim that was lost. Nothing is sent, so it does not matter what would
+		// prevent that.
 		r.Metrics.already.Inc()
 		return Nobody, true
 	case elsewhere.name != "":
@@ -77,8 +79,8 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	return r.pay(ctx, c, request, advance)
 }
 
-// pay gives the payment to the node. The call ends with the claim, also for a process that is stopped here and goes on an hour later. The
-// payment does not end with the call: it is tracked.
+// pay gives the payment to the node. The call ends with the claim, even for a process that is stopped here and goes on
+// an hour later. The payment does not end with the call: it is tracked.
 func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentRequest, advance Advance) (blame Blame, tracked bool) {
 	left := c.attempt.SendUntil.Sub(r.now())
 	if left <= 0 {
@@ -101,8 +103,8 @@ func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentReq
 	return Nobody, true
 }
 
-// noteEarlier notes which payment of the same hash has failed at the node already. Should the node be restored from a backup that
-// is older than this claim, it shows that one again, and its failure says nothing about this claim's payment.
+// noteEarlier notes which payment with the same hash has failed at the node already. A node restored from a backup
+// older than this claim shows that payment again, and its failure says nothing about this claim's payment.
 func (r *Relay) noteEarlier(ctx context.Context, c *claim, before paidaction.PaymentUpdate) error {
 	c.attempt.Earlier = new(before.Created)
 	n, err := db.New(r.Pool).NoteEarlier(ctx, db.NoteEarlierParams{ID: c.attempt.ID, Earlier: c.attempt.Earlier})
@@ -115,12 +117,12 @@ func (r *Relay) noteEarlier(ctx context.Context, c *claim, before paidaction.Pay
 	return nil
 }
 
-// isEarlier says whether the node speaks of a payment that had failed before the claim's send.
+// isEarlier reports whether the node speaks of a payment that had failed before the claim's send.
 func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
 	return attempt.Earlier != nil && u.Created == *attempt.Earlier
 }
 
-// follow brings the action on as soon as a part is settled, though others may hang.
+// follow brings the action on as soon as a part is settled, even if others hang.
 func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
 	known := false
 	return func(u paidaction.PaymentUpdate) error {
@@ -133,7 +135,7 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 		}
 		if u.Preimage != nil && !known {
 			known = true
-			r.release(ctx, c, Nobody) // it was found, and what follows is no work of this node
+			r.release(ctx, c, Nobody) // the route was found; what follows is no work for this node
 			r.Metrics.succeeded.WithLabelValues(c.attempt.Node).Inc()
 			r.Metrics.took.Observe(r.now().Sub(c.row.CreatedAt).Seconds())
 			c.done = r.bringOn(ctx, c.row.ActionID, advance)
@@ -142,8 +144,9 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 	}
 }
 
-// see notes that the node has the payment, at the node's first word of it: should the node be wiped in the next moment, nobody else could tell. Only a failure
-// waits until that is noted (finished): once the claim has ended, the note would come to a payment that somebody else may send.
+// see notes that the node has the payment at the first update: if the node is wiped a moment later, nothing else could
+// tell. Only a failure waits until this is noted (finished): once the claim has ended, the note would be about a
+// payment that another node may be sending.
 func (r *Relay) see(ctx context.Context, c *claim) {
 	if c.noted.Swap(true) {
 		return
@@ -151,26 +154,26 @@ func (r *Relay) see(ctx context.Context, c *claim) {
 	c.noting = append(c.noting, r.Beside(func() {
 		if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
 			r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
-			c.noted.Store(false) // with the next word, then
+			c.noted.Store(false) // then with the next update
 		}
 	}))
 }
 
-// awaitNotes waits until nothing is being noted any more.
+// awaitNotes waits until all notes are stored.
 func (c *claim) awaitNotes() {
 	for _, wait := range c.noting {
 		wait()
 	}
 }
 
-// track follows a payment that the node has. Where the node does not know it, or cannot be asked, the auditor finds out.
+// track follows a payment that the node has. If the node does not know it, or cannot be asked, the auditor finds out.
 func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 	last := paidaction.PaymentUpdate{}
 	follow := r.follow(ctx, c, advance, &last)
 	for {
 		err := c.node.TrackPayment(ctx, hashOf(c.row), follow)
 		if err == nil || errors.Is(err, paidaction.ErrPaymentNotFound) {
-			return // not ended here: whether this claim's call went out is not known, and it may still
+			return // not ended here: this claim's call may have gone out, or may still do so
 		}
 		if !wait(ctx, r.Settings.Pause) {
 			return
@@ -178,12 +181,13 @@ func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 	}
 }
 
-// finished ends the claim whose own call brought the payment's end. The call can be made no second time, so a failure counts at once.
+// finished ends a claim whose own call reported the end of the payment. The call cannot be made again, so a failure
+// counts at once.
 func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentUpdate) Blame {
 	if last.State == paidaction.PaymentFailed && last.Preimage == nil {
 		c.awaitNotes()
 		if last.Failure == paidaction.ReasonInsufficientBalance {
-			r.lacked(ctx, c) // before another one of its kind is claimed
+			r.lacked(ctx, c) // before another such payment is claimed
 		}
 		if _, err := r.ended(ctx, c.row, c.attempt, endedFailed, string(last.Failure)); err != nil {
 			r.Log.WarnContext(ctx, "the end of a payment could not be stored", "action", c.row.ActionID, "error", err)
@@ -192,9 +196,9 @@ func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentU
 	return blameOf(last)
 }
 
-// blameOf blames the node only for what no payer and no receiver can bring about. An invoice that nobody can reach, or a withdrawal
-// that may cost nothing, or one of more than nodes can send, fails at every node, and whoever sent one after the other would let all nodes
-// rest for good. The payment itself is not given to the same node again anyhow.
+// blameOf blames the node only for failures that no payer or receiver can cause. An unreachable invoice, a withdrawal
+// with no fee, or one of more than nodes can send fails at every node: by sending one after the other, somebody could
+// keep all nodes resting for good. The same payment does not go to the same node again anyhow.
 func blameOf(last paidaction.PaymentUpdate) Blame {
 	if last.State != paidaction.PaymentFailed {
 		return Nobody
@@ -209,10 +213,10 @@ func blameOf(last paidaction.PaymentUpdate) Blame {
 
 var errTooLate = errors.New("the claim ended before the payment was sent")
 
-// notSent ends a claim under which nothing was sent, by the one who knows it. A refusal of the payment itself ends it for good; for
-// anything else it is tried again after a pause, during which others go first. The pause doubles with every claim: a few hundred that
-// come back every other second, since the node that holds their payers' payments is away, would leave no claim to anybody else. The node
-// is to blame for nothing that is ours: that the process stops, or stood still.
+// notSent ends a claim of ours under which nothing was sent. A refusal of the payment itself ends the payment for good;
+// anything else is retried after a pause, during which others go first. The pause doubles with every claim. Otherwise a
+// few hundred payments that return every two seconds, because the node that holds their payers' payments is away, would
+// leave no claim to others. The node is not blamed for what is ours: a process that stops or stood still.
 func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	stopping := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
@@ -231,7 +235,7 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	switch {
 	case refused:
 		return ThePayment
-	case stopping, errors.Is(cause, errElsewhere), errors.Is(cause, errTooLate), errors.Is(cause, errBehind): // for a moment, at each block
+	case stopping, errors.Is(cause, errElsewhere), errors.Is(cause, errTooLate), errors.Is(cause, errBehind): // passes soon; happens at each block
 		return Nobody
 	}
 	return TheNode

@@ -14,8 +14,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Both entrances of the pipeline, and the dispatch itself, ask the same here: may this invoice be paid, and on what terms? The node's own
-// decoder is the only authority on what a bolt11 says (spec 03 §3.2).
+// Wrap, Resolve and the dispatch (prepare) ask the same here: may this invoice be paid, and on what terms? Only the
+// node's own decoder decides what a bolt11 says (spec 03 §3.2).
 
 // Wrap implements paidaction.Relay.
 func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.Forward, error) {
@@ -35,7 +35,7 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	}
 	chain, err := issuer.Chain(ctx)
 	if ctx.Err() != nil {
-		return paidaction.Forward{}, ctx.Err() // nobody waits any longer: that says nothing about the node
+		return paidaction.Forward{}, ctx.Err() // the caller is gone: that says nothing about the node
 	}
 	if err != nil {
 		return paidaction.Forward{}, errAway(fmt.Errorf("ask node %s for the chain: %w", q.Node, err))
@@ -51,8 +51,9 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	return f, err
 }
 
-// forOwner says it so that a wallet's owner may read which rule its invoice breaks. There are no figures in it: what a payer pays
-// beyond the receiver's share is not the receiver's to know (spec 05.16). What is not the invoice's fault stays as it is.
+// forOwner words an error so that a wallet's owner may read which rule its invoice breaks. It contains no figures: the
+// receiver must not learn what a payer pays beyond their share (spec 05.16). Errors that are not the invoice's fault
+// stay as they are.
 func forOwner(err error) error {
 	var v *wrap.Violation
 	switch {
@@ -64,7 +65,7 @@ func forOwner(err error) error {
 	return err
 }
 
-// counted counts what was refused by a rule.
+// counted counts what a rule refused.
 func (r *Relay) counted(err error) error {
 	if rule, ok := ruleOf(err); ok {
 		r.Metrics.refused.WithLabelValues(rule).Inc()
@@ -72,7 +73,7 @@ func (r *Relay) counted(err error) error {
 	return err
 }
 
-// ruleOf is the rule that an invoice breaks, if that is what err says.
+// ruleOf is the rule that an invoice breaks, if err says so.
 func ruleOf(err error) (string, bool) {
 	var v *wrap.Violation
 	if errors.As(err, &v) {
@@ -81,7 +82,7 @@ func ruleOf(err error) (string, bool) {
 	return "", false
 }
 
-// wrapped is what one of our invoices around this one has to be like.
+// wrapped is what our invoice around this one must look like.
 func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 string, chain paidaction.Chain) (paidaction.Forward, error) {
 	inner, err := r.decode(ctx, bolt11)
 	if err != nil {
@@ -105,8 +106,8 @@ func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 st
 		Expires: inner.Expires, Expiry: terms.Expiry, CLTVDelta: terms.CLTVDelta}, nil
 }
 
-// used says whether a hash was wrapped or withdrawn before, or a node knows a payment of it: our own records could have been lost,
-// and with its preimage known the payer's payment would be taken for nothing.
+// used reports whether a hash was wrapped or withdrawn before, or a node knows a payment with it, since our own records
+// may be lost. If the preimage is known already, we would take the payer's payment for nothing.
 func (r *Relay) used(ctx context.Context, h paidaction.Hash) (bool, error) {
 	_, err := db.New(r.Pool).ForeignHashUse(ctx, h[:])
 	switch {
@@ -122,7 +123,8 @@ func (r *Relay) used(ctx context.Context, h paidaction.Hash) (bool, error) {
 	return false, err
 }
 
-// decode has a node that may pay an invoice read it. ErrBolt11 where one answers that it cannot, and none can; LIGHTNING_UNAVAILABLE where none answers.
+// decode lets the nodes that may pay an invoice read it. ErrBolt11 where none can and at least one says so;
+// LIGHTNING_UNAVAILABLE where none answers.
 func (r *Relay) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
 	var said []error
 	for _, name := range r.Nodes.Names() {
@@ -145,7 +147,8 @@ func (r *Relay) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, e
 	return paidaction.Bolt11{}, err
 }
 
-// own says whether one of our nodes issued an invoice. One whose receiver is hidden shows no key: then each node is asked for the hash.
+// own reports whether one of our nodes issued an invoice. A blinded invoice does not show its node's key: then each
+// node is asked for the hash.
 func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
 	if _, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:]); !errors.Is(err, pgx.ErrNoRows) {
 		return true, err
@@ -174,8 +177,8 @@ func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
 	return false, nil
 }
 
-// keys are the public keys that a node is known by: more than one where another node answers under its name. Those that are
-// remembered will do: a node that is down holds up nothing that leaves through another one.
+// keys are the public keys that a node is known by: more than one if another node answers under its name. Stored keys
+// suffice, so that a node that is down holds up no payment through another one.
 func (r *Relay) keys(ctx context.Context, node paidaction.SendingNode, name string) ([]string, error) {
 	known, err := db.New(r.Pool).GetNode(ctx, name)
 	switch {
@@ -199,9 +202,9 @@ func errAway(cause error) error {
 	return paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be asked now. Try again in a minute.").Because(cause)
 }
 
-// route is the first way to the receiver that a node finds within the budget, and the terms of an outer invoice for it. spare is what
-// the outer has above the inner and what others are promised: no budget is larger. The node that sends looks for a way again, under the
-// same limits.
+// route is the first route within the budget that a node finds to the receiver, with the terms of an outer invoice for
+// it. The budget is at most spare: what the outer amount exceeds the inner one and what others are promised. The node
+// that sends looks for a route again, under the same limits.
 func (r *Relay) route(ctx context.Context, receiver int64, bolt11 string, facts wrap.Facts, spare paidaction.Msat) (wrap.Terms, error) {
 	var said []error
 	for _, name := range r.Nodes.Names() {
@@ -268,8 +271,8 @@ func (r *Relay) address(ctx context.Context, p paidaction.Payee) (string, error)
 	return bolt11, err
 }
 
-// payable refuses what a withdrawal may not pay. Our own plain invoice is paid inside; any other of ours would come back to us, or is
-// wrapped around somebody else's.
+// payable refuses what a withdrawal may not pay. Our own plain invoice is paid inside. A payment of any other invoice
+// of ours would come back to us, or go to the receiver whose invoice it wraps.
 func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.Bolt11, out paidaction.Payout) (paidaction.Payout, error) {
 	switch {
 	case inv.Amount <= 0:
@@ -305,9 +308,9 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	return out, r.notPaid(ctx, inv.Hash)
 }
 
-// notPaid asks every node whether it has paid, or is paying, a hash already: our own records could have been lost. They are what
-// decides, by a unique index; a node that is down cannot be asked, and the others carry on without its word. If none can be asked
-// nothing could be sent either.
+// notPaid asks every node whether it has paid, or is paying, a hash already, since our own records may be lost. The
+// records decide, by a unique index; if a node is down, we go on without its word. If no node can be asked, nothing
+// could be sent either.
 func (r *Relay) notPaid(ctx context.Context, h paidaction.Hash) error {
 	var away []error
 	for _, name := range r.Nodes.Names() {
@@ -338,8 +341,8 @@ var (
 	errElsewhere = errors.New("not the sending node's fault")
 )
 
-// prepare looks at everything again, right before a payment is sent: what was true when the invoice was accepted need not be true
-// any more (spec 03 §3.2, spec 05.2).
+// prepare checks everything again right before a payment is sent: what was true when the invoice was accepted may not
+// be true any more (spec 03 §3.2, spec 05.2).
 func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentRequest, error) {
 	request := paidaction.PaymentRequest{Bolt11: c.row.Bolt11, FeeLimit: paidaction.Msat(c.row.BudgetMsat), Timeout: r.Settings.SendTimeout}
 	if c.pinned {
@@ -381,7 +384,8 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		return request, err
 	}
 	if inner.Hash != hashOf(c.row) || inner.Amount != paidaction.Msat(c.row.AmountMsat) {
-		// Another version of the node's software, or another network: whatever it is, it is not what was agreed to.
+		// The node's software may be another version, or it is on another network. In any case this is not what was
+		// agreed to.
 		return request, &wrap.Violation{Code: "DIFFERS", Why: "the node reads another hash or amount in the invoice than when it was accepted"}
 	}
 	if !chain.Synced {

@@ -15,15 +15,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Advance brings an action on: Engine.Drive. It is handed to Run since the engine is made of the relay.
+// Advance brings an action on: Engine.Drive. It is passed to Run because the engine is made with the relay.
 type Advance func(ctx context.Context, action int64) (paidaction.Progress, error)
 
-// claimers are how many claim payments for a node at the same time. A claim waits for the database several times in a row: with a single claimer that would bound
-// how many payments a node is given.
+// claimers is how many workers claim payments for one node at a time. A claim makes several database queries in a row,
+// so a single claimer would limit how many payments a node gets.
 const claimers = 4
 
-// Run sends and tracks until ctx ends: a few workers for each node, and an auditor. It returns when all that it has begun is over;
-// payments that are under way go on at their nodes, and whoever comes next tracks them.
+// Run sends and tracks until ctx ends, with a few workers for each node and an auditor. It returns when all that it
+// began is over. Payments under way go on at their nodes, and the next process tracks them.
 func (r *Relay) Run(ctx context.Context, advance Advance) error {
 	if r.Leases == nil {
 		return errors.New("relay: leases on nodes are needed to send")
@@ -39,7 +39,7 @@ func (r *Relay) Run(ctx context.Context, advance Advance) error {
 	return group.Wait()
 }
 
-// work gives one node payments, as many side by side as there are places at it.
+// work gives one node payments, as many concurrently as there are places at it.
 func (r *Relay) work(ctx context.Context, node string, advance Advance) error {
 	var under sync.WaitGroup
 	defer under.Wait()
@@ -60,7 +60,8 @@ func (r *Relay) work(ctx context.Context, node string, advance Advance) error {
 	}
 }
 
-// await waits until there may be something to send; fresh says that there is. more is false when ctx is over.
+// await waits until there may be something to send; fresh says that there certainly is. more is false when ctx has
+// ended.
 func (r *Relay) await(ctx context.Context, node string) (fresh, more bool) {
 	timer := time.NewTimer(r.Settings.Poll)
 	defer timer.Stop()
@@ -75,8 +76,8 @@ func (r *Relay) await(ctx context.Context, node string) (fresh, more bool) {
 	return false, true
 }
 
-// Step is one turn of a node's worker, for whoever schedules turns one by one: the next payment is claimed, sent and followed to its
-// end, or until ctx ends. It returns false where there was none to claim.
+// Step is one turn of a node's worker, for callers that schedule turns one by one: it claims the next payment, sends it
+// and follows it to its end, or until ctx ends. It returns false if there was none to claim.
 func (r *Relay) Step(ctx context.Context, node string, advance Advance) (bool, error) {
 	claimed, err := r.take(ctx, node, false)
 	if err != nil || claimed == nil {
@@ -86,7 +87,7 @@ func (r *Relay) Step(ctx context.Context, node string, advance Advance) (bool, e
 	return true, nil
 }
 
-// wait returns false when ctx is over, else after the time.
+// wait returns true after the time, and false when ctx has ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -98,21 +99,21 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// claim is a payment that this process has promised to send once, and the place at the node it does it from.
+// claim is a payment that this process has promised to send once, with the place at the node that it is sent from.
 type claim struct {
 	row     db.RelayPayment
 	attempt db.RelayAttempt
 	node    paidaction.SendingNode
 	lease   Lease
-	// pinned: an earlier claim on this node may have been sent and forgotten. The payment cannot be given up before its invoice
-	// has expired.
+	// pinned: an earlier claim on this node may have sent the payment without a record. The payment cannot be given up
+	// before its invoice has expired.
 	pinned bool
 
 	released sync.Once
-	done     bool // the action has ended, and nothing is left to be done for it
+	done     bool // the action has ended, and nothing is left to do for it
 
-	noted  atomic.Bool // that the node has it; also while that is being noted
-	noting []func()    // wait for it
+	noted  atomic.Bool // it is noted, or being noted, that the node has it
+	noting []func()    // wait for those notes
 }
 
 // release gives the place at the node back, once.
@@ -123,11 +124,12 @@ func (r *Relay) release(ctx context.Context, c *claim, blame Blame) {
 	})
 }
 
-// take claims the next payment for a node, if there is one that it can pay. It looks before it takes a lease, which costs more than a look; where fresh says that there
-// is one it does not look.
+// take claims the next payment that a node can pay, if there is one. It looks for one before it takes a lease, which
+// costs more; fresh says that there certainly is one, so that it need not look.
 func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, error) {
-	// Each claimer passes over as many payments as others are claiming, and looks at the one behind: of two that race for the same payment the slower would have
-	// taken a lease for nothing. A claim may have been committed meanwhile; then the payment passed over for it is found by that claim's worker, which looks again.
+	// Pass over as many payments as other workers are claiming, and look at the next: of two that race for the same
+	// payment, the slower would take a lease for nothing. If such a claim is committed meanwhile, the payment wrongly
+	// passed over is found by that claim's worker, which looks again.
 	others := r.claiming[name].Add(1) - 1
 	defer r.claiming[name].Add(-1)
 	most := r.most(name)
@@ -166,7 +168,7 @@ func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, erro
 	return c, nil
 }
 
-// askForClaim asks a node for what a claim on it is made of: what it can send, and its key.
+// askForClaim asks a node for what a claim needs: what the node can send, and its key.
 func (r *Relay) askForClaim(ctx context.Context, node paidaction.SendingNode, name string) (sendable paidaction.Msat, key string, err error) {
 	err = r.together(func() (err error) {
 		if sendable, err = node.Sendable(ctx); err != nil {
@@ -182,7 +184,8 @@ func (r *Relay) askForClaim(ctx context.Context, node paidaction.SendingNode, na
 	return sendable, key, err
 }
 
-// next is what the next payment that the node could take may cost, behind those that others are claiming; 0 where there is none.
+// next is the cost of the next payment that the node could take, behind those that others are claiming; 0 if there is
+// none.
 func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat, others int32) (paidaction.Msat, error) {
 	var msat int64
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
@@ -214,8 +217,8 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 	return nil
 }
 
-// audit compares what is in work at a node with what the node says: at the start, for what another process left behind, and from
-// time to time, for what nobody is told of.
+// audit compares what is in work at a node with what the node says: at the start, for what another process left behind,
+// and from time to time, for what nobody is told of.
 func (r *Relay) audit(ctx context.Context, node string, advance Advance) error {
 	for {
 		if err := r.Audit(ctx, node, advance); err != nil && ctx.Err() == nil {
@@ -229,7 +232,7 @@ func (r *Relay) audit(ctx context.Context, node string, advance Advance) error {
 
 const auditPage = 200
 
-// Audit looks at every payment of a node that is not at its end, once.
+// Audit looks once at every unfinished payment of a node.
 func (r *Relay) Audit(ctx context.Context, node string, advance Advance) error {
 	for after := int64(0); ctx.Err() == nil; {
 		page, err := db.New(r.Pool).RelayOfNode(ctx, db.RelayOfNodeParams{Node: &node, After: after, Page: auditPage})
@@ -247,10 +250,10 @@ func (r *Relay) Audit(ctx context.Context, node string, advance Advance) error {
 	return nil
 }
 
-// measured is how many payments of a stage the gauges count.
+// measured is the most payments of a stage that the gauges count.
 const measured = 10_000
 
-// measure keeps the gauges.
+// measure keeps the gauges up to date.
 func (r *Relay) measure(ctx context.Context) error {
 	for {
 		rows, err := db.New(r.Pool).RelayStages(ctx, measured)
