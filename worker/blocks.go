@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// workOffHeights works off the heights that the node tells of; of several that wait, the latest.
+// workOffHeights handles the heights that the node reports; of several that wait, only the latest.
 func (l *Listener) workOffHeights(ctx context.Context) error {
 	for {
 		select {
@@ -24,8 +24,8 @@ func (l *Listener) workOffHeights(ctx context.Context) error {
 	}
 }
 
-// OnHeight stores a job for every held payment whose safety height is reached, and raises the alarm for those that are close
-// to it (spec 01 §1.5). It may be repeated.
+// OnHeight stores a job for every held payment whose safety height is reached, and raises the alarm for those close to
+// it (spec 01 §1.5). It may be repeated.
 func (l *Listener) OnHeight(ctx context.Context, height uint32) error {
 	near := 0
 	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {

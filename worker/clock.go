@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Clock is the time that the loops of this package go by. Decisions about actions use the engine's own.
+// Clock is the time for the loops of this package. Decisions about actions use the engine's clock.
 type Clock interface {
 	Now() time.Time
 	// Wait returns nil after d, or earlier with the context's error.
 	Wait(ctx context.Context, d time.Duration) error
-	// Jitter shortens d by chance, by a quarter at most, so that processes started together do not act together.
+	// Jitter shortens d at random, by at most a quarter, so that processes started together do not act together.
 	Jitter(d time.Duration) time.Duration
 }
 
@@ -38,7 +38,7 @@ func (RealClock) Jitter(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Float64()*float64(d)/4)
 }
 
-// The bounds of a pause between two tries.
+// The limits of a pause between two tries.
 const (
 	minPause = 50 * time.Millisecond
 	maxPause = 5 * time.Second
@@ -63,7 +63,8 @@ func retry(ctx context.Context, clock Clock, failed func(error), do func(context
 	}
 }
 
-// every calls do now and then after each interval, until ctx ends. A failure is do's own to report: it does not end the loop.
+// every calls do now and then after each interval, until ctx ends. do reports its own failures: they do not end the
+// loop.
 func every(ctx context.Context, clock Clock, interval time.Duration, do func(context.Context)) error {
 	for {
 		do(ctx)

@@ -6,11 +6,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// position is how far a node's stream of invoices has been worked off.
+// position is how far a node's stream of invoices has been processed.
 type position struct{ add, settle uint64 }
 
-// cursor keeps the position from which a stream resumes: the highest index below which nothing is missing, not the highest
-// seen (spec 01 §1.6). Events may come twice, out of order, or not at all. It is safe for concurrent use.
+// cursor keeps the position from which a stream resumes: the highest index below which nothing is missing, not the
+// highest seen (spec 01 §1.6). Events may come twice, out of order, or not at all. It is safe for concurrent use.
 type cursor struct {
 	mu          sync.Mutex
 	add, settle run
@@ -20,7 +20,7 @@ func newCursor(from position) *cursor {
 	return &cursor{add: run{end: from.add, highest: from.add}, settle: run{end: from.settle, highest: from.settle}}
 }
 
-// see takes note of events.
+// see notes events as processed.
 func (c *cursor) see(events []paidaction.InvoiceEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,14 +37,14 @@ func (c *cursor) position() position {
 	return position{c.add.end, c.settle.end}
 }
 
-// highest are the highest indices seen.
+// highest returns the highest indices seen.
 func (c *cursor) highest() position {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return position{c.add.highest, c.settle.highest}
 }
 
-// stuck says whether it waits for what it waited for when stuck was last called.
+// stuck reports whether the cursor still waits for the number that it waited for when stuck was last called.
 func (c *cursor) stuck() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,14 +61,14 @@ func (c *cursor) skip(to position) position {
 	return position{c.add.end, c.settle.end}
 }
 
-// run is a run of numbers without a gap, and the numbers seen beyond its end.
+// run is a sequence of numbers without a gap, and the numbers seen beyond its end.
 type run struct {
 	end, highest uint64
 	beyond       map[uint64]struct{}
-	missing      uint64 // the first number that was, when stuck was last called; 0: none
+	missing      uint64 // the first missing number when stuck was last called; 0: none
 }
 
-// see adds a number; 0 is none.
+// see adds a number; 0 means none.
 func (r *run) see(n uint64) {
 	r.highest = max(r.highest, n)
 	if n <= r.end {

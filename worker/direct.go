@@ -11,19 +11,20 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// The process that hears of an event drives the action itself: a job would first cost a commit on disk, and a way through the queue. A process that dies
-// loses nothing by that: the cursor stays before an event until its action was driven or has a job, and the stream of a hold invoice begins with how it
-// stands. A job is stored where too many actions are being driven already, or where the driving came to nothing.
+// The process that hears of an event drives the action itself: a job would first need a commit to disk and a pass
+// through the queue. If the process dies, nothing is lost. The cursor stays before an event until its action was driven
+// or has a job, and the stream of a hold invoice begins with its present state. A job is stored where too many actions
+// are being driven already, or where driving failed.
 
-// direct are the actions that a listener drives, side by side.
+// direct runs the actions that a listener drives concurrently.
 type direct struct {
 	ctx    context.Context // ends later than the listener's
 	places chan struct{}
 	group  sync.WaitGroup
 }
 
-// beginDirect has events driven from now on. end is for when no more of them are heard: it waits for the actions that are being driven, whose context ends after
-// stopTimeout.
+// beginDirect lets events be driven from now on. Call end when no more of them are heard: it waits for the actions that
+// are being driven, whose context ends after stopTimeout.
 func (l *Listener) beginDirect(ctx context.Context) (end func()) {
 	if l.Settings.Direct < 0 {
 		return func() {}
@@ -39,7 +40,7 @@ func (l *Listener) beginDirect(ctx context.Context) (end func()) {
 	}
 }
 
-// run runs do in a goroutine, unless too many are at work.
+// run runs do in a goroutine, unless too many are running.
 func (d *direct) run(_ int64, do func(context.Context)) bool {
 	select {
 	case d.places <- struct{}{}:
@@ -55,12 +56,13 @@ func (d *direct) run(_ int64, do func(context.Context)) bool {
 	return true
 }
 
-// drive drives an action that was just read, and that these events tell of, beside the caller. It returns false where there is no place for it.
+// drive drives an action that was just read, without blocking the caller; events are those about it. It returns false
+// if there is no room for it.
 func (l *Listener) drive(pa *paidaction.PaidAction, events []paidaction.InvoiceEvent) bool {
 	return l.Beside != nil && l.Beside(pa.ID, func(ctx context.Context) {
 		if err := l.driveOrStore(ctx, pa); err != nil {
 			l.failed(ctx, "events", err)
-			signal(l.behind) // the sweep of a catch-up finds it
+			signal(l.behind) // the sweep of a catch-up will find it
 			return
 		}
 		l.cursor.see(events)
@@ -81,7 +83,7 @@ func (l *Listener) driveOrStore(ctx context.Context, pa *paidaction.PaidAction) 
 	return l.store(ctx, paidaction.Job{Kind: paidaction.JobAdvance, Action: action})
 }
 
-// owing is what came of driving an action as an error: errOwing where the next step is ours and was not possible.
+// owing turns the result of driving an action into an error: errOwing if the next step is ours and was not possible.
 func owing(progress paidaction.Progress, err error) error {
 	if err == nil && progress == paidaction.Owing {
 		return errOwing
@@ -89,7 +91,7 @@ func owing(progress paidaction.Progress, err error) error {
 	return err
 }
 
-// StoreCursor stores how far the node's events were worked off. What is not stored is told again.
+// StoreCursor stores how far the node's events were processed. After a restart the node reports everything later again.
 func (l *Listener) StoreCursor(ctx context.Context) error {
 	at := l.cursor.position()
 	if at == l.stored {

@@ -9,8 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// holds are the streams of single hold invoices: the stream of all invoices tells neither that one is held nor that one was
-// given back (spec 01 §1.6).
+// holds are the streams of single hold invoices. They are needed because the stream of all invoices reports neither
+// that an invoice is held nor that it was cancelled (spec 01 §1.6).
 type holds struct {
 	mu      sync.Mutex
 	open    map[paidaction.Hash]hold
@@ -27,7 +27,7 @@ func newHolds() *holds { return &holds{open: map[paidaction.Hash]hold{}} }
 
 func (h *holds) wait() { h.group.Wait() }
 
-// begin claims the stream of an invoice; ok is false where there is one.
+// begin reserves the stream of an invoice; ok is false if there is one already.
 func (h *holds) begin(ctx context.Context, hash paidaction.Hash) (own context.Context, number uint64, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +51,7 @@ func (h *holds) end(hash paidaction.Hash, number uint64) {
 	h.group.Done()
 }
 
-// mark is the number of the last stream that was started.
+// mark is the number of the stream that was started last.
 func (h *holds) mark() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,8 +77,8 @@ func (h *holds) keep(wanted map[paidaction.Hash]bool, mark uint64) {
 	}
 }
 
-// CheckHolds sees to it that every open hold invoice of this node has a stream, and nothing else has: also those whose
-// opening the node never told of, and those from before a restart.
+// CheckHolds ensures that exactly the open hold invoices of this node have a stream, including those whose opening the
+// node never reported and those from before a restart.
 func (l *Listener) CheckHolds(ctx context.Context) error {
 	mark := l.holds.mark()
 	rows, err := db.New(l.Pool).OpenHoldInvoices(ctx, l.node)
@@ -96,8 +96,8 @@ func (l *Listener) CheckHolds(ctx context.Context) error {
 	return nil
 }
 
-// watch follows one hold invoice until its state is final, in a goroutine that ends with ctx at the latest. A node that does
-// not know the invoice yet is asked again.
+// watch follows one hold invoice until its state is final, in a goroutine that ends with ctx at the latest. It asks
+// again while the node does not know the invoice yet.
 func (l *Listener) watch(ctx context.Context, hash paidaction.Hash) {
 	ctx, number, ok := l.holds.begin(ctx, hash)
 	if !ok {
@@ -114,10 +114,10 @@ func (l *Listener) watch(ctx context.Context, hash paidaction.Hash) {
 				}
 				first, failures = false, 0
 				if e.State != paidaction.InvoiceAccepted && e.State != paidaction.InvoiceCanceled {
-					return nil // the stream of all invoices tells it, and again after a break
+					return nil // the stream of all invoices reports it, and again after a break
 				}
-				// The indices belong to the stream of all invoices, which brings this event as well: were they noted here, the
-				// cursor could pass events that are still on their way there.
+				// The indices belong to the stream of all invoices, which brings this event as well. If they were noted
+				// here, the cursor could pass events that are still on their way there.
 				e.AddIndex, e.SettleIndex = 0, 0
 				return put(e)
 			})

@@ -14,11 +14,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Do does one job, once. again is 0 when the job is done, else the pause after which it must be done again; failures is how
-// often that was so already. Nothing of River is involved: a driver that single-steps jobs calls it as well.
+// Do runs one job once. again is 0 if the job is done, otherwise the pause after which it must be run again; failures
+// is how often that has happened. It does not involve River, so a driver that single-steps jobs can call it too.
 func (w *Worker) Do(ctx context.Context, job paidaction.Job, failures int) (again time.Duration) {
-	// Whoever schedules goes by a clock of its own. Where that runs ahead of the engine's, the engine would find nothing to do
-	// yet, and nobody would come back at the deadline.
+	// The caller schedules by its own clock. If that is ahead of the engine's, the engine would find nothing to do yet,
+	// and nobody would come back at the deadline.
 	if early := job.At.Sub(w.Engine.Now()); !job.At.IsZero() && early > 0 {
 		return min(max(early, time.Millisecond), maxPause)
 	}
@@ -59,7 +59,8 @@ func (w *Worker) try(ctx context.Context, job paidaction.Job) error {
 	return fmt.Errorf("unknown kind of job %q", job.Kind)
 }
 
-// work does a job for River. It snoozes instead of failing: River's own retries would come ever later, and end (spec 01 §1.3).
+// work runs a job for River. It snoozes instead of failing: River's own retries would come ever later, and end (spec 01
+// §1.3).
 func (w *Worker) work(ctx context.Context, row *rivertype.JobRow, kind paidaction.JobKind, args jobArgs) error {
 	failures := snoozes(row)
 	if failures == 0 {
@@ -74,7 +75,7 @@ func (w *Worker) work(ctx context.Context, row *rivertype.JobRow, kind paidactio
 	return snooze
 }
 
-// deliver has a message delivered for River. It snoozes for as long as the message is to rest.
+// deliver delivers a message for River. It snoozes until the message is to be tried again.
 func (w *Worker) deliver(ctx context.Context, job *river.Job[deliveryArgs]) error {
 	again, err := w.Deliver(ctx, job.Args.Message)
 	if err != nil {
@@ -87,16 +88,16 @@ func (w *Worker) deliver(ctx context.Context, job *river.Job[deliveryArgs]) erro
 	return nil
 }
 
-// snoozes is how often River has put this job off.
+// snoozes is how often River has postponed this job.
 func snoozes(row *rivertype.JobRow) int {
 	var metadata struct {
 		Snoozes int `json:"snoozes"`
 	}
-	_ = json.Unmarshal(row.Metadata, &metadata) // without the number the pause is short: no harm
+	_ = json.Unmarshal(row.Metadata, &metadata) // without the number the pause is short, which does no harm
 	return metadata.Snoozes
 }
 
-// workers are the job kinds River may call.
+// workers are the kinds of jobs that River may run.
 func (w *Worker) workers() *river.Workers {
 	all := river.NewWorkers()
 	river.AddWorker(all, river.WorkFunc(func(ctx context.Context, job *river.Job[advanceArgs]) error {
@@ -117,14 +118,14 @@ func (w *Worker) workers() *river.Workers {
 	return all
 }
 
-// soonAgain is when River retries a job that was killed or panicked.
+// soonAgain tells River when to retry a job that was killed or panicked.
 type soonAgain struct{ clock Clock }
 
 func (s soonAgain) NextRetry(row *rivertype.JobRow) time.Time {
 	return s.clock.Now().Add(s.clock.Jitter(pause(row.Attempt)))
 }
 
-// quiet keeps River's remarks on its own coming and going out of the log.
+// quiet keeps River's notes on its own starts and stops out of the log.
 func quiet(log *slog.Logger) *slog.Logger { return slog.New(atLeastWarn{log.Handler()}) }
 
 type atLeastWarn struct{ slog.Handler }

@@ -14,15 +14,15 @@ import (
 	"riverqueue.com/riverui"
 )
 
-// JobsPage is River's own page of jobs and queues, for operators: whoever reaches it sees all jobs. It belongs behind a login.
+// JobsPage is River's own page of jobs and queues, for operators. It shows all jobs, so it belongs behind a login.
 type JobsPage struct {
 	prefix string
 	page   *riverui.Handler
 	start  func()
 }
 
-// NewJobsPage makes the page, to be served below prefix, such as /jobs. What River counts in the background once somebody has looked at
-// the page, every ten seconds, it counts until ctx ends.
+// NewJobsPage makes the page, to be served below prefix, such as /jobs. Once somebody has opened the page, River counts
+// jobs in the background every ten seconds until ctx ends.
 func NewJobsPage(ctx context.Context, pool *pgxpool.Pool, prefix string, log *slog.Logger) (*JobsPage, error) {
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: log})
 	if err != nil {
@@ -39,8 +39,9 @@ func NewJobsPage(ctx context.Context, pool *pgxpool.Pool, prefix string, log *sl
 	})}, nil
 }
 
-// ServeHTTP implements http.Handler. A job may be looked at, and run again, which never does harm. To cancel or delete it, or to hold back
-// a queue, is refused: an action that lost its job waits for a sweep, and what is held can run out of blocks meanwhile.
+// ServeHTTP implements http.Handler. Looking at a job and running it again is allowed, and never does harm. Cancelling
+// or deleting a job, or pausing a queue, is refused: an action that lost its job waits for a sweep, and a held payment
+// may run out of blocks meanwhile.
 func (p *JobsPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if !reads && strings.TrimPrefix(r.URL.Path, p.prefix) != "/api/jobs/retry" {

@@ -15,12 +15,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Listener follows the streams of one node and sees to every action that something happened to: it drives it, or stores a job for it. Several may
-// follow the same node: what is told twice is done once.
+// Listener follows the streams of one node. It drives every action that an event is about, or stores a job for it.
+// Several listeners may follow the same node: what is reported twice is done once.
 type Listener struct {
 	Config
-	// Beside runs do, for an action, beside its caller; false where it does not, for too much runs there already. Run sets it. nil: jobs are stored
-	// for all.
+	// Beside runs do for an action, without blocking the caller; false if too much is running already. Run sets it.
+	// nil: every event becomes a job.
 	Beside func(action int64, do func(ctx context.Context)) bool
 
 	node   string
@@ -28,14 +28,14 @@ type Listener struct {
 
 	cursor  *cursor
 	stored  position                     // the cursor as StoreCursor last stored it
-	inbox   chan paidaction.InvoiceEvent // of all streams of invoices
+	inbox   chan paidaction.InvoiceEvent // from all streams of invoices
 	heights chan uint32                  // at most the latest one
-	behind  chan struct{}                // holds a token when something may have been missed
+	behind  chan struct{}                // holds a token if something may have been missed
 	holds   *holds
 	up      atomic.Bool
 }
 
-// inboxSize is how many events may wait, and batchSize how many of them are worked off in one transaction.
+// inboxSize is how many events may wait, and batchSize how many of them are handled together.
 const (
 	inboxSize = 1024
 	batchSize = 256
@@ -57,10 +57,10 @@ func NewListener(c Config, node string, events paidaction.NodeEvents) (*Listener
 // Node is the name of the node.
 func (l *Listener) Node() string { return l.node }
 
-// Up says whether the node's streams are open.
+// Up reports whether the node's streams are open.
 func (l *Listener) Up() bool { return l.up.Load() }
 
-// Run follows the node until ctx ends, and returns nil then. Neither an unreachable node nor a failing database nor any
+// Run follows the node until ctx ends, and then returns nil. Neither an unreachable node nor a failing database nor any
 // message ends it. When it returns, all that it started has ended.
 func (l *Listener) Run(ctx context.Context) error {
 	if err := l.retry(ctx, "cursor", l.Resume); err != nil {
@@ -103,8 +103,8 @@ func (l *Listener) Resume(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps the node's streams open. Those that end as soon as they are up are opened again more and more seldom: each time everything is looked at that
-// may have happened meanwhile.
+// follow keeps the node's streams open. If they end soon after they are up, it waits ever longer before it reopens
+// them: each reopening sweeps everything that may have changed meanwhile.
 func (l *Listener) follow(ctx context.Context) error {
 	for failures := 0; ; failures++ {
 		begun := l.Clock.Now()
@@ -123,8 +123,9 @@ func (l *Listener) follow(ctx context.Context) error {
 	}
 }
 
-// session opens the streams of invoices and of blocks; when one ends, so does the other. A stream of invoices says nothing
-// until something happens, but one of blocks begins with the present height: that the node answers is known from it.
+// session opens the streams of invoices and of blocks; when one ends, so does the other. The stream of invoices is
+// silent until something happens, but the stream of blocks begins with the present height: this shows that the node
+// answers.
 func (l *Listener) session(ctx context.Context) (wasUp bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 2)
@@ -145,7 +146,7 @@ func (l *Listener) session(ctx context.Context) (wasUp bool, err error) {
 	return l.up.Swap(false), err
 }
 
-// put hands an event on to workOff. Where that is slow or the database away, the stream waits; nothing is dropped.
+// put passes an event to workOff. If that is slow or the database is away, the stream waits; nothing is dropped.
 func (l *Listener) put(ctx context.Context) func(paidaction.InvoiceEvent) error {
 	return func(e paidaction.InvoiceEvent) error {
 		select {
@@ -157,7 +158,7 @@ func (l *Listener) put(ctx context.Context) func(paidaction.InvoiceEvent) error 
 	}
 }
 
-// workOff works off the events of all streams, as many at a time as are there.
+// workOff handles the events of all streams, as many at a time as there are.
 func (l *Listener) workOff(ctx context.Context) error {
 	for {
 		var batch []paidaction.InvoiceEvent
@@ -181,8 +182,9 @@ func (l *Listener) workOff(ctx context.Context) error {
 	}
 }
 
-// OnInvoices has each of our actions that waits for such an event driven, or stores a job for it (others have one), and begins to watch hold invoices it
-// hears of for the first time. The cursor passes an event after that, and not before. It may be repeated.
+// OnInvoices drives, or stores a job for, each of our actions that waits for one of these events; those that a call is
+// owed for have a job already. It begins to watch hold invoices that are new to it. Only then does the cursor pass the
+// events. It may be repeated.
 func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEvent) error {
 	happened := map[paidaction.Hash]bool{} // false: only opened
 	for _, e := range events {
@@ -204,8 +206,8 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 		}
 		of := func(e paidaction.InvoiceEvent) bool { return e.Hash == hash }
 		own := slices.DeleteFunc(slices.Clone(events), func(e paidaction.InvoiceEvent) bool { return !of(e) })
-		if id := pa.ID; l.drive(pa, own) { // it is the driver's from here on
-			events = slices.DeleteFunc(slices.Clone(events), of) // the cursor passes them once the action was driven
+		if id := pa.ID; l.drive(pa, own) { // from here on pa belongs to the driver
+			events = slices.DeleteFunc(slices.Clone(events), of) // the cursor passes these once the action was driven
 		} else {
 			jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: id})
 		}
@@ -222,7 +224,7 @@ func (l *Listener) OnInvoices(ctx context.Context, events []paidaction.InvoiceEv
 	return nil
 }
 
-// store stores jobs of what was told. Its commit waits for the disk: the cursor passes the events.
+// store stores jobs for events. Its commit waits for the disk, since the cursor then passes the events.
 func (l *Listener) store(ctx context.Context, jobs ...paidaction.Job) error {
 	return l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
 		if err := q.PlanOnce(ctx); err != nil {
@@ -240,7 +242,7 @@ func (l *Listener) moveCursor(ctx context.Context, q *db.Queries, to position) e
 	return nil
 }
 
-// catchUps makes up what was missed, whenever there is reason to think that something was.
+// catchUps catches up whenever something may have been missed.
 func (l *Listener) catchUps(ctx context.Context) error {
 	for {
 		select {
@@ -254,16 +256,16 @@ func (l *Listener) catchUps(ctx context.Context) error {
 	}
 }
 
-// checkGaps looks for what the stream left out: a gap in the indices that is where it was at the last check has had the time to close by itself.
+// checkGaps looks for what the stream left out: a gap in the indices that has not closed since the last check.
 func (l *Listener) checkGaps() {
 	if l.cursor.stuck() {
 		signal(l.behind)
 	}
 }
 
-// CatchUp looks at every open hold invoice and every open action. Thereafter nothing that happened before is missing, whatever
-// the stream left out, so the cursor moves past the gaps. Those are common: a node replays added invoices without the ones
-// that were cancelled meanwhile, and a new database meets a node that counted before.
+// CatchUp looks at every open hold invoice and every open action. After that nothing earlier is missing, whatever the
+// stream left out, so the cursor moves past the gaps. Gaps are common: a node replays added invoices without those
+// cancelled meanwhile, and a new database meets a node that has counted before.
 func (l *Listener) CatchUp(ctx context.Context) error {
 	seen := l.cursor.highest()
 	if err := l.CheckHolds(ctx); err != nil {
@@ -285,7 +287,7 @@ func signal(to chan struct{}) {
 	}
 }
 
-// latest leaves n, in place of an older one. One sender only.
+// latest leaves n in place of an older one. Only one sender may use it.
 func latest(to chan uint32, n uint32) {
 	select {
 	case <-to:

@@ -53,7 +53,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		height:      gauge("node_height", "Height of the node's best block.", "node"),
 	}
 	for _, code := range []string{"40P01", "40001"} {
-		m.conflicts.WithLabelValues(code) // from 0 on: an alert on what grows would not see the first of a process
+		m.conflicts.WithLabelValues(code) // start at 0: an alert on increases would miss the first one of a process
 	}
 	return m
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Money jobs never wait behind side effects, and neither behind servers of strangers, such as a receiver's wallet that a next attempt asks for an invoice: each
-// have a queue of their own.
+// Money jobs wait neither behind side effects nor behind foreign servers, such as a receiver's wallet that is asked for
+// an invoice for a next attempt. So each sort has its own queue.
 const (
 	moneyQueue    = "money"
 	effectQueue   = "effects"
@@ -27,21 +27,21 @@ const (
 // Queues are the names of all queues.
 func Queues() []string { return []string{moneyQueue, effectQueue, attemptQueue, deliveryQueue} }
 
-// How often processes look for jobs by themselves, and how often they are told of new ones at most. A commit that tells (NOTIFY) takes
-// a lock over the whole database, so nobody is told of side effects, which follow every payment.
+// How often processes look for jobs by themselves, and how often they are notified of new ones at most. A commit with a
+// NOTIFY takes a lock on the whole database, so there is none for side effects, which follow every payment.
 const (
 	moneyCooldown   = 2 * time.Millisecond
 	moneyPoll       = 50 * time.Millisecond
-	effectCooldown  = 25 * time.Millisecond // the more are fetched at a time, the more share a transaction (Engine.AfterPaid)
+	effectCooldown  = 25 * time.Millisecond // the more are fetched at once, the more share a transaction (Engine.AfterPaid)
 	effectPoll      = 100 * time.Millisecond
 	foreignCooldown = 100 * time.Millisecond
 	foreignPoll     = 250 * time.Millisecond
 )
 
-// maxAttempts is River's highest. Attempts count only where a job was killed or panicked; everything else snoozes.
+// maxAttempts is River's maximum. Only jobs that were killed or panicked count as attempts; everything else snoozes.
 const maxAttempts = 1<<15 - 1
 
-// jobArgs are a job as it is stored: ids, and when it is due by the engine's clock.
+// jobArgs is a job as it is stored: ids, and when it is due by the engine's clock.
 type jobArgs struct {
 	Action int64     `json:"action"`
 	With   []int64   `json:"with,omitempty"`
@@ -64,14 +64,14 @@ type againArgs struct{ jobArgs }
 
 func (againArgs) Kind() string { return string(paidaction.JobAgain) }
 
-// deliveryArgs are a message to a server of somebody's.
+// deliveryArgs is a message to somebody's server.
 type deliveryArgs struct {
 	Message int64 `json:"message"`
 }
 
 func (deliveryArgs) Kind() string { return "delivery" }
 
-// Queue stores jobs in River's tables. It works none, and so serves processes that run no workers too. It is safe for
+// Queue stores jobs in River's tables. It runs none, so it also serves processes without workers. It is safe for
 // concurrent use.
 type Queue struct {
 	money, deliveries *river.Client[pgx.Tx]
@@ -79,9 +79,9 @@ type Queue struct {
 
 var _ paidaction.Jobs = (*Queue)(nil)
 
-// NewQueue makes a queue. It needs no database before Insert is given a transaction.
+// NewQueue makes a queue. It needs no database until Insert is given a transaction.
 func NewQueue(log *slog.Logger) (*Queue, error) {
-	// River limits by this cool-down how often an inserting client tells; hence two clients.
+	// FetchCooldown also limits how often an inserting River client notifies; hence two clients.
 	client := func(cooldown time.Duration) (*river.Client[pgx.Tx], error) {
 		return river.NewClient(riverpgxv5.New(nil), &river.Config{Logger: log, FetchCooldown: cooldown})
 	}
@@ -96,11 +96,12 @@ func NewQueue(log *slog.Logger) (*Queue, error) {
 	return &Queue{money: money, deliveries: deliveries}, nil
 }
 
-// Insert implements paidaction.Jobs. Jobs are never unique: a unique one would keep the sweep from replacing a killed one
-// (spec 01 §1.3).
+// Insert implements paidaction.Jobs. Jobs are never unique: a unique job would keep the sweep from replacing a killed
+// one (spec 01 §1.3).
 //
-// Only whoever waits for a job at this moment is told of it, by River. All others are rows like River's own that are found when their time has come: River
-// answers each insert with the rows, which every step of a payment would wait for.
+// Only money jobs that are due at once go through River, which notifies the workers. All other jobs are inserted as
+// rows like River's own, and are found when they are due: River's insert returns the rows, and every step of a payment
+// would wait for that.
 func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) error {
 	var told []river.InsertManyParams
 	trace := traced(ctx)
@@ -132,7 +133,7 @@ func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) e
 	return nil
 }
 
-// insert stores a job of which nobody is told.
+// insert stores a job without a notification.
 func insert(ctx context.Context, tx pgx.Tx, kind, queue string, args jobArgs, trace []byte) error {
 	encoded, err := json.Marshal(args)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// SweepOverdue advances what is past its deadline, once.
+// SweepOverdue advances, once, the actions that are past their deadline.
 func (w *Worker) SweepOverdue(ctx context.Context) {
 	moved, err := w.Engine.SweepOverdue(ctx)
 	w.Metrics.sweepMoves.WithLabelValues("overdue").Add(float64(moved))
@@ -30,11 +30,12 @@ func (w *Worker) Turn(ctx context.Context, c Chore) {
 	w.failed(ctx, c.Name, c.Do(ctx))
 }
 
-// foldRounds bounds the rounds of one fold: under steady load there is always something new, and the next turn is a second
-// away.
+// foldRounds limits the rounds of one fold: under steady load there is always something new, and the next turn comes a
+// second later.
 const foldRounds = 50
 
-// Fold folds until nothing is left, or another one is folding the same, each round in a transaction of its own so that rows are locked briefly.
+// Fold folds until nothing is left, or until another process is folding the same. Each round has its own transaction,
+// so that rows are locked only briefly.
 func (w *Worker) Fold(ctx context.Context, f Fold) {
 	for range foldRounds {
 		rows, err := w.foldOnce(ctx, f)
@@ -51,7 +52,8 @@ func (w *Worker) foldOnce(ctx context.Context, f Fold) (rows int, err error) {
 		if err := q.PlanOnce(ctx); err != nil {
 			return err
 		}
-		// What a crash forgets of it is there as it was before, to be folded in again; and payments wait less for the rows, and for the disk.
+		// If a crash forgets this commit, the deltas are still there, to be folded in again. Payments wait less for the
+		// rows and for the disk.
 		if err := q.CommitUnflushed(ctx); err != nil {
 			return err
 		}

@@ -17,10 +17,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// traceContext writes a trace down as W3C has it. It names the trace and the span, and nothing else.
+// traceContext encodes a trace in the W3C format. It names the trace and the span, and nothing else.
 var traceContext propagation.TraceContext
 
-// traced is what a job's metadata say of the trace that it belongs to; nil where ctx is in none.
+// traced returns a job's metadata about the trace that it belongs to; nil if ctx is in none.
 func traced(ctx context.Context) []byte {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return nil
@@ -29,31 +29,31 @@ func traced(ctx context.Context) []byte {
 	traceContext.Inject(ctx, carrier)
 	text, err := json.Marshal(carrier)
 	if err != nil {
-		return nil // a map of strings has no such error; without the trace the job is the same
+		return nil // impossible for a map of strings; without the trace the job is the same
 	}
 	return text
 }
 
-// begin is a job's span, in the trace that its metadata name.
+// begin begins a job's span, in the trace that its metadata name.
 func (w *Worker) begin(ctx context.Context, row *rivertype.JobRow, kind string, action int64) (context.Context, func(again error)) {
 	if w.Traces == nil {
 		return ctx, func(error) {}
 	}
 	var carrier struct{ Traceparent, Tracestate string }
-	_ = json.Unmarshal(row.Metadata, &carrier) // without it the job begins a trace
+	_ = json.Unmarshal(row.Metadata, &carrier) // without it the job begins a new trace
 	ctx = traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": carrier.Traceparent, "tracestate": carrier.Tracestate})
 	ctx, span := w.Traces.Tracer(tracer).Start(ctx, "job "+kind, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 		attribute.Int64("holdfast.action", action), attribute.Int64("river.job", row.ID), attribute.String("river.queue", row.Queue), attribute.Int("river.attempt", row.Attempt)))
 	return ctx, func(again error) {
 		if again != nil {
-			span.SetStatus(codes.Error, "to be done again") // why is in the log, under the action's number
+			span.SetStatus(codes.Error, "to be done again") // the reason is in the log, under the action's id
 		}
 		span.End()
 	}
 }
 
-// TraceRelay begins the spans of what the relay does for an action, in the trace of the request that the action began with; nil where nothing
-// is traced. A span ends with its payment, or with the process.
+// TraceRelay begins the spans of the relay's work on an action, in the trace of the request that began the action; nil
+// if there is no tracing. A span ends with its payment, or with the process.
 func TraceRelay(traces trace.TracerProvider, pool *pgxpool.Pool) func(ctx context.Context, action int64) (context.Context, func()) {
 	if traces == nil {
 		return nil
@@ -63,7 +63,7 @@ func TraceRelay(traces trace.TracerProvider, pool *pgxpool.Pool) func(ctx contex
 	}
 }
 
-// trace begins the span of what an event has the listener do for an action.
+// trace begins the span of the listener's work on an action after an event.
 func (l *Listener) trace(ctx context.Context, action int64) (context.Context, func()) {
 	if l.Traces == nil {
 		return ctx, func() {}
@@ -71,10 +71,10 @@ func (l *Listener) trace(ctx context.Context, action int64) (context.Context, fu
 	return traceAction(ctx, l.Traces, l.Pool, "event", action)
 }
 
-// traceAction begins a span in the trace of the request that an action began with.
+// traceAction begins a span in the trace of the request that began the action.
 func traceAction(ctx context.Context, traces trace.TracerProvider, pool *pgxpool.Pool, name string, action int64) (context.Context, func()) {
 	rows, err := db.New(pool).TracesOfActions(ctx, []int64{action})
-	if err == nil && len(rows) > 0 { // else it begins a trace
+	if err == nil && len(rows) > 0 { // otherwise the span begins a new trace
 		ctx = traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": rows[0].Traceparent})
 	}
 	ctx, span := traces.Tracer(tracer).Start(ctx, name, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attribute.Int64("holdfast.action", action)))
@@ -83,7 +83,7 @@ func traceAction(ctx context.Context, traces trace.TracerProvider, pool *pgxpool
 
 const tracer = "github.com/a-seed-a7aed72f/holdfast/worker"
 
-// insertTraced stores jobs of what the node tells, each in the trace of the request that its action began with.
+// insertTraced stores jobs for events, each in the trace of the request that began its action.
 func (l *Listener) insertTraced(ctx context.Context, q *db.Queries, tx pgx.Tx, jobs []paidaction.Job) error {
 	if l.Traces == nil || len(jobs) == 0 {
 		return l.Jobs.Insert(ctx, tx, jobs...)

@@ -1,4 +1,4 @@
-// Package worker drives the engine: it works off the jobs that steps leave behind, follows the streams of the nodes, watches
+// Package worker drives the engine: it runs the jobs that steps leave behind, follows the streams of the nodes, watches
 // the blocks, and sweeps up what all of these have missed. It decides nothing; it only says which action to look at.
 package worker
 
@@ -23,30 +23,30 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A job may run for jobTimeout; one that has been running for rescueAfter was killed with its process. The second must be
-// longer, or jobs would run twice at once (spec 01 §1.3).
+// A job may run for jobTimeout. One that has been running for rescueAfter was killed with its process and is rescued.
+// rescueAfter must be longer, or jobs would run twice at once (spec 01 §1.3).
 const (
 	jobTimeout  = 30 * time.Second
 	rescueAfter = 60 * time.Second
 	// stopTimeout is how long jobs may go on when the process stops; then their contexts end.
 	stopTimeout = 5 * time.Second
-	// stopLimit is when a job that does not heed its context is left behind.
+	// stopLimit is when a job that ignores the end of its context is left behind.
 	stopLimit = 10 * time.Second
-	// choreTimeout is how long one turn of a chore may take unless it says otherwise; what is left is done at the next.
+	// choreTimeout is how long one turn of a chore may take unless it says otherwise; the next turn does the rest.
 	choreTimeout = time.Minute
 )
 
 // Settings bound the work. The zero value of each field stands for its default.
 type Settings struct {
-	MoneyJobs    int           // side by side in this process; default 32
+	MoneyJobs    int           // money jobs running in this process; default 32
 	EffectJobs   int           // the same for side effects; default 16
-	Attempts     int           // the same for next attempts, of which one receiver's wallets can keep each for half a minute; default 16
-	Deliveries   int           // the same for messages to servers of others, of which one owner gets a part; default 64
-	OverdueEvery time.Duration // between sweeps of what is past its deadline; default 1 second
+	Attempts     int           // the same for next attempts; wallets can block each for half a minute; default 16
+	Deliveries   int           // the same for messages to foreign servers, shared between their owners; default 64
+	OverdueEvery time.Duration // between sweeps of overdue actions; default 1 second
 	SweepEvery   time.Duration // between sweeps of every open action; default 30 seconds
 	FoldEvery    time.Duration // between rounds of folding; default 1 second
 	CheckEvery   time.Duration // between checks that every open hold invoice has its stream; default 5 seconds
-	Direct       int           // actions that each listener drives side by side; default 32. Negative: none, each event becomes a job
+	Direct       int           // actions that each listener drives concurrently; default 32. Negative: none, each event becomes a job
 }
 
 func (s Settings) defaults() Settings {
@@ -77,15 +77,15 @@ func (s Settings) defaults() Settings {
 	return s
 }
 
-// Fold adds what has been appended to the rows it belongs to, inside the transaction of q, and says how many rows it touched:
-// 0 when nothing was left.
+// Fold adds appended deltas to the rows they belong to, inside the transaction of q, and returns how many rows it
+// touched: 0 when nothing was left.
 type Fold struct {
 	Name string
 	Fold func(ctx context.Context, q *db.Queries) (rows int, err error)
 }
 
-// Chore is work that comes by the clock: what is due each day or hour, and what has grown old. Every worker calls it, so Do finds in
-// the database what is left to be done, and does nothing twice.
+// Chore is work by the clock: what is due each day or hour, and what has grown old. Every worker calls it, so Do must
+// find in the database what is left to do, and do nothing twice.
 type Chore struct {
 	Name  string
 	Every time.Duration
@@ -93,18 +93,19 @@ type Chore struct {
 	Do    func(ctx context.Context) error
 }
 
-// Config is what a Worker or a Listener is made of. Pool, Engine and Jobs are needed, the rest has defaults.
+// Config is what a Worker or a Listener is made of. Pool, Engine and Jobs are required, the rest has defaults.
 type Config struct {
 	Pool   *pgxpool.Pool
 	Engine *paidaction.Engine
 	Jobs   paidaction.Jobs // the engine's own
 	Folds  []Fold
 	Chores []Chore
-	// Deliver delivers a message, and says after which pause it must be called again; 0: no more. nil: this process delivers none.
+	// Deliver delivers a message and returns the pause after which to call it again; 0: never. nil: this process
+	// delivers none.
 	Deliver  func(ctx context.Context, message int64) (again time.Duration, err error)
 	Clock    Clock                // default RealClock
 	Log      *slog.Logger         // default slog.Default()
-	Metrics  *Metrics             // default: unregistered ones
+	Metrics  *Metrics             // default: registered nowhere
 	Traces   trace.TracerProvider // nil: jobs are not traced
 	Settings Settings
 }
@@ -126,7 +127,7 @@ func (c Config) defaults() (Config, error) {
 	return c, nil
 }
 
-// failed reports a round of a loop that failed and will be tried again.
+// failed reports a failed round of a loop, which will be tried again.
 func (c Config) failed(ctx context.Context, loop string, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
@@ -135,7 +136,7 @@ func (c Config) failed(ctx context.Context, loop string, err error) {
 	c.Log.WarnContext(ctx, "failed, and is tried again", "loop", loop, "error", err)
 }
 
-// inTx runs do in one READ COMMITTED transaction. What the database breaks is counted; the caller's loop tries again.
+// inTx runs do in one READ COMMITTED transaction. Conflicts in the database are counted; the caller's loop tries again.
 func (c Config) inTx(ctx context.Context, do func(*db.Queries, pgx.Tx) error) error {
 	err := db.InTransaction(ctx, c.Pool, func(tx *db.Transaction) error { return do(db.New(tx), tx) })
 	if code := db.Conflict(err); code != "" {
@@ -144,7 +145,7 @@ func (c Config) inTx(ctx context.Context, do func(*db.Queries, pgx.Tx) error) er
 	return err
 }
 
-// Worker works off jobs, sweeps and folds. Any number of them may work on one database.
+// Worker runs jobs, sweeps and folds. Any number of workers may work on one database.
 type Worker struct{ Config }
 
 // New makes a worker.
@@ -156,9 +157,9 @@ func New(c Config) (*Worker, error) {
 	return &Worker{c}, nil
 }
 
-// Run works until ctx ends, and returns nil then. Failures of the database or a node end nothing: they are reported and tried
-// again. When Run returns, all that it started has ended; a job that does not heed its context is waited for at most ten
-// seconds, which is the one error Run returns.
+// Run works until ctx ends, and then returns nil. Failures of the database or a node do not end it: they are reported
+// and tried again. When Run returns, all that it started has ended. It waits at most ten seconds for a job that ignores
+// its context, and returns its only error if that does not suffice.
 func (w *Worker) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.runJobs(ctx) })
@@ -179,23 +180,26 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// riverConnections are for River's own books: fetching, completing, scheduling.
+// riverConnections is the number of connections for River's bookkeeping: fetching, completing, scheduling.
 const riverConnections = 6
 
-// riverSettings are those of the connections for River's own books. Commits do not wait for the disk: what a crash of the database makes River forget is
-// done again, and every job may be done again. That spares each payment a write between the node's event and PAID. And no plan reads all jobs there
-// are, twice for the few that are done: such plans are made while there are few, and kept while their number grows a hundredfold.
+// riverSettings are for the connections of River's bookkeeping. Commits do not wait for the disk: what a crash of the
+// database makes River forget is done again, and every job may be done again. That spares each payment a disk write
+// between the node's event and PAID. Generic plans without sequential scans keep PostgreSQL from planning, while there
+// are few jobs, to read all of them for the few that are done, and from keeping that plan while their number grows a
+// hundredfold.
 var riverSettings = map[string]string{"synchronous_commit": "off", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 
-// riverPool is a pool for River's own books: which job is fetched, which is done. Jobs are never inserted here but in the transaction that decides them,
-// on the main pool.
+// riverPool is a pool for River's bookkeeping: which job is fetched, which is done. Jobs are never inserted through it,
+// but on the main pool, in the transaction that decides on them.
 //
-// A pooler in transaction mode refuses the parameters. Said by a statement instead, the settings would stay on a connection of the server
-// that serves payments next: there River's commits are as durable as all others, and its plans what PostgreSQL makes of them.
+// A pooler in transaction mode refuses the parameters. Setting them by a statement instead would leave them on a server
+// connection that serves payments next. So behind such a pooler River's commits are as durable as all others, and its
+// plans are PostgreSQL's own choice.
 func (w *Worker) riverPool(ctx context.Context) (*pgxpool.Pool, error) {
 	settings := w.Pool.Config()
 	settings.MaxConns = riverConnections
-	dbconn.Listens(settings.ConnConfig) // one of them hears of new jobs
+	dbconn.Listens(settings.ConnConfig) // one of them listens for new jobs
 	maps.Copy(settings.ConnConfig.RuntimeParams, riverSettings)
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
@@ -215,7 +219,7 @@ func (w *Worker) riverPool(ctx context.Context) (*pgxpool.Pool, error) {
 
 // runJobs runs River until ctx ends.
 func (w *Worker) runJobs(ctx context.Context) error {
-	pool, err := w.riverPool(context.WithoutCancel(ctx)) // jobs finish their books while River stops
+	pool, err := w.riverPool(context.WithoutCancel(ctx)) // jobs finish their bookkeeping while River stops
 	if err != nil {
 		return fmt.Errorf("make the pool of the job client: %w", err)
 	}
@@ -232,7 +236,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 		Logger:                      quiet(w.Log),
 		Workers:                     w.workers(),
 		Queues:                      queues,
-		FetchCooldown:               moneyCooldown, // also for the jobs whose time has come
+		FetchCooldown:               moneyCooldown, // also for jobs that become due
 		JobTimeout:                  jobTimeout,
 		RescueStuckJobsAfter:        rescueAfter,
 		MaxAttempts:                 maxAttempts,
@@ -243,8 +247,8 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the job client: %w", err)
 	}
-	// The start looks at the database once, which may be away at the moment. It can succeed just as ctx ends: then the client runs, and its
-	// pool must outlive it all the same.
+	// Start asks the database once, which may be away at the moment. It can succeed just as ctx ends: then the client
+	// is running, and its pool must outlive it.
 	started := false
 	err = retry(ctx, w.Clock, func(err error) { w.failed(ctx, "jobs", err) }, func(ctx context.Context) error {
 		err := client.Start(ctx)
