@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// What can go wrong. Each is told apart with errors.Is; the text may change.
+// What can go wrong. Tell the errors apart with errors.Is; their text may change.
 var (
-	// ErrTimeout: the lock was not got within the longest wait.
+	// ErrTimeout: the lock was not acquired within the longest wait.
 	ErrTimeout = errors.New("the lock was not free in time")
 	// ErrBusy: TryAcquire found the lock held.
 	ErrBusy = errors.New("the lock is held")
-	// ErrQueueFull: as many wait for the key as may.
+	// ErrQueueFull: as many wait for the key as are allowed.
 	ErrQueueFull = errors.New("too many wait for the lock")
-	// ErrTooManyKeys: the strategy in memory keeps no more keys, and never drops one that is held or waited for.
+	// ErrTooManyKeys: the store in memory is full. It never drops a key that is held or waited for.
 	ErrTooManyKeys = errors.New("too many keys are locked")
-	// ErrUnavailable: the database or Redis did not answer; nobody knows who holds the lock. The cause is wrapped.
+	// ErrUnavailable: the database or Redis did not answer, so nobody knows who holds the lock. The cause is wrapped.
 	ErrUnavailable = errors.New("the lock's store is not available")
-	// ErrLost: the lease is over though it was not released. [LostError] has the cause.
+	// ErrLost: the lease ended without being released. [LostError] has the cause.
 	ErrLost = errors.New("the lease is lost")
-	// ErrNotOwner: the lease was released before, or is another's.
+	// ErrNotOwner: the lease was released before, or belongs to somebody else.
 	ErrNotOwner = errors.New("the lease is not the caller's")
 	// ErrBadKey: the key is empty, too long, or not text.
 	ErrBadKey = errors.New("not a key of a lock")
@@ -28,17 +28,17 @@ var (
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("the lock is closed")
 
-	// ErrMaxHold, ErrExpired and ErrTaken are causes of a loss: the longest hold was reached; no touch came through before the
-	// end; the store says that the lease is another's, or forgot it.
+	// ErrMaxHold, ErrExpired and ErrTaken are causes of a loss: the longest hold was reached; no touch arrived in time;
+	// the store says that the lease belongs to another, or has forgotten it.
 	ErrMaxHold = errors.New("held for longer than allowed")
 	ErrExpired = errors.New("not touched in time")
 	ErrTaken   = errors.New("no longer the holder in the store")
 
-	// ErrReleased is the cause with which the context of a released lease ends. It is no loss.
+	// ErrReleased is the cause with which the context of a released lease ends. It is not a loss.
 	ErrReleased = errors.New("the lease was released")
 )
 
-// LostError is the loss of a lease. It is ErrLost, and its cause.
+// LostError is the loss of a lease. errors.Is finds both ErrLost and its cause.
 type LostError struct {
 	Key   string
 	Fence int64

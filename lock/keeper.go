@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// keeper touches the leases of one Locker before they run out, many in one call: thousands of held keys must not mean thousands
-// of statements.
+// keeper touches the leases of one Locker before they expire, many in one call: thousands of held keys must not mean
+// thousands of statements.
 type keeper struct {
 	locker *Locker
 
@@ -19,7 +19,7 @@ type keeper struct {
 	kick   chan struct{}
 }
 
-// touchBatch is how many leases one call touches at most: their rows are locked until it is over.
+// touchBatch is how many leases one call touches at most: their rows stay locked until the call ends.
 const touchBatch = 500
 
 func newKeeper(l *Locker) *keeper {
@@ -83,7 +83,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// due are the leases to touch now, with those that will soon be, so that they go together from then on.
+// due are the leases to touch now, if any, with those due soon, so that from then on they are touched together.
 func (k *keeper) due() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,9 +129,9 @@ func (k *keeper) touch(leases []*Lease) error {
 		left, ok := valid[s.ticket.ID]
 		switch {
 		case err != nil:
-			// A failure is no loss: the lease lasts until its end, and there is time for further tries.
+			// A failure is no loss: the lease lasts until its end, and there is time to try again.
 			k.again(s, min(touches[i].TTL/10, time.Second))
-		case !ok && !time.Now().Before(s.last): // a touch that comes after the longest hold finds nothing any more
+		case !ok && !time.Now().Before(s.last): // after the longest hold the store finds nothing to touch
 			s.lose(ErrMaxHold)
 		case !ok:
 			s.lose(ErrTaken)
@@ -146,7 +146,7 @@ func (k *keeper) touch(leases []*Lease) error {
 	return nil
 }
 
-// again notes when to touch a lease the next time, unless it is over or touched by hand.
+// again notes when to touch a lease next, unless it has ended or is touched by hand.
 func (k *keeper) again(s *Lease, after time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 // MaxKey is how many bytes a key may have after normalisation.
 const MaxKey = 255
 
-// Normalise is the form in which keys are compared: without space around it and in lower case, so that two spellings of one
-// address are one key. What is left must be text of 1 to [MaxKey] bytes without white space or control characters; else the
-// error is [ErrBadKey].
+// Normalise returns the form in which keys are compared: without surrounding space and in lower case, so that two
+// spellings of one address are one key. The result must be text of 1 to [MaxKey] bytes without white space or control
+// characters; otherwise the error is [ErrBadKey].
 func Normalise(key string) (string, error) {
 	if !utf8.ValidString(key) {
 		return "", fmt.Errorf("%w: it is not UTF-8", ErrBadKey)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Lease is a lock that was got. It is safe for concurrent use.
+// Lease is an acquired lock. It is safe for concurrent use.
 type Lease struct {
 	locker   *Locker
 	ticket   Ticket
@@ -20,10 +20,10 @@ type Lease struct {
 
 	mu    sync.Mutex
 	ttl   time.Duration
-	until time.Time   // it lasts until then at least, by this machine's monotonic clock
-	later time.Time   // and at most until then: between the two lies what the store took to answer
-	end   *time.Timer // fires then
-	over  error       // why it is over
+	until time.Time   // it lasts at least until then, by this machine's monotonic clock
+	later time.Time   // and at most until then; the difference is what the store took to answer
+	end   *time.Timer // fires when it ends
+	over  error       // why it has ended
 }
 
 func newLease(ctx context.Context, l *Locker, t Ticket, o Options, got news) *Lease {
@@ -41,8 +41,8 @@ func newLease(ctx context.Context, l *Locker, t Ticket, o Options, got news) *Le
 // Key is the normalised key.
 func (s *Lease) Key() string { return s.ticket.Key }
 
-// Fence is the number of this lease: higher than that of every lease of the key before. A write that says "only if no higher
-// fence was here" cannot be made by a holder that does not know yet that it lost the lock. 0 if the lease is degraded.
+// Fence is the number of this lease: higher than that of every earlier lease of the key. A write on the condition that
+// no higher fence has written before fails for a holder that does not know yet that it lost the lock. 0 if degraded.
 func (s *Lease) Fence() int64 {
 	if s.degraded {
 		return 0
@@ -50,11 +50,12 @@ func (s *Lease) Fence() int64 {
 	return s.fence
 }
 
-// Degraded says that the store was not available and the lock is one of this process alone ([Options.FailOpen]).
+// Degraded reports that the store was not available, so that this is a lock within this process only
+// ([Options.FailOpen]).
 func (s *Lease) Degraded() bool { return s.degraded }
 
-// Context ends when the lease does, with the cause: a [*LostError] if it was lost, [ErrReleased], or what ended the context
-// of Acquire.
+// Context ends when the lease does, with the cause: a [*LostError] if it was lost, [ErrReleased], or what ended the
+// context of Acquire.
 func (s *Lease) Context() context.Context { return s.ctx }
 
 // Err is nil while the lease lasts, a [*LostError] after it was lost, and [ErrNotOwner] after it was released.
@@ -64,9 +65,9 @@ func (s *Lease) Err() error {
 	return s.over
 }
 
-// Touch makes the lease last for ttl from now, and automatic touches do the same from here on; never beyond the longest hold.
-// Errors: a [*LostError] if the lease is over, [ErrNotOwner] if it was released, [ErrUnavailable], [ErrBadOptions], and what
-// ctx ended with; the lease goes on after the last three.
+// Touch makes the lease last for ttl from now, but never beyond the longest hold; automatic touches use ttl from then
+// on. Errors: a [*LostError] if the lease is over, [ErrNotOwner] if it was released, [ErrUnavailable], [ErrBadOptions],
+// and the cause of ctx; after the last three the lease goes on.
 func (s *Lease) Touch(ctx context.Context, ttl time.Duration) error {
 	if err := (Options{TTL: ttl}).check(); err != nil {
 		return err
@@ -93,9 +94,9 @@ func (s *Lease) Touch(ctx context.Context, ttl time.Duration) error {
 	}
 }
 
-// Release ends the lease, and the lock goes to the next. It does so also when ctx is over, so that it can be deferred; it
-// returns when it is done. Errors: a [*LostError] if the lease was over before, [ErrNotOwner] if it was released before,
-// [ErrUnavailable] if the store did not answer; then it ends by its TTL.
+// Release ends the lease and gives the lock to the next. It works even if ctx has ended, so it can be deferred, and
+// returns when it is done. Errors: a [*LostError] if the lease was lost before, [ErrNotOwner] if it was released
+// before, [ErrUnavailable] if the store did not answer; then the lease ends by its TTL.
 func (s *Lease) Release(ctx context.Context) error {
 	if err := s.finish(ErrNotOwner, ErrReleased); err != nil {
 		return err
@@ -103,8 +104,8 @@ func (s *Lease) Release(ctx context.Context) error {
 	return s.giveBack(ctx)
 }
 
-// Drop is Release for whoever has nothing to do with how it ends: the lease is over when it returns, and the lock goes to the next a
-// moment later. What the store cannot be told ends by its TTL.
+// Drop is Release for callers that do not need its result. The lease is over when Drop returns, and the lock goes to
+// the next a moment later. If the store cannot be reached, the lease ends by its TTL.
 func (s *Lease) Drop() {
 	if s.finish(ErrNotOwner, ErrReleased) == nil {
 		s.locker.spawn(func() { _ = s.giveBack(context.Background()) }) // counted
@@ -132,7 +133,7 @@ func (s *Lease) giveBack(ctx context.Context) error {
 	return nil
 }
 
-// tooLate is a loss that was noticed at the release.
+// tooLate is a loss noticed at the release.
 func (s *Lease) tooLate(cause error) error {
 	s.locker.metrics.lost.WithLabelValues(label(cause)).Inc()
 	lost := &LostError{Key: s.ticket.Key, Fence: s.fence, Cause: cause}
@@ -142,7 +143,7 @@ func (s *Lease) tooLate(cause error) error {
 	return lost
 }
 
-// ends is when the lease is over if nothing happens. Called with mu held.
+// ends is when the lease is over if nothing happens. Call it with mu held.
 func (s *Lease) ends() time.Time {
 	if s.last.Before(s.until) {
 		return s.last
@@ -157,7 +158,7 @@ func (s *Lease) ended() {
 	if s.over == nil && left > 0 {
 		s.end.Reset(left) // touched meanwhile
 	}
-	// The store does not let a touch reach beyond the longest hold, and rounds down.
+	// The store limits a touch to the longest hold, and rounds down.
 	tooLong := s.last.Sub(s.later) < 20*time.Millisecond
 	s.mu.Unlock()
 	switch {
@@ -169,7 +170,7 @@ func (s *Lease) ended() {
 	}
 }
 
-// touched makes the lease last longer, or, by a touch of a shorter TTL, less long.
+// touched moves the end of the lease: later, or earlier after a touch with a shorter TTL.
 func (s *Lease) touched(until, later time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +180,7 @@ func (s *Lease) touched(until, later time.Time) {
 	}
 }
 
-// lose ends the lease because of cause. The store is told: it may not know yet, and the next one waits.
+// lose ends the lease because of cause. It tells the store, which may not know yet while the next waiter waits.
 func (s *Lease) lose(cause error) {
 	lost := &LostError{Key: s.ticket.Key, Fence: s.fence, Cause: cause}
 	if s.finish(lost, lost) != nil {
@@ -190,7 +191,7 @@ func (s *Lease) lose(cause error) {
 	s.locker.leave(s.ticket)
 }
 
-// finish ends the lease here, unless it is over: then it returns why.
+// finish ends the lease here. If it has ended already, it returns why.
 func (s *Lease) finish(over, cause error) error {
 	s.mu.Lock()
 	if s.over != nil {

@@ -1,11 +1,12 @@
-// Package lock orders work by keys: one holder per key at a time, the others in the order of their arrival, different keys
-// independent of each other.
+// Package lock orders work by keys: one holder per key at a time, the others in the order of their arrival; different
+// keys do not affect each other.
 //
-// A lock saves effort and makes order. It is never the reason why money is safe: a holder can be stopped, or cut off, and go on
-// after its lease has ended. What must not happen then is refused by the database, by a condition of its own or by the lease's
-// fence ([Lease.Fence]). docs/locks.md says what is promised.
+// A lock saves effort and gives order. Money is never safe because of a lock: a holder can be stopped or cut off, and
+// go on after its lease has ended. The database refuses what must not happen then, by a condition of its own or by the
+// lease's fence ([Lease.Fence]). docs/locks.md says what is promised.
 //
-// Queues and leases live in a [Store]: in PostgreSQL (lock/postgres), in Redis (lock/redis), or in this process ([Memory]).
+// Queues and leases live in a [Store]: in PostgreSQL (lock/postgres), in Redis (lock/redis), or in this process
+// ([Memory]).
 //
 //	lease, err := locker.Acquire(ctx, key, lock.Options{})
 //	if err != nil { return err }
@@ -34,21 +35,21 @@ type Locker struct {
 	stopped    <-chan struct{}
 	loops      sync.WaitGroup
 	listening  atomic.Bool
-	beaten     atomic.Pointer[time.Time] // when the last heartbeat that arrived was sent
+	beaten     atomic.Pointer[time.Time] // when the last successful heartbeat was sent
 	keeper     *keeper
-	background sync.WaitGroup // calls of the store that nobody waits for
+	background sync.WaitGroup // store calls that nobody waits for
 
 	mu       sync.Mutex
 	closed   bool
 	drained  bool
 	waiters  map[string]*waiter    // by ticket
 	lines    map[string]*list.List // of places, by key
-	urgent   []Ticket              // woken, to be looked at now
+	urgent   []Ticket              // woken: look at them now
 	kick     chan struct{}         // holds a token when the watch has something new to do
-	fallback *Locker               // of this process alone, for those who may go on without the store
+	fallback *Locker               // a lock within this process, for those who may go on without the store
 }
 
-// New makes a Locker on the store, which it closes when it is closed.
+// New makes a Locker on the store. Close closes the store as well.
 func New(store Store, settings Settings) (*Locker, error) {
 	settings, err := settings.withDefaults()
 	if err != nil {
@@ -68,20 +69,21 @@ func New(store Store, settings Settings) (*Locker, error) {
 	return l, nil
 }
 
-// Acquire waits until the caller holds the lock of the key, and returns the lease. The caller's place is that of the moment of
-// the call. The lease's context ends with ctx. Errors: what ctx ended with, [ErrTimeout], [ErrQueueFull], [ErrTooManyKeys],
-// [ErrUnavailable], [ErrBadKey], [ErrBadOptions], [ErrClosed]. After an error the caller holds nothing and waits for nothing.
+// Acquire waits until the caller holds the lock of the key, and returns the lease. The caller's place in the queue is
+// taken at the moment of the call. The lease's context ends with ctx. Errors: the cause of ctx, [ErrTimeout],
+// [ErrQueueFull], [ErrTooManyKeys], [ErrUnavailable], [ErrBadKey], [ErrBadOptions], [ErrClosed]. After an error the
+// caller holds nothing and waits for nothing.
 func (l *Locker) Acquire(ctx context.Context, key string, options Options) (*Lease, error) {
 	return l.Queue(key).Acquire(ctx, options)
 }
 
-// TryAcquire is Acquire without a wait: [ErrBusy] if the lock is held, or an earlier place of this process is neither used nor
-// left.
+// TryAcquire is Acquire without waiting: [ErrBusy] if the lock is held, or if an earlier place of this process is still
+// undecided (neither used nor left).
 func (l *Locker) TryAcquire(ctx context.Context, key string, options Options) (*Lease, error) {
 	return l.acquire(ctx, l.claim(key), options, false)
 }
 
-// Do calls work while it holds the lock. The context that work gets ends when the lease is lost, and that is the error then.
+// Do calls work while it holds the lock. If the lease is lost, the context of work ends, and Do returns that loss.
 func (l *Locker) Do(ctx context.Context, key string, options Options, work func(context.Context, *Lease) error) error {
 	lease, err := l.Acquire(ctx, key, options)
 	if err != nil {
@@ -94,10 +96,10 @@ func (l *Locker) Do(ctx context.Context, key string, options Options, work func(
 	return err
 }
 
-// Listening says whether wakes from other processes get through; while they do not, waiters poll.
+// Listening reports whether wakes from other processes get through; while they do not, waiters poll.
 func (l *Locker) Listening() bool { return l.listening.Load() }
 
-// acquire uses the place, which is at its end no longer in line.
+// acquire uses the place, which has left the line when acquire returns.
 func (l *Locker) acquire(ctx context.Context, p *Place, options Options, wait bool) (*Lease, error) {
 	if p.bad != nil {
 		return nil, p.bad
@@ -125,7 +127,7 @@ func (l *Locker) acquire(ctx context.Context, p *Place, options Options, wait bo
 	return nil, err
 }
 
-// goOn acquires a lock of this process alone: without it everybody who waited would be let through at once.
+// goOn acquires a lock within this process. Without it everybody who waits would be let through at once.
 func (l *Locker) goOn(ctx context.Context, key string, options Options, wait bool) (*Lease, error) {
 	l.mu.Lock()
 	if l.closed {
@@ -173,7 +175,7 @@ func status(err error) string {
 	}
 }
 
-// obtain waits, as often as a place in the queue is lost.
+// obtain waits for the lock, and queues again whenever it loses its place.
 func (l *Locker) obtain(ctx context.Context, p *Place, options Options, wait bool) (*Lease, error) {
 	waiting := ctx
 	if options.MaxWait != Unlimited {
@@ -188,7 +190,7 @@ func (l *Locker) obtain(ctx context.Context, p *Place, options Options, wait boo
 			TTL: options.TTL, MaxHold: bound(options.MaxHold), MaxQueue: options.MaxQueue, Fleeting: options.Fleeting,
 		})
 		if got.gone {
-			p = l.claim(p.key) // the store has forgotten the place: there is one at the end
+			p = l.claim(p.key) // the store has forgotten the place: take one at the end
 			continue
 		}
 		if got.err != nil {
@@ -209,7 +211,7 @@ func (l *Locker) obtain(ctx context.Context, p *Place, options Options, wait boo
 	}
 }
 
-// Close gives up all waits with [ErrClosed] and all leases with that cause. When it returns, nothing of the Locker runs.
+// Close ends all waits with [ErrClosed] and all leases with that cause. When it returns, nothing of the Locker runs.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -243,7 +245,7 @@ func (l *Locker) Close() error {
 	return l.store.Close()
 }
 
-// spawn runs something that nobody waits for but Close. It returns false, and runs nothing, after Close has waited.
+// spawn runs something that only Close waits for. After Close has waited, it returns false and runs nothing.
 func (l *Locker) spawn(run func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,13 +255,13 @@ func (l *Locker) spawn(run func()) bool {
 	return !l.drained
 }
 
-// call is the context of one call of the store. It is not the caller's: a call that is broken off costs its connection, and
-// leaves open what it did.
+// call is the context of one store call. It is not the caller's: aborting a call costs its connection, and leaves open
+// what the call did.
 func (l *Locker) call() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), l.settings.Patience)
 }
 
-// failed counts a failed call of the store and makes it ErrUnavailable.
+// failed counts a failed store call and turns err into ErrUnavailable.
 func (l *Locker) failed(operation string, err error) error {
 	l.metrics.errors.WithLabelValues(operation).Inc()
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, operation, err)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Memory keeps queues and leases in this process. It is for one instance alone: two with a memory each would both hold
-// (lock/postgres has a guard against a second one). A key exists as long as it is held or waited for, and is never evicted.
+// Memory keeps queues and leases in this process. It is for a single instance: of two, each with its own memory, both
+// would hold the lock (lock/postgres has a guard against a second one). A key exists as long as it is held or waited
+// for, and is never evicted.
 type Memory struct {
 	maxKeys int
 
@@ -35,7 +36,7 @@ func NewMemory(maxKeys int) *Memory {
 // Name implements [Store].
 func (m *Memory) Name() string { return "memory" }
 
-// grant gives the key to the holder. Called with mu held, as the next two.
+// grant gives the key to e. Call it with mu held, like handOver and waits.
 func (m *Memory) grant(k *memoryKey, e Entry, now time.Time) Grant {
 	m.fence++
 	k.holder, k.fence, k.limit = e, m.fence, now.Add(e.MaxHold)
@@ -44,7 +45,7 @@ func (m *Memory) grant(k *memoryKey, e Entry, now time.Time) Grant {
 	return Grant{Fence: k.fence, Valid: valid}
 }
 
-// handOver gives the key to the next, or removes it.
+// handOver gives the key to the next in the queue, or removes it.
 func (m *Memory) handOver(key string, k *memoryKey, by string, now time.Time) Handoff {
 	if len(k.queue) == 0 {
 		delete(m.keys, key)
@@ -101,7 +102,7 @@ func (m *Memory) Enter(_ context.Context, e Entry) (got Entered, _ error) {
 	return got, nil
 }
 
-// Beat implements [Store]. Nobody here dies alone.
+// Beat implements [Store]. Here no process dies alone.
 func (m *Memory) Beat(context.Context, Process, time.Duration) error { return nil }
 
 // Look implements [Store].
@@ -110,7 +111,7 @@ func (m *Memory) Look(_ context.Context, tickets []Ticket) ([]Standing, error) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	all := make([]Standing, len(tickets))
-	places := map[string]map[string]bool{} // who waits, by key
+	places := map[string]map[string]bool{} // the waiters, by key
 	for i, t := range tickets {
 		all[i] = Standing{Ticket: t, State: Gone}
 		k := m.keys[t.Key]
@@ -205,7 +206,8 @@ func (m *Memory) Listen(ctx context.Context, p Process, up func(bool), woken fun
 	return ctx.Err()
 }
 
-// Sweep implements [Store]: only keys whose holder and waiters are all gone can be left, and those go with the next entry.
+// Sweep implements [Store]. Only keys whose holder and waiters are all gone can remain, and the next entry removes
+// those.
 func (m *Memory) Sweep(context.Context) error { return nil }
 
 // Close implements [Store].

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics are what a Locker counts. Keys are no labels: there are as many as users.
+// Metrics are what a Locker counts. Keys are not used as labels: there are as many as users.
 type Metrics struct {
 	wait, hold   prometheus.Histogram
 	waiting      prometheus.Gauge

@@ -8,31 +8,33 @@ import (
 	"time"
 )
 
-// Unlimited as a longest wait or hold means that there is none.
+// Unlimited as the longest wait or hold means no limit.
 const Unlimited time.Duration = -1
 
-// forever stands for Unlimited in stores, which count in milliseconds.
+// forever is Unlimited for stores, which count in milliseconds.
 const forever = 100 * 365 * 24 * time.Hour
 
-// Options say how to acquire. What is zero is taken from the Locker's settings, and what is zero there from the defaults.
+// Options say how to acquire. Zero values are taken from the Locker's settings, and zero values there from the
+// defaults.
 type Options struct {
-	// TTL is how long the lease lasts without a touch (default 10 s, at least 50 ms): after it, the lock of a holder that died
-	// goes to the next. It is touched automatically, three times in each TTL.
+	// TTL is how long the lease lasts without a touch (default 10 s, at least 50 ms). After that the lock of a dead
+	// holder goes to the next. The lease is touched automatically, three times in each TTL.
 	TTL time.Duration
 	// MaxWait is the longest wait (default 30 s).
 	MaxWait time.Duration
-	// MaxHold is the longest hold (default 30 s): then the lock goes to the next, whatever the holder does. It counts from
-	// when the lock was got, not from when it was asked for.
+	// MaxHold is the longest hold (default 30 s): then the lock goes to the next, whatever the holder does. It counts
+	// from when the lock was acquired, not from when it was asked for.
 	MaxHold time.Duration
 	// MaxQueue is how many may wait for the key (default 1000).
 	MaxQueue int
 	// Manual leaves touching to the caller.
 	Manual bool
-	// Fleeting spares the store PostgreSQL a write to disk: a crash of its server may forget the lease, and give the next one the same fence.
-	// Only for what is harmless when done twice or out of order, and for keys that nobody takes otherwise.
+	// Fleeting spares the PostgreSQL store a write to disk. A crash of its server may forget the lease, and give the
+	// next one the same fence. Use it only for work that may be done twice or out of order, and for keys that are never
+	// locked without it.
 	Fleeting bool
-	// FailOpen goes on when the store is not available: the lock is then one of this process alone, whose lease is degraded
-	// and has no fence. Only for what is harmless when done twice or out of order, never for what moves money.
+	// FailOpen goes on when the store is not available, with a lock within this process: its lease is degraded and has
+	// no fence. Use it only for work that may be done twice or out of order, never for what moves money.
 	FailOpen bool
 }
 
@@ -40,21 +42,22 @@ type Options struct {
 type Settings struct {
 	Options // the defaults of its acquisitions
 
-	// Heartbeat is how often a process with waiters says that it lives (default 400 ms), and Missed after how many heartbeats
-	// left out it counts as dead (default 3). Its waiters are skipped then.
+	// Heartbeat is how often a process with waiters reports that it is alive (default 400 ms). After Missed missing
+	// heartbeats (default 3) it counts as dead, and its waiters are skipped.
 	Heartbeat time.Duration
 	Missed    int
-	// Poll is how often waiters look for themselves while wakes cannot be relied on (default 50 ms).
+	// Poll is how often waiters look for themselves while wakes are unreliable (default 50 ms).
 	Poll time.Duration
-	// Patience is how long waiters stay while the store does not answer (default 5 s), and how long one call of it may take.
+	// Patience is how long waiters stay while the store does not answer (default 5 s), and how long one store call may
+	// take.
 	Patience time.Duration
 
 	Name    string   // of this process, for people (default host and process number)
-	Metrics *Metrics // default: not registered anywhere
+	Metrics *Metrics // default: registered nowhere
 	Log     *slog.Logger
 }
 
-// DefaultSettings are the durations and numbers that stand where there is a zero.
+// DefaultSettings are the values used in place of zeros.
 func DefaultSettings() Settings {
 	return Settings{
 		Options:   Options{TTL: 10 * time.Second, MaxWait: 30 * time.Second, MaxHold: 30 * time.Second, MaxQueue: 1000},
@@ -89,7 +92,7 @@ func (s Settings) withDefaults() (Settings, error) {
 // live is how long a process counts as alive after a heartbeat.
 func (s Settings) live() time.Duration { return s.Heartbeat * time.Duration(s.Missed) }
 
-// or fills what is zero.
+// or fills in what is zero.
 func (o Options) or(defaults Options) Options {
 	o.TTL = cmp.Or(o.TTL, defaults.TTL)
 	o.MaxWait = cmp.Or(o.MaxWait, defaults.MaxWait)
@@ -109,7 +112,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// bound is a limit for a store.
+// bound is a limit in the form that a store takes.
 func bound(d time.Duration) time.Duration {
 	if d == Unlimited {
 		return forever

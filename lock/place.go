@@ -5,21 +5,21 @@ import (
 	"context"
 )
 
-// Place is a place among the calls of this process for one key. It is taken before it is known whether the lock will be wanted
-// at all: whoever finds out first what they need does not lose their turn over it. Acquire comes to the store after every place
-// that was taken before it, so a place must be left as soon as the lock is not wanted; the others wait for it. It is for one
+// Place is a place in line among this process's calls for one key. Take it before you know whether you need the lock at
+// all: then finding that out does not cost you your turn. Acquire reaches the store only after every earlier place was
+// used or left, so leave the place as soon as you do not want the lock; the others wait for it. It is for one
 // goroutine.
 type Place struct {
 	locker *Locker
-	key    string // normalised; as it was given if it is bad
-	bad    error  // what is wrong with it
+	key    string // normalised; unchanged if it is bad
+	bad    error  // what is wrong with the key
 
-	turn chan struct{} // closed when nobody is before it
-	at   *list.Element // in the line of the key, for as long as it is there
-	used bool          // or left; guarded by the Locker's mu, as the line
+	turn chan struct{} // closed when nobody is ahead of it
+	at   *list.Element // in the line of the key, while it is there
+	used bool          // or left; guarded by the Locker's mu, as the line is
 }
 
-// Queue takes a place for the key, at once and without a message to the store. It must be left or used:
+// Queue takes a place for the key, at once and without asking the store. It must be left or used:
 //
 //	place := locker.Queue(key)
 //	defer place.Leave()
@@ -42,15 +42,15 @@ func (l *Locker) Queue(key string) *Place {
 	return p
 }
 
-// claim is a place that is used at once.
+// claim takes a place and uses it at once.
 func (l *Locker) claim(key string) *Place {
 	p := l.Queue(key)
 	p.use()
 	return p
 }
 
-// Acquire is [Locker.Acquire] with this place. It uses the place up, with or without success: again, or after Leave, it takes a
-// new one at the end.
+// Acquire is [Locker.Acquire] with this place, and uses it up, with or without success. A second call, or one after
+// Leave, takes a new place at the end.
 func (p *Place) Acquire(ctx context.Context, options Options) (*Lease, error) {
 	if !p.use() {
 		p = p.locker.claim(p.key)
@@ -58,14 +58,14 @@ func (p *Place) Acquire(ctx context.Context, options Options) (*Lease, error) {
 	return p.locker.acquire(ctx, p, options, true)
 }
 
-// Leave gives the place up. Once Acquire has begun, or Leave was called before, it does nothing.
+// Leave gives the place up. Once Acquire has begun, or after an earlier Leave, it does nothing.
 func (p *Place) Leave() {
 	if p.use() {
 		p.depart()
 	}
 }
 
-// use says whether the place could still be used; from then on it cannot.
+// use reports whether the place could still be used, and marks it used.
 func (p *Place) use() bool {
 	p.locker.mu.Lock()
 	defer p.locker.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *Place) use() bool {
 	return unused
 }
 
-// depart makes room for the next in line.
+// depart leaves the line, so that the next can move up.
 func (p *Place) depart() {
 	l := p.locker
 	l.mu.Lock()
@@ -90,8 +90,8 @@ func (p *Place) depart() {
 	}
 }
 
-// reach waits until nobody is before the place. Who does not want to wait does not do so for those either who do not know yet
-// whether they want the lock.
+// reach waits until nobody is ahead of the place. A caller that does not want to wait gets ErrBusy if a place ahead is
+// still undecided.
 func (p *Place) reach(ctx context.Context, wait bool) error {
 	if !wait && p.behindUnsure() {
 		return ErrBusy

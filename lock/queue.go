@@ -8,26 +8,26 @@ import (
 // waiter is a ticket whose owner waits for news of it.
 type waiter struct {
 	Ticket
-	unlimited bool // neither TTL nor hold ends its lease before its process would count as dead
+	unlimited bool // its lease is limited only by its process counting as dead, not by TTL or hold
 
 	news    chan news // receives once
-	entered bool      // the store has answered; guarded by the Locker's mu, as the next
+	entered bool      // the store has answered; guarded by the Locker's mu, as are the next two
 	served  bool      // it got the lock
 	woken   bool      // a wake came before the store's answer
 }
 
-// news is how a wait ends: with a lease that lasts until then at least, with an error, or with the place gone.
+// news is how a wait ends: with a lease that lasts at least until until, with an error, or with the place gone.
 type news struct {
 	fence int64
-	since time.Time // the lease began then at the earliest
+	since time.Time // the lease began no earlier
 	until time.Time
 	err   error
 	gone  bool
 }
 
-// attempt enters and waits for what becomes of it. Calls of one process enter a key one after the other, in the order of their
-// places: the queue in the store orders processes, and calls of one could overtake each other on their way there. It also keeps
-// a hot key from occupying every connection.
+// attempt enters and waits for the result. Calls of one process enter a key one after the other, in the order of their
+// places: the queue in the store orders processes, and calls of one process could overtake each other on the way there.
+// This also keeps a hot key from occupying every connection.
 func (l *Locker) attempt(ctx context.Context, p *Place, e Entry) news {
 	if err := p.reach(ctx, e.Wait); err != nil {
 		p.depart()
@@ -52,8 +52,8 @@ func (l *Locker) attempt(ctx context.Context, p *Place, e Entry) news {
 		return n
 	case <-ctx.Done():
 	}
-	// The lease may come at this very moment. Either it finds the waiter gone, or it lies in the channel; in both cases the
-	// ticket is given back.
+	// The lease may come at this very moment. Then either the waiter is gone, or the lease lies in the channel; in both
+	// cases the ticket is given back.
 	l.mu.Lock()
 	_, waits := l.waiters[w.ID]
 	delete(l.waiters, w.ID)
@@ -61,7 +61,7 @@ func (l *Locker) attempt(ctx context.Context, p *Place, e Entry) news {
 	l.mu.Unlock()
 	if entered || !waits {
 		l.leave(w.Ticket)
-	} // else enter finds it gone
+	} // otherwise enter will find it gone
 	return news{err: context.Cause(ctx)}
 }
 
@@ -72,7 +72,7 @@ func (l *Locker) enter(w *waiter, e Entry) {
 	asked := time.Now()
 	got, err := l.store.Enter(ctx, e)
 	if err != nil {
-		l.leaveOrWait(w.Ticket) // the store may have it all the same
+		l.leaveOrWait(w.Ticket) // the store may have entered it all the same
 		l.tell(w.ID, news{err: l.failed("enter", err)})
 		return
 	}
@@ -83,7 +83,7 @@ func (l *Locker) enter(w *waiter, e Entry) {
 	given := w.served // it was handed the lock before this answer came
 	l.mu.Unlock()
 	if !waits && !given {
-		l.leaveOrWait(w.Ticket) // its owner went away meanwhile
+		l.leaveOrWait(w.Ticket) // its owner has gone meanwhile
 		return
 	}
 	switch got.State {
@@ -105,13 +105,13 @@ func (l *Locker) enter(w *waiter, e Entry) {
 	}
 }
 
-// news of the lease that the store gave when it was asked then.
+// news is the news of this grant by a call that began at asked.
 func (g Grant) news(asked time.Time) news {
 	return news{fence: g.Fence, since: asked, until: asked.Add(g.Valid)}
 }
 
-// tell ends a wait. News of a ticket that nobody waits with any more is dropped: whoever gave the wait up gives the ticket
-// back, and a lease that came in two ways was told of before.
+// tell ends a wait. News for a ticket without a waiter is dropped: whoever gave up the wait gives the ticket back, and
+// a lease can be reported twice.
 func (l *Locker) tell(id string, n news) (waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +132,7 @@ func (l *Locker) turnAway(t Ticket, err error) {
 	}
 }
 
-// handed tells the next holder, if it is one of this process; others are told by the store.
+// handed tells the next holder, if it belongs to this process; the store tells others.
 func (l *Locker) handed(h Handoff, asked time.Time) {
 	l.metrics.dead.Add(float64(h.Dead))
 	if h.Process == l.process.ID {
@@ -141,17 +141,18 @@ func (l *Locker) handed(h Handoff, asked time.Time) {
 	}
 }
 
-// leave gives a ticket back, without anybody waiting for it. It returns false, and does nothing, after Close has given back what it knew of.
+// leave gives a ticket back in the background. It returns false, and does nothing, once Close has given back all it
+// knew of.
 func (l *Locker) leave(t Ticket) bool { return l.spawn(func() { l.giveBack(t) }) }
 
-// leaveOrWait is leave for what Close waits for: where that gives back no more itself, it is done at once.
+// leaveOrWait is leave for what Close waits for: if Close gives back no more, it gives the ticket back itself, at once.
 func (l *Locker) leaveOrWait(t Ticket) {
 	if !l.leave(t) {
 		l.giveBack(t)
 	}
 }
 
-// giveBack gives a ticket back. What cannot be given back in a few tries is left to the store: a lease nobody takes up is short.
+// giveBack gives a ticket back. After a few failed tries the store must see to it: an unused lease is short.
 func (l *Locker) giveBack(t Ticket) {
 	for try := range 3 {
 		ctx, cancel := l.call()

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// watch looks after all waits of this process at once: it sends the heartbeat that counts for all of them, looks at tickets
-// that were woken, and at all of them every so often, since a wake can get lost and a holder can die.
+// watch looks after all waits of this process at once. It sends one heartbeat for all of them, and looks at tickets
+// that were woken. Every so often it looks at all tickets, since a wake can get lost and a holder can die.
 func (l *Locker) watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var looked time.Time
-	answered := time.Now() // when the store last did
+	answered := time.Now() // when the store last answered
 	for {
 		select {
 		case <-ctx.Done():
@@ -23,7 +23,7 @@ func (l *Locker) watch(ctx context.Context) {
 		urgent, all := l.toLookAt()
 		if len(all) == 0 {
 			answered = time.Now()
-			timer.Reset(time.Hour) // the next to enter kicks
+			timer.Reset(time.Hour) // the next entry wakes this loop
 			continue
 		}
 		var err error
@@ -51,7 +51,7 @@ func (l *Locker) watch(ctx context.Context) {
 	}
 }
 
-// toLookAt are the tickets that were woken, and all that wait in the store.
+// toLookAt returns the tickets that were woken, and all that wait in the store.
 func (l *Locker) toLookAt() (urgent, all []Ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,11 +64,11 @@ func (l *Locker) toLookAt() (urgent, all []Ticket) {
 	return urgent, all
 }
 
-// woken says that a ticket has got the lock.
+// woken handles a wake: a ticket has got the lock.
 //
-// The lease of a ticket that was handed the lock lasts until its process counts as dead, and when that is this process knows: it
-// is at least one live after it began to send its last heartbeat. So a wake needs no question, unless a shorter TTL or hold
-// limits the lease, or little of it is left.
+// The lease of a ticket that was handed the lock lasts until its process counts as dead. This process knows when that
+// is: at least live() after it began to send its last heartbeat. So a wake needs no question to the store, unless a
+// shorter TTL or hold limits the lease, or little of it is left.
 func (l *Locker) woken(id string, fence int64) {
 	until := time.Unix(0, 0)
 	if beaten := l.beaten.Load(); beaten != nil {
@@ -106,7 +106,7 @@ func (l *Locker) beat(ctx context.Context) error {
 	return nil
 }
 
-// look asks how tickets stand and acts on it.
+// look asks how tickets stand, and acts on the answer.
 func (l *Locker) look(ctx context.Context, tickets []Ticket) error {
 	call, cancel := context.WithTimeout(ctx, l.settings.Patience)
 	defer cancel()
@@ -137,14 +137,14 @@ func (l *Locker) look(ctx context.Context, tickets []Ticket) error {
 	return nil
 }
 
-// listen hears of wakes by other processes, and begins again whenever it ceases to.
+// listen receives wakes by other processes, and starts again whenever it fails.
 func (l *Locker) listen(ctx context.Context) {
 	up := func(is bool) {
 		if l.listening.Swap(is) == is {
 			return
 		}
 		l.metrics.listening.Set(map[bool]float64{true: 1}[is])
-		token(l.kick) // what was missed while nobody listened is unknown
+		token(l.kick) // we do not know what was missed while nobody listened
 	}
 	for wait := l.settings.Poll; ; wait = min(2*wait, l.settings.Patience) {
 		begun := time.Now()
@@ -162,7 +162,7 @@ func (l *Locker) listen(ctx context.Context) {
 	}
 }
 
-// sweepEvery is how often a process tidies up, about.
+// sweepEvery is roughly how often a process tidies up.
 const sweepEvery = 10 * time.Minute
 
 func (l *Locker) sweep(ctx context.Context) {
