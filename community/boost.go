@@ -9,13 +9,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Boost ranks a post higher for a while, whoever wrote it.
+// Boost ranks a post higher for a while. Anybody may boost it.
 type Boost struct {
 	paidaction.Base[BoostArgs, BoostResult]
 	Settings Settings
 }
 
-// BoostArgs say which post gets how much, in whole sats.
+// BoostArgs say which post is boosted, and with how many whole sats.
 type BoostArgs struct {
 	Item int64 `json:"item"`
 	Sats int64 `json:"sats"`
@@ -39,7 +39,7 @@ func (Boost) Spec() paidaction.Spec {
 // Check refuses amounts that nobody can pay.
 func (Boost) Check(a BoostArgs) error { return checkSats(a.Sats) }
 
-// Cost is what is boosted with. Unpaid and deleted posts are refused, and comments and bios, which no feed ranks.
+// Cost is what is boosted with. It refuses unpaid and deleted posts, and comments and bios, which no feed ranks.
 func (Boost) Cost(ctx context.Context, tx *paidaction.Tx, a BoostArgs) (paidaction.Msat, error) {
 	item, err := visibleItem(ctx, tx, a.Item)
 	if err != nil {
@@ -68,25 +68,25 @@ func (b Boost) OnPaid(ctx context.Context, tx *paidaction.Tx, a BoostArgs, _ Boo
 	return payFee(ctx, tx, item.Territory, tx.Cost, b.Settings)
 }
 
-// OnFail marks that nothing was boosted.
+// OnFail marks the boost as failed.
 func (Boost) OnFail(ctx context.Context, tx *paidaction.Tx, a BoostArgs, _ BoostResult) error {
 	return failBoost(ctx, tx, a.Sats)
 }
 
-// Retry has the new attempt pay for the boost.
+// Retry lets the new attempt pay for the boost.
 func (Boost) Retry(ctx context.Context, tx *paidaction.Tx, a BoostArgs, r BoostResult) (BoostResult, error) {
 	return r, retryBoost(ctx, tx, a.Sats)
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (Boost) Describe(a BoostArgs) string {
 	return fmt.Sprintf("boost #%d with %d sats", a.Item, a.Sats)
 }
 
-// An action that makes or changes an item can boost it too: its price contains the sats of the boost, and each of its methods calls
-// the one of the functions below that stands for it. For no sats they do nothing.
+// An action that makes or changes an item can boost it too. Its price includes the sats of the boost, and each of its
+// methods calls its counterpart below. With no sats these do nothing.
 
-// checkBoost refuses a boost of less than nothing, and one of what is no post, in Check.
+// checkBoost refuses a negative boost, and a boost of anything but a post. For Check.
 func checkBoost(sats int64, kind string) error {
 	if sats != 0 && (kind == itemComment || kind == itemBio) {
 		return errNoPost()
@@ -99,7 +99,7 @@ func errNoPost() error {
 	return paidaction.Errorf(paidaction.CodeInvalidInput, "Only posts can be boosted: nothing else is ranked in feeds.")
 }
 
-// beginBoost notes a boost as pending, in Perform.
+// beginBoost notes a boost as pending. For Perform.
 func beginBoost(ctx context.Context, tx *paidaction.Tx, item, sats int64) error {
 	if sats == 0 {
 		return nil
@@ -115,7 +115,7 @@ func beginBoost(ctx context.Context, tx *paidaction.Tx, item, sats int64) error 
 	return nil
 }
 
-// countBoost makes a boost count from now on until it expires, in OnPaid. It hands out no money.
+// countBoost makes a boost count from now until it expires. It hands out no money. For OnPaid.
 func countBoost(ctx context.Context, tx *paidaction.Tx, sats int64, s Settings) error {
 	if sats == 0 {
 		return nil
@@ -130,7 +130,7 @@ func countBoost(ctx context.Context, tx *paidaction.Tx, sats int64, s Settings) 
 	return nil
 }
 
-// failBoost marks that a boost never was, in OnFail.
+// failBoost marks a boost as failed. For OnFail.
 func failBoost(ctx context.Context, tx *paidaction.Tx, sats int64) error {
 	if sats == 0 {
 		return nil
@@ -141,7 +141,7 @@ func failBoost(ctx context.Context, tx *paidaction.Tx, sats int64) error {
 	return nil
 }
 
-// retryBoost has the new attempt pay for a boost, in Retry.
+// retryBoost lets the new attempt pay for a boost. For Retry.
 func retryBoost(ctx context.Context, tx *paidaction.Tx, sats int64) error {
 	if sats == 0 {
 		return nil
@@ -156,8 +156,8 @@ func retryBoost(ctx context.Context, tx *paidaction.Tx, sats int64) error {
 	return nil
 }
 
-// ExpireBoosts takes the oldest boosts that have expired off their items, at most page of them, inside the caller's transaction, and
-// says how many. Each is taken off once, by however many processes at the same time.
+// ExpireBoosts takes the oldest expired boosts off their items, at most page of them, inside the caller's transaction,
+// and returns how many. Each is taken off once, even if several processes run at the same time.
 func ExpireBoosts(ctx context.Context, q *db.Queries, now time.Time, page int32) (boosts int, err error) {
 	ids, err := q.LockExpiringBoosts(ctx, db.LockExpiringBoostsParams{Now: now, Page: page})
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// BuyCredits turns sats into credits, one to one. The credits come to be in OnPaid, never before: what Perform posts must
+// BuyCredits turns sats into credits, one to one. OnPaid creates the credits, never Perform: what Perform posts must
 // not be spendable (spec 01 §1.5).
 type BuyCredits struct {
 	paidaction.Base[BuyCreditsArgs, BuyCreditsResult]
 }
 
-// BuyCreditsArgs say how many credits, one sat each.
+// BuyCreditsArgs say how many credits to buy, one sat each.
 type BuyCreditsArgs struct {
 	Credits int64 `json:"credits"`
 }
@@ -35,7 +35,7 @@ func (BuyCredits) Spec() paidaction.Spec {
 // Check refuses amounts that nobody can buy.
 func (BuyCredits) Check(a BuyCreditsArgs) error { return checkSats(a.Credits) }
 
-// Cost is one sat a credit.
+// Cost is one sat per credit.
 func (BuyCredits) Cost(_ context.Context, _ *paidaction.Tx, a BuyCreditsArgs) (paidaction.Msat, error) {
 	return paidaction.Sats(a.Credits)
 }
@@ -50,5 +50,5 @@ func (BuyCredits) OnPaid(_ context.Context, tx *paidaction.Tx, _ BuyCreditsArgs,
 	return tx.Pay(ledger.UserCredits(*tx.Payer), tx.Cost, "credits bought")
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (BuyCredits) Describe(a BuyCreditsArgs) string { return fmt.Sprintf("buy %d credits", a.Credits) }

@@ -1,5 +1,5 @@
-// Package community is the application that comes with Holdfast: posts, comments, zaps, donations, credits. Each thing that
-// costs money is one file with one implementation of paidaction.Action; Actions is the list of them.
+// Package community is the application that comes with Holdfast: posts, comments, zaps, donations, credits. Everything
+// that costs money is one file with one implementation of paidaction.Action; Actions lists them.
 package community
 
 import (
@@ -14,39 +14,39 @@ type Settings struct {
 	CommentCost     paidaction.Msat // a comment outside any territory
 	PostCost        paidaction.Msat // a post outside any territory
 	BioCost         paidaction.Msat
-	AnonymousFactor int64         // how much dearer posting is without signing in
-	SpamWindow      time.Duration // own posts within it make the next one dearer
-	DuplicateWindow time.Duration // the same text again within it is refused
-	SybilPct        int           // of a zap that does not go to the author
-	RewardsPct      int           // of a fee that goes to the rewards pool, the rest to the founder
+	AnonymousFactor int64         // how many times as much posting costs without signing in
+	SpamWindow      time.Duration // own posts within this window make the next one dearer
+	DuplicateWindow time.Duration // the same text is refused again within this window
+	SybilPct        int           // of a zap, which does not go to the author
+	RewardsPct      int           // of a fee, which goes to the rewards pool; the rest goes to the founder
 	MaxZap          paidaction.Msat
-	MaxVote         paidaction.Msat // the dearest vote that a poll can ask for
+	MaxVote         paidaction.Msat // the highest price of a vote in a poll
 	MaxBounty       paidaction.Msat
-	ReceivedPct     int // of what is paid to a lightning address that its owner gets
-	ReceiveFeePct   int // of it that goes to the rewards pool; what is left is for routing, or the rewards
+	ReceivedPct     int // of a payment to a lightning address, which goes to its owner
+	ReceiveFeePct   int // of it, which goes to the rewards pool; the remainder is for routing, or the rewards
 	BoostLasts      time.Duration
-	EditWindow      time.Duration // in which an author may change a text that is paid
+	EditWindow      time.Duration // how long an author may change a text after it was paid
 
-	// A file's fee goes by the bytes that its owner has uploaded within 24 hours, its own among them: the first of the fees up to
-	// the first step, and so on; the last of them beyond the last step.
+	// The fee of a file depends on the bytes that its owner has uploaded within 24 hours, including the file: the first
+	// fee up to the first step, and so on; the last fee beyond the last step.
 	UploadSteps          [3]int64
 	UploadFees           [4]paidaction.Msat
 	AnonymousUploadFee   paidaction.Msat
 	MaxUpload            int64         // bytes of one file
-	MaxUnpaidUploads     int64         // files of one user, or of one address of the anonymous, that are not paid
-	MaxUnpaidUploadBytes int64         // and what they come to
-	KeepUploads          time.Duration // after which what no item carries is deleted
+	MaxUnpaidUploads     int64         // unpaid files of one user, or of one address of anonymous users
+	MaxUnpaidUploadBytes int64         // the bytes of these together
+	KeepUploads          time.Duration // when a file that no item carries is deleted
 
 	TerritoryMonthly paidaction.Msat // a territory for a month
 	TerritoryYearly  paidaction.Msat
 	TerritoryOnce    paidaction.Msat // for ever
-	TerritoryGrace   time.Duration   // from when one is found unpaid until it is stopped
+	TerritoryGrace   time.Duration   // from when it is found unpaid until it is stopped
 	TerritoryMaxCost paidaction.Msat // of a post or a comment in one
 
-	NewcomerWindow time.Duration // how long after signing up an invite can be redeemed
+	NewcomerWindow time.Duration // how long after signing up somebody can redeem an invite
 
-	RewardTop  int // contributors of a day who share its rewards
-	RewardDays int // how many days back rewards are still paid; what older days left in the pool is paid with the first of these
+	RewardTop  int // how many contributors share the rewards of a day
+	RewardDays int // how many days back rewards are still paid; what older days left is paid with the first of these
 }
 
 // DefaultSettings are those of the specification.
@@ -64,7 +64,8 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Check refuses what cannot be: percentages beyond 0 to 100 would make shares negative (spec 05.10), and so would costs.
+// Check refuses impossible settings: percentages outside 0 to 100 would make shares negative (spec 05.10), as would
+// costs.
 func (s Settings) Check() error {
 	if s.SybilPct < 0 || s.SybilPct > 100 || s.RewardsPct < 0 || s.RewardsPct > 100 ||
 		s.ReceivedPct < 1 || s.ReceiveFeePct < 0 || s.ReceivedPct+s.ReceiveFeePct > 100 {

@@ -9,12 +9,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Donate gives to the rewards pool: all of it.
+// Donate gives an amount to the rewards pool, all of it.
 type Donate struct {
 	paidaction.Base[DonateArgs, DonateResult]
 }
 
-// DonateArgs say how much, in whole sats.
+// DonateArgs say how many whole sats to give.
 type DonateArgs struct {
 	Sats int64 `json:"sats"`
 }
@@ -50,7 +50,7 @@ func (Donate) Perform(ctx context.Context, tx *paidaction.Tx, a DonateArgs) (Don
 	return DonateResult(a), nil
 }
 
-// OnPaid hands it to the rewards pool.
+// OnPaid gives the money to the rewards pool.
 func (Donate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ DonateArgs, _ DonateResult) error {
 	if _, err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: statePaid}); err != nil {
 		return fmt.Errorf("mark the donation: %w", err)
@@ -58,7 +58,7 @@ func (Donate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ DonateArgs, _ Don
 	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost, "donation")
 }
 
-// OnFail marks that nothing was given.
+// OnFail marks the donation as failed.
 func (Donate) OnFail(ctx context.Context, tx *paidaction.Tx, _ DonateArgs, _ DonateResult) error {
 	if _, err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the donation: %w", err)
@@ -66,7 +66,7 @@ func (Donate) OnFail(ctx context.Context, tx *paidaction.Tx, _ DonateArgs, _ Don
 	return nil
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (Donate) Describe(a DonateArgs) string {
 	return fmt.Sprintf("donate %d sats to the rewards pool", a.Sats)
 }

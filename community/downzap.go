@@ -9,8 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// DownZap lowers an item. It is a zap in the other direction: the same arguments, limits and refusals, but nobody earns by it, and
-// it is not for the anonymous.
+// DownZap lowers an item. It is the opposite of a zap, with the same arguments, limits and refusals, but nobody earns
+// by it, and it requires signing in.
 type DownZap struct{ Zap }
 
 // KindDownZap names the action.
@@ -48,12 +48,12 @@ func (DownZap) OnPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapRe
 	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost, "down-zap")
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (DownZap) Describe(a ZapArgs) string {
 	return fmt.Sprintf("down-zap #%d with %d sats", a.Item, a.Sats)
 }
 
-// AfterPaid tells the author, once an item and not by whom: the notification belongs to the action that made the item.
+// AfterPaid tells the author once per item, and not by whom: the notification belongs to the action that made the item.
 func (DownZap) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ZapArgs, _ ZapResult) error {
 	item, err := tx.DB.GetItem(ctx, a.Item)
 	if err != nil {

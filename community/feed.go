@@ -11,11 +11,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Feed is a list of the posts that everybody sees, best first. What came in since counters were last folded, a second ago at most,
-// does not rank yet.
+// Feed is a list of the posts that everybody sees, best first. The ranking lags by up to a second: it includes only
+// counters that are folded already.
 type Feed struct {
 	Sort      FeedSort
-	Within    FeedWindow // SortTop alone has one that is not WithinAll
+	Within    FeedWindow // only SortTop has one other than WithinAll
 	Territory string     // empty: all
 }
 
@@ -26,10 +26,10 @@ type FeedSort string
 const (
 	SortNew FeedSort = "NEW"
 	SortHot FeedSort = "HOT" // weighted votes and boosts, against age
-	SortTop FeedSort = "TOP" // weighted votes of the posts that were written within the window
+	SortTop FeedSort = "TOP" // weighted votes, of posts written within the window
 )
 
-// FeedWindow is how old posts may be. It moves on with the time, also from page to page.
+// FeedWindow is how old posts may be. It moves with the time, even from one page to the next.
 type FeedWindow string
 
 // The windows, in days of 24 hours.
@@ -43,17 +43,17 @@ const (
 
 var windowDays = map[FeedWindow]int{WithinDay: 1, WithinWeek: 7, WithinMonth: 30, WithinYear: 365}
 
-// place is where a post stands in a feed: by its score, and of equals the newer one first.
+// place is where a post stands in a feed: by its score; among equal scores the newer post comes first.
 type place struct{ ID, Score int64 }
 
-// firstPlace is before every post.
+// firstPlace comes before every post.
 var firstPlace = place{math.MaxInt64, math.MaxInt64}
 
-// Page returns the ids of the next posts, at most most, and the cursor to go on with, which is empty at the end. An empty cursor
-// begins. Posts that are written meanwhile neither repeat what was read nor hide what was not; one whose score changes meanwhile can
-// pass the reader on its way up or down.
+// Page returns the ids of the next posts, at most most of them, and the cursor for the next page, which is empty at the
+// end. An empty cursor means the first page. Posts written meanwhile neither repeat what was read nor hide what was
+// not; a post whose score changes meanwhile can be skipped or repeated.
 //
-// Errors: INVALID_INPUT for a cursor that is not this feed's, and for a window where there is none.
+// Errors: INVALID_INPUT for a cursor of another feed, and for a window with a sort that has none.
 func (f Feed) Page(ctx context.Context, q *db.Queries, now time.Time, cursor string, most int) (ids []int64, next string, err error) {
 	if f.Within != WithinAll && f.Sort != SortTop {
 		return nil, "", paidaction.Errorf(paidaction.CodeInvalidInput, "Only the sort TOP has a window of time.")
@@ -103,7 +103,7 @@ func (f Feed) read(ctx context.Context, q *db.Queries, now time.Time, after plac
 		Score: after.Score, Before: after.ID, Page: page}))
 }
 
-// dayOf is the number of the day as the column item.day has it.
+// dayOf is the number of the day, as in the column item.day.
 func dayOf(t time.Time) int32 { return int32(t.Unix() / (24 * 60 * 60)) }
 
 func places[R ~struct{ ID, Score int64 }](rows []R, err error) ([]place, error) {

@@ -6,14 +6,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Codes of this package, beside those of paidaction. They too keep their meaning for ever.
+// Codes of this package, besides those of paidaction. They too keep their meaning for ever.
 const (
-	CodeAlreadyVoted paidaction.Code = "ALREADY_VOTED" // a vote of this person is in the poll, or waits to be paid
-	CodePollClosed   paidaction.Code = "POLL_CLOSED"   // the time to vote is over
-	CodeBioExists    paidaction.Code = "BIO_EXISTS"    // each person has one, which can be edited
+	CodeAlreadyVoted paidaction.Code = "ALREADY_VOTED" // this person's vote is in the poll, or waits to be paid
+	CodePollClosed   paidaction.Code = "POLL_CLOSED"   // voting is over
+	CodeBioExists    paidaction.Code = "BIO_EXISTS"    // each person has one bio, which can be edited
 )
 
-// States of rows that belong to a paid action: PENDING is seen by the payer alone.
+// States of rows that belong to a paid action. PENDING rows are visible only to the payer.
 const (
 	statePaid   = "PAID"
 	stateFailed = "FAILED"
@@ -39,7 +39,7 @@ func checkUpTo(what string, sats int64, most paidaction.Msat) error {
 	return nil
 }
 
-// checkText refuses what is too long, or is no text at all. most is in characters.
+// checkText refuses text that is too long, too short or not valid. least and most are in characters.
 func checkText(what, text string, least, most int) error {
 	if !utf8.ValidString(text) {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "The %s is not valid text.", what)

@@ -16,14 +16,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// InviteGift gives a newcomer what their invite promises. Its payer is the inviter, who is not there when it is redeemed: nobody
-// may ask for it but on behalf of the newcomer.
+// InviteGift gives a newcomer what their invite promises. Its payer is the inviter, who is not there when it is
+// redeemed: it may be asked for only on behalf of the newcomer.
 type InviteGift struct {
 	paidaction.Base[InviteGiftArgs, InviteGiftResult]
 	Settings Settings
 }
 
-// InviteGiftArgs say whose invite is redeemed by whom.
+// InviteGiftArgs say which invite is redeemed by whom.
 type InviteGiftArgs struct {
 	Code string `json:"code"`
 	User int64  `json:"user"`
@@ -40,7 +40,7 @@ const KindInviteGift = "INVITE_GIFT"
 
 const (
 	maxInviteUses  = 1000
-	maxOpenInvites = 100 // of one inviter
+	maxOpenInvites = 100 // per inviter
 )
 
 // Spec follows the table of spec 02 §2.3.
@@ -48,7 +48,7 @@ func (InviteGift) Spec() paidaction.Spec {
 	return paidaction.Spec{Kind: KindInviteGift, Methods: []paidaction.Method{paidaction.FeeCredit}}
 }
 
-// Cost is the gift. It goes from the inviter alone, and to nobody who has been here for longer.
+// Cost is the gift. Only the inviter may pay it, and only somebody who has just signed up may get it.
 func (ig InviteGift) Cost(ctx context.Context, tx *paidaction.Tx, a InviteGiftArgs) (paidaction.Msat, error) {
 	invite, err := FindInvite(ctx, tx.DB, a.Code)
 	if err != nil {
@@ -70,7 +70,7 @@ func (ig InviteGift) Cost(ctx context.Context, tx *paidaction.Tx, a InviteGiftAr
 	return paidaction.Msat(invite.GiftMsat), nil
 }
 
-// Perform uses the invite: once for each person, and never more often than its limit says, whoever comes at the same time.
+// Perform uses the invite: once per person, and never more often than its limit allows, even at the same time.
 func (InviteGift) Perform(ctx context.Context, tx *paidaction.Tx, a InviteGiftArgs) (InviteGiftResult, error) {
 	n, err := tx.DB.InsertRedemption(ctx, db.InsertRedemptionParams{UserID: a.User, Code: a.Code, ActionID: tx.Action, At: tx.Now})
 	if err != nil {
@@ -88,7 +88,7 @@ func (InviteGift) Perform(ctx context.Context, tx *paidaction.Tx, a InviteGiftAr
 	return InviteGiftResult{User: a.User, Msat: int64(tx.Cost)}, nil
 }
 
-// OnPaid gives it to the newcomer.
+// OnPaid gives the money to the newcomer.
 func (InviteGift) OnPaid(_ context.Context, tx *paidaction.Tx, a InviteGiftArgs, _ InviteGiftResult) error {
 	return tx.Pay(ledger.UserCredits(a.User), tx.Cost, "invite gift")
 }
@@ -123,8 +123,9 @@ func FindInvite(ctx context.Context, q *db.Queries, code string) (db.Invite, err
 	return invite, nil
 }
 
-// CreateInvite makes an invite inside the caller's transaction: so many newcomers get a gift each. The code is of 128 random bits; who has
-// it can redeem it. Nothing is set aside: the gift is taken from the inviter's credits when it is redeemed.
+// CreateInvite makes an invite inside the caller's transaction: up to limit newcomers get a gift each. The code has 128
+// random bits; whoever has it can redeem it. Nothing is set aside: the gift is taken from the inviter's credits when it
+// is redeemed.
 //
 // Errors: INVALID_AMOUNT, and INVALID_INPUT where the limit is out of bounds or too many invites are open.
 func CreateInvite(ctx context.Context, q *db.Queries, inviter, giftCredits, limit int64, now time.Time, random io.Reader) (db.Invite, error) {
@@ -156,7 +157,7 @@ func CreateInvite(ctx context.Context, q *db.Queries, inviter, giftCredits, limi
 	return invite, nil
 }
 
-// RevokeInvite takes an invite back: nobody can redeem it any more. NOT_FOUND where it is none of the inviter's.
+// RevokeInvite takes an invite back: nobody can redeem it any more. NOT_FOUND where it is not the inviter's.
 func RevokeInvite(ctx context.Context, q *db.Queries, inviter int64, code string, now time.Time) (db.Invite, error) {
 	invite, err := FindInvite(ctx, q, code)
 	if err != nil {

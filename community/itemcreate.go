@@ -22,18 +22,18 @@ type ItemCreate struct {
 	Settings Settings
 }
 
-// ItemCreateArgs are a post (with a title), a comment (with a parent), or, by the one of the last fields that is given, an
-// item of another kind.
+// ItemCreateArgs are a post (with a title), a comment (with a parent), or an item of another kind, according to which
+// of the later fields is given.
 type ItemCreateArgs struct {
 	Title     string    `json:"title,omitempty"`
 	Body      string    `json:"body"`
-	Territory string    `json:"territory,omitempty"` // of a post; a comment has its root's
+	Territory string    `json:"territory,omitempty"` // of a post; a comment has that of its root
 	Parent    int64     `json:"parent,omitempty"`
 	Forwards  []Forward `json:"forwards,omitempty"`
 	URL       *string   `json:"url,omitempty"`
 	Bounty    *int64    `json:"bounty,omitempty"` // in whole sats
 	Bio       *string   `json:"bio,omitempty"`    // the text; a bio has no title and no body
-	*PollArgs           // nil, as JobArgs, where none of its fields is given
+	*PollArgs           // nil if none of its fields is given, as is JobArgs
 	*JobArgs
 	Boost   int64   `json:"boost,omitempty"` // of a post, in whole sats
 	Uploads []int64 `json:"uploads,omitempty"`
@@ -54,7 +54,7 @@ const (
 	maxTerritory = 32
 	maxForwards  = 5
 	maxMentions  = 10
-	maxDepth     = 200 // of a thread: what happens below is counted at every ancestor
+	maxDepth     = 200 // of a thread: each comment is counted at every ancestor
 )
 
 // Spec follows the table of spec 02 §2.3.
@@ -77,7 +77,7 @@ func (ic ItemCreate) Check(a ItemCreateArgs) error {
 	return checkForwards(a.Forwards)
 }
 
-// Cost is the price of writing, that of the uploads, and the boost: neither makes the other dearer.
+// Cost is the price of writing, plus that of the uploads and the boost: none of these raises the price of another.
 func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
 	price, err := ic.price(ctx, tx, a)
 	if err != nil {
@@ -91,8 +91,8 @@ func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 	return price + uploads + boost, err
 }
 
-// price is base × 10^spam × (anonymous ? 10 : 1). The payer is locked: posts at the same moment cannot evade the escalation
-// (spec 05.19).
+// price is base × 10^spam × (anonymous ? 10 : 1). The payer is locked, so that posts at the same moment cannot evade
+// the escalation (spec 05.19).
 func (ic ItemCreate) price(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
 	if err := a.checkNow(tx.Payer, tx.Now); err != nil {
 		return 0, err
@@ -128,7 +128,7 @@ func Escalate(base paidaction.Msat, spam int64) (cost paidaction.Msat, err error
 	return cost, nil
 }
 
-// base is the price before any escalation, and the author of the thread's root for a comment.
+// base is the price before any escalation, and for a comment the author of the thread's root.
 func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (cost paidaction.Msat, rootAuthor *int64, err error) {
 	if a.Bio != nil {
 		return ic.Settings.BioCost, nil, nil
@@ -162,8 +162,9 @@ func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 	return paidaction.Msat(t.ReplyCostMsat), rootAuthor, err
 }
 
-// spam is the number of tenfold rises: own posts within the window; for a comment own comments on the same parent and the
-// unbroken chain of own items above it, nothing in one's own thread.
+// spam is how many times the price rises tenfold. For a post it counts own posts within the window. For a comment it
+// counts own comments on the same parent, plus the unbroken chain of own items above it; in one's own thread it is
+// zero.
 func (ic ItemCreate) spam(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, rootAuthor *int64) (int64, error) {
 	since := tx.Now.Add(-ic.Settings.SpamWindow)
 	if a.Parent == 0 {
@@ -183,8 +184,8 @@ func (ic ItemCreate) spam(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 	return siblings + chain, nil
 }
 
-// visibleItem reads an item that everybody can see. Its author, ancestors and territory never change, so no lock is taken:
-// one on a popular item would make all who pay there wait for each other.
+// visibleItem reads an item that everybody can see. Its author, ancestors and territory never change, so no lock is
+// needed: a lock on a popular item would make all who pay there wait for each other.
 func visibleItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, error) {
 	item, err := tx.DB.GetItem(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && (item.State != statePaid || item.DeletedAt != nil) {
@@ -196,7 +197,7 @@ func visibleItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, err
 	return item, nil
 }
 
-// Perform writes the item as pending, with all that hangs on it.
+// Perform writes the item as pending, with everything attached to it.
 func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (ItemCreateResult, error) {
 	row := db.InsertItemParams{AuthorID: tx.Payer, ActionID: tx.Action, Ancestors: []int64{}, At: tx.Now}
 	a.describe(&row)
@@ -246,7 +247,7 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 	return ItemCreateResult{Item: id}, nil
 }
 
-// SweepFingerprints deletes those whose window is over, a page at a time.
+// SweepFingerprints deletes fingerprints whose window is over, a page at a time.
 func SweepFingerprints(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	const page = 1000
 	n, err := q.DeleteFingerprints(ctx, db.DeleteFingerprintsParams{Before: now.Add(-time.Hour), Page: page})
@@ -256,7 +257,7 @@ func SweepFingerprints(ctx context.Context, q *db.Queries, now time.Time) (found
 	return n == page, nil
 }
 
-// claimFingerprint refuses the same content of the same author again within the window.
+// claimFingerprint refuses the same content by the same author within the window.
 func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, id int64) error {
 	var author int64
 	if tx.Payer != nil {
@@ -276,7 +277,7 @@ func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a 
 
 var mentionPattern = regexp.MustCompile(`(?:^|[^a-z0-9_@])@([a-z0-9_]{1,32})\b`)
 
-// mention stores the known people among the first few @names of a text, as long as the item mentions few.
+// mention stores the known people among the first few @names of a text, up to a limit per item.
 func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) error {
 	var names []string
 	for _, m := range mentionPattern.FindAllStringSubmatch(text, -1) {
@@ -297,7 +298,7 @@ func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) er
 	}
 	var ids []int64
 	for _, u := range users {
-		// So many in all: changing a text again and again must not tell ever more people.
+		// The limit is per item: changing a text again and again must not notify ever more people.
 		if !slices.Contains(known, u.ID) && len(known)+len(ids) < maxMentions {
 			ids = append(ids, u.ID)
 		}
@@ -334,7 +335,7 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreate
 	return payFee(ctx, tx, item.Territory, tx.Cost, ic.Settings)
 }
 
-// countWritten counts an item in its author's profile. A bio is among neither the posts nor the comments.
+// countWritten counts an item in its author's profile. A bio counts neither as a post nor as a comment.
 func countWritten(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
 	if item.AuthorID == nil || item.Kind == itemBio {
 		return nil
@@ -349,7 +350,7 @@ func countWritten(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
 	return nil
 }
 
-// payFee hands a fee to the territory's founder and the rewards pool.
+// payFee gives a fee to the territory's founder and the rewards pool.
 func payFee(ctx context.Context, tx *paidaction.Tx, territory *string, fee paidaction.Msat, s Settings) error {
 	if territory == nil {
 		return tx.PayFee(fee, nil, s.RewardsPct)
@@ -361,7 +362,7 @@ func payFee(ctx context.Context, tx *paidaction.Tx, territory *string, fee paida
 	return tx.PayFee(fee, &t.FounderID, s.RewardsPct)
 }
 
-// OnFail leaves the item to its author alone, as failed, and lets the same text be posted again.
+// OnFail leaves the item visible only to its author, as failed, and lets the same text be posted again.
 func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
 	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the item: %w", err)
@@ -375,7 +376,7 @@ func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemCreateArg
 	return releaseUploads(ctx, tx, a.Uploads)
 }
 
-// Retry keeps the item and has the new attempt pay for it.
+// Retry keeps the item and lets the new attempt pay for it.
 func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) (ItemCreateResult, error) {
 	n, err := tx.DB.RepointItem(ctx, db.RepointItemParams{ID: r.Item, ActionID: tx.Action, Previous: tx.Previous, At: tx.Now})
 	if err != nil {
@@ -393,7 +394,7 @@ func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateA
 	return r, ic.claimFingerprint(ctx, tx, a, r.Item)
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (ItemCreate) Describe(a ItemCreateArgs) string {
 	if a.Parent != 0 {
 		return fmt.Sprintf("comment on #%d", a.Parent)
@@ -421,7 +422,7 @@ func (ItemCreate) AfterPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreate
 	return notify(ctx, tx, "REPLY", &r.Item, followers)
 }
 
-// notify tells people of an action; the one who did it is not told.
+// notify tells people of an action, except the one who did it.
 func notify(ctx context.Context, tx *paidaction.Tx, kind string, item *int64, users []int64) error {
 	users = slices.DeleteFunc(slices.Clone(users), func(u int64) bool { return tx.Payer != nil && u == *tx.Payer })
 	if len(users) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Kinds of items, as the database has them.
+// Kinds of items, as in the database.
 const (
 	itemPost    = "POST"
 	itemComment = "COMMENT"
@@ -24,7 +24,7 @@ const (
 
 const (
 	maxURL = 2048
-	maxJob = 140 // of a company's or a place's name
+	maxJob = 140 // characters of a company's or a place's name
 )
 
 // JobArgs are what a job has beyond a post.
@@ -33,7 +33,7 @@ type JobArgs struct {
 	Location string `json:"location"`
 }
 
-// kinds are those that the arguments speak of; a post is spoken of by none.
+// kinds are those that the arguments give fields for; a post has none of these fields.
 func (a ItemCreateArgs) kinds() []string {
 	var kinds []string
 	for _, k := range []struct {
@@ -50,7 +50,7 @@ func (a ItemCreateArgs) kinds() []string {
 	return kinds
 }
 
-// kind is what the item is. More than one is refused by checkKind.
+// kind is what the item is. checkKind refuses more than one.
 func (a ItemCreateArgs) kind() string {
 	if kinds := a.kinds(); len(kinds) > 0 {
 		return kinds[0]
@@ -58,7 +58,7 @@ func (a ItemCreateArgs) kind() string {
 	return itemPost
 }
 
-// text is what the item says; may be empty where a title speaks.
+// text is what the item says; it may be empty if there is a title.
 func (a ItemCreateArgs) text() string {
 	if a.Bio != nil {
 		return *a.Bio
@@ -66,7 +66,7 @@ func (a ItemCreateArgs) text() string {
 	return a.Body
 }
 
-// checkKind refuses what an item of its kind cannot be.
+// checkKind refuses what an item of its kind cannot have.
 func (ic ItemCreate) checkKind(a ItemCreateArgs) error {
 	if len(a.kinds()) > 1 {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "One item cannot be a %s at once.", strings.ToLower(strings.Join(a.kinds(), " and a ")))
@@ -88,7 +88,7 @@ func (ic ItemCreate) checkKind(a ItemCreateArgs) error {
 	if err := checkText("text", strings.TrimSpace(a.text()), least, maxBody); err != nil {
 		return err
 	}
-	// Stored is the text with the spaces around it.
+	// The text is stored with its surrounding spaces.
 	if err := checkText("text", a.text(), least, maxBody); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (ic ItemCreate) checkKind(a ItemCreateArgs) error {
 	return nil
 }
 
-// checkURL refuses what a reader should not be led to by a click.
+// checkURL refuses addresses to which a click should not lead a reader.
 func checkURL(text string) error {
 	if err := checkText("address", text, 1, maxURL); err != nil {
 		return err
@@ -123,7 +123,7 @@ func checkURL(text string) error {
 	return nil
 }
 
-// checkNow refuses what depends on who asks, and when.
+// checkNow refuses what depends on the payer and the time.
 func (a ItemCreateArgs) checkNow(payer *int64, now time.Time) error {
 	if payer == nil && a.Bio != nil {
 		return paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to write a bio.")
@@ -137,7 +137,7 @@ func (a ItemCreateArgs) checkNow(payer *int64, now time.Time) error {
 	return nil
 }
 
-// checkFirstBio refuses a second bio. The author is locked by the caller.
+// checkFirstBio refuses a second bio. The caller has locked the author.
 func checkFirstBio(ctx context.Context, tx *paidaction.Tx) error {
 	has, err := tx.DB.HasBio(ctx, tx.Payer)
 	if err != nil {
@@ -166,7 +166,7 @@ func (a ItemCreateArgs) describe(row *db.InsertItemParams) {
 	}
 }
 
-// content is what makes an item the same as another of its author's; at another price it is the same still.
+// content identifies an item among its author's: items with equal content are duplicates, even at another price.
 func (a ItemCreateArgs) content() []byte {
 	content := fmt.Appendf(nil, "%s %d %q %q", a.kind(), a.Parent, strings.TrimSpace(a.Title), a.text())
 	if a.URL != nil {

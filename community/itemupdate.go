@@ -12,21 +12,21 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// ItemUpdate changes what its author has written, and adds to what it carries.
+// ItemUpdate lets an author change an item, or add uploads and boosts to it.
 type ItemUpdate struct {
 	paidaction.Base[ItemUpdateArgs, ItemUpdateResult]
 	Settings Settings
 }
 
-// ItemUpdateArgs say what is to change. What is nil stays as it is.
+// ItemUpdateArgs say what to change. What is nil stays as it is.
 type ItemUpdateArgs struct {
 	Item     int64     `json:"item"`
 	Title    *string   `json:"title,omitempty"` // of a post
 	Body     *string   `json:"body,omitempty"`
 	URL      *string   `json:"url,omitempty"`     // of a link
-	Forwards []Forward `json:"forwards,omitzero"` // in place of those there are; empty for none
-	Uploads  []int64   `json:"uploads,omitempty"` // beside those there are
-	Boost    int64     `json:"boost,omitempty"`   // beside what it is boosted with, in whole sats
+	Forwards []Forward `json:"forwards,omitzero"` // replaces the present ones; empty for none
+	Uploads  []int64   `json:"uploads,omitempty"` // added to the present ones
+	Boost    int64     `json:"boost,omitempty"`   // added to the present boost, in whole sats
 }
 
 // ItemUpdateResult is the item that is changed.
@@ -37,19 +37,20 @@ type ItemUpdateResult struct {
 // KindItemUpdate names the action.
 const KindItemUpdate = "ITEM_UPDATE"
 
-// Codes of a change that comes too early, or too late.
+// Codes of a change that comes too early or too late.
 const (
 	CodeNotPaid        paidaction.Code = "NOT_PAID"         // the item itself has to be paid first
 	CodeEditWindowOver paidaction.Code = "EDIT_WINDOW_OVER" // the text stays as it is
 )
 
-// Spec follows the table of spec 02 §2.3. What is free is tried first: the anonymous need no node for it.
+// Spec follows the table of spec 02 §2.3. ZeroCost comes first, so that a free change by somebody anonymous needs no
+// node.
 func (ItemUpdate) Spec() paidaction.Spec {
 	return paidaction.Spec{Kind: KindItemUpdate, Anonable: true, Free: true, Methods: []paidaction.Method{
 		paidaction.ZeroCost, paidaction.FeeCredit, paidaction.RewardSats, paidaction.Pessimistic}}
 }
 
-// Check refuses texts over their limits, and a change of nothing.
+// Check refuses texts over their limits, and an empty change.
 func (ItemUpdate) Check(a ItemUpdateArgs) error {
 	if a.Title == nil && a.Body == nil && a.URL == nil && a.Forwards == nil && len(a.Uploads) == 0 && a.Boost == 0 {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Say what is to be changed.")
@@ -72,13 +73,14 @@ func (ItemUpdate) Check(a ItemUpdateArgs) error {
 	if err := checkUploadIDs(a.Uploads); err != nil {
 		return err
 	}
-	if err := checkBoost(a.Boost, ""); err != nil { // of which kind the item is, the database knows
+	if err := checkBoost(a.Boost, ""); err != nil { // only the database knows the item's kind
 		return err
 	}
 	return checkForwards(a.Forwards)
 }
 
-// Cost is that of the uploads and the boost; all else is free. The item is locked until the commit: what is refused or not here stays so.
+// Cost is that of the uploads and the boost; all else is free. The item is locked until the commit, so that what is
+// checked here stays true.
 func (iu ItemUpdate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArgs) (paidaction.Msat, error) {
 	item, err := ownItem(ctx, tx, a.Item)
 	if err != nil {
@@ -107,7 +109,7 @@ func (iu ItemUpdate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemUpdateAr
 	return uploads + boost, err
 }
 
-// ownItem locks an item of the payer's that is paid. The anonymous show the secret of the action that paid for it.
+// ownItem locks a paid item of the payer's. An anonymous payer must show the secret of the action that paid for it.
 func ownItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, error) {
 	item, err := tx.DB.LockItem(ctx, id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -126,7 +128,7 @@ func ownItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, error) 
 	case !mine:
 		return item, paidaction.Errorf(paidaction.CodeForbidden, "You can change only what you wrote. If you were not signed in then, send the secret that you got for it.")
 	case item.State != statePaid:
-		// It would be a race of the change against the payment: which of the two texts has been paid for?
+		// The change would race against the payment: which of the two texts was paid for?
 		return item, paidaction.Errorf(CodeNotPaid, "This is not paid yet. Pay for it first, or give it up and write it anew.")
 	}
 	return item, nil
@@ -139,7 +141,7 @@ func isAuthor(ctx context.Context, tx *paidaction.Tx, item db.Item) (bool, error
 	return tx.Proves(ctx, item.ActionID)
 }
 
-// changed is the item with what the arguments say of its text.
+// changed is the item with the changes to its text applied.
 func (a ItemUpdateArgs) changed(item db.Item) db.Item {
 	if a.Title != nil {
 		item.Title = new(strings.TrimSpace(*a.Title))
@@ -153,15 +155,15 @@ func (a ItemUpdateArgs) changed(item db.Item) db.Item {
 	return item
 }
 
-// changesText says whether others would read anything new.
+// changesText reports whether others would read anything new.
 func (a ItemUpdateArgs) changesText(item db.Item) bool {
 	same := func(x, y *string) bool { return x == y || x != nil && y != nil && *x == *y }
 	to := a.changed(item)
 	return to.Body != item.Body || !same(to.Title, item.Title) || !same(to.Url, item.Url)
 }
 
-// checkChange refuses what does not fit the item, and changes of the text or of who shares in its zaps that come too late. Uploads and
-// boosts never do, and bios and jobs are true only as long as they can be changed.
+// checkChange refuses what does not fit the item, and changes of the text or the forwards that come too late. Uploads
+// and boosts never come too late. Nor do changes of bios and jobs, which stay true only if they can be changed.
 func (iu ItemUpdate) checkChange(ctx context.Context, tx *paidaction.Tx, item db.Item, a ItemUpdateArgs) error {
 	if item.Title == nil && a.Title != nil {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Only posts have a title.")
@@ -190,14 +192,14 @@ func (iu ItemUpdate) checkChange(ctx context.Context, tx *paidaction.Tx, item db
 	return nil
 }
 
-// Perform notes what the item will say, for its author alone.
+// Perform notes what the item will say, visible only to its author.
 func (ItemUpdate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArgs) (ItemUpdateResult, error) {
 	item, err := tx.DB.GetItem(ctx, a.Item)
 	if err != nil {
 		return ItemUpdateResult{}, fmt.Errorf("read the item: %w", err)
 	}
 	if a.changesText(item) {
-		// Whole: what is taken over later must not be mixed with what somebody else's change has left.
+		// The edit is stored whole: applied later, it must not mix with somebody else's change.
 		to := a.changed(item)
 		err := tx.DB.InsertEdit(ctx, db.InsertEditParams{ActionID: tx.Action, ItemID: item.ID, Title: to.Title, Body: to.Body, Url: to.Url, At: tx.Now})
 		if err != nil {
@@ -262,10 +264,10 @@ func (ItemUpdate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArg
 	return failBoost(ctx, tx, a.Boost)
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (ItemUpdate) Describe(a ItemUpdateArgs) string { return fmt.Sprintf("change #%d", a.Item) }
 
-// AfterPaid tells those who are mentioned and were not told before.
+// AfterPaid tells those who are newly mentioned.
 func (ItemUpdate) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ItemUpdateArgs, r ItemUpdateResult) error {
 	if a.Body == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 type PollArgs struct {
 	Options  []string   `json:"options"`
 	Price    int64      `json:"price"`              // of a vote, in whole sats
-	ClosesAt *time.Time `json:"closesAt,omitempty"` // from then on nobody can vote; nil stays open
+	ClosesAt *time.Time `json:"closesAt,omitempty"` // nobody can vote from then on; nil: never closes
 }
 
 const (
@@ -50,7 +50,7 @@ func (p PollArgs) texts() []string {
 	return texts
 }
 
-// insertOptions stores what a poll offers, in its order.
+// insertOptions stores the options of a poll in order.
 func insertOptions(ctx context.Context, tx *paidaction.Tx, item int64, p PollArgs) error {
 	if err := tx.DB.InsertPollOptions(ctx, db.InsertPollOptionsParams{ItemID: item, Texts: p.texts()}); err != nil {
 		return fmt.Errorf("insert the poll's options: %w", err)

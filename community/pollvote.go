@@ -11,13 +11,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// PollVote votes in a poll, once a person: its author is one of them. Who voted for what is shown to nobody else.
+// PollVote votes in a poll, once per person; its author may vote too. Nobody else sees who voted for what.
 type PollVote struct {
 	paidaction.Base[PollVoteArgs, PollVoteResult]
 	Settings Settings
 }
 
-// PollVoteArgs say what for; the option says in which poll.
+// PollVoteArgs say which option; that determines the poll.
 type PollVoteArgs struct {
 	Option int64 `json:"option"`
 }
@@ -37,8 +37,8 @@ func (PollVote) Spec() paidaction.Spec {
 		paidaction.FeeCredit, paidaction.RewardSats, paidaction.Optimistic}}
 }
 
-// Cost is the poll's price. The voter is locked: two votes at once cannot both find that there is none yet. A poll that
-// closes while a vote waits for its payment counts it.
+// Cost is the poll's price. The voter is locked, so that of two votes at once only one finds none before it. A vote
+// that is paid after the poll closes still counts.
 func (PollVote) Cost(ctx context.Context, tx *paidaction.Tx, a PollVoteArgs) (paidaction.Msat, error) {
 	poll, err := pollOf(ctx, tx, a.Option)
 	if err != nil {
@@ -60,7 +60,7 @@ func (PollVote) Cost(ctx context.Context, tx *paidaction.Tx, a PollVoteArgs) (pa
 	return paidaction.Msat(*poll.PollMsat), nil
 }
 
-// pollOf is the poll that offers an option, if everybody can see it.
+// pollOf is the poll that offers an option, if everybody can see the poll.
 func pollOf(ctx context.Context, tx *paidaction.Tx, option int64) (db.Item, error) {
 	o, err := tx.DB.GetPollOption(ctx, option)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -97,7 +97,7 @@ func (v PollVote) OnPaid(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs,
 	return payFee(ctx, tx, poll.Territory, tx.Cost, v.Settings)
 }
 
-// OnFail lets the payer vote anew.
+// OnFail lets the payer vote again.
 func (PollVote) OnFail(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs, _ PollVoteResult) error {
 	if _, err := tx.DB.MarkPollVote(ctx, db.MarkPollVoteParams{ActionID: tx.Action, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the vote: %w", err)
@@ -105,7 +105,7 @@ func (PollVote) OnFail(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs, _
 	return nil
 }
 
-// Retry has the new attempt pay for the vote.
+// Retry lets the new attempt pay for the vote.
 func (PollVote) Retry(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs, r PollVoteResult) (PollVoteResult, error) {
 	n, err := tx.DB.RepointPollVote(ctx, db.RepointPollVoteParams{ActionID: tx.Action, Previous: tx.Previous})
 	if err != nil {
@@ -117,5 +117,5 @@ func (PollVote) Retry(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs, r 
 	return r, nil
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (PollVote) Describe(PollVoteArgs) string { return "vote in a poll" }

@@ -12,9 +12,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Preferences are what somebody wants otherwise than it is.
+// Preferences are what somebody wants instead of the defaults.
 type Preferences struct {
-	// DropInvoicesAfterDays: the texts of invoices are forgotten so long after what they were for has ended; nil keeps them.
+	// DropInvoicesAfterDays is how long after an action has ended the texts of its invoices are deleted; nil keeps
+	// them.
 	DropInvoicesAfterDays *int
 }
 
@@ -51,14 +52,14 @@ func PreferencesOf(ctx context.Context, q *db.Queries, user int64) (Preferences,
 }
 
 const (
-	dropPage  = 500       // actions looked through in one transaction
-	dropEvery = time.Hour // for one person
+	dropPage  = 500       // actions processed in one transaction
+	dropEvery = time.Hour // per person
 )
 
-// DropInvoices forgets the texts of old invoices of one person who wants that and is due, inside the caller's transaction, and says
-// whether there was one. Hashes and amounts stay, and so does what is open or ended too lately: nothing that can still be paid,
-// tried again or held against its node is touched. The person's actions are gone through once, in the order in which they began; an
-// open one is waited for.
+// DropInvoices deletes the texts of old invoices of one person who wants that and is due, inside the caller's
+// transaction, and reports whether there was one. Hashes and amounts stay. Whatever is open or ended too recently is
+// left alone: it may still be paid, retried or held against its node. The person's actions are processed once, in the
+// order in which they began, and an open one stops the round.
 func DropInvoices(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	p, err := q.NextToDropFor(ctx, now)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -98,7 +99,7 @@ func drop(ctx context.Context, q *db.Queries, actions []int64, now time.Time) er
 	if _, err := q.DropBolt11(ctx, db.DropBolt11Params{Ids: actions, At: &now}); err != nil {
 		return fmt.Errorf("drop invoices: %w", err)
 	}
-	// The argument is known by the invoice that was paid, so it goes first.
+	// DropPayee finds a withdrawal's argument by the invoice that was paid, so it comes first.
 	if _, err := q.DropPayee(ctx, actions); err != nil {
 		return fmt.Errorf("drop the payees of withdrawals: %w", err)
 	}

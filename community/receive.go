@@ -14,24 +14,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Receive is somebody outside paying a user's lightning address (LUD-16): directly to the user's own wallet if they have one, else
-// to their balance of sats.
+// Receive is a payment from outside to a user's lightning address (LUD-16). It goes directly to the user's own wallet
+// if they have one, otherwise to their balance of sats.
 type Receive struct {
 	paidaction.Base[ReceiveArgs, ReceiveResult]
 	Settings Settings
 }
 
-// ReceiveArgs say who gets how much, in msat, and what only they are told: a comment, and who the payer says to be.
+// ReceiveArgs say who gets how many msat, and what only they are told: a comment, and who the payer claims to be.
 type ReceiveArgs struct {
 	User    int64   `json:"user"`
 	Msat    int64   `json:"msat"`
 	Comment string  `json:"comment,omitempty"`
 	Sender  *Sender `json:"sender,omitempty"`
-	// Described is the SHA-256 of what the payer's wallet was shown before (LUD-06), 32 bytes; none where it was shown nothing.
+	// Described is the SHA-256 of what the payer's wallet was shown before (LUD-06), 32 bytes; empty if it was shown
+	// nothing.
 	Described []byte `json:"described,omitempty"`
 }
 
-// Sender is what a payer says of themselves (LUD-18). Nobody has checked any of it.
+// Sender is what payers say about themselves (LUD-18). None of it is verified.
 type Sender struct {
 	Name       string `json:"name,omitempty"`
 	Identifier string `json:"identifier,omitempty"` // a lightning address or the like
@@ -46,7 +47,7 @@ type ReceiveResult struct {
 // KindReceive names the action.
 const KindReceive = "RECEIVE"
 
-// What a payer can say, in characters.
+// The lengths of what a payer can say, in characters.
 const (
 	MaxReceiveComment = 280
 	maxSenderText     = 120
@@ -57,7 +58,7 @@ func (Receive) Spec() paidaction.Spec {
 	return paidaction.Spec{Kind: KindReceive, Anonable: true, Methods: []paidaction.Method{paidaction.P2P, paidaction.Pessimistic}}
 }
 
-// Check refuses amounts that are no whole sat, and texts that are too long.
+// Check refuses amounts that are not whole sats, and texts that are too long.
 func (Receive) Check(a ReceiveArgs) error {
 	if a.Msat <= 0 || a.Msat%1000 != 0 || paidaction.Msat(a.Msat) > paidaction.MaxMsat {
 		return paidaction.Errorf(paidaction.CodeInvalidAmount, "The amount must be a whole number of sats above zero.")
@@ -74,13 +75,13 @@ func (Receive) Check(a ReceiveArgs) error {
 	return checkText("comment", a.Comment, 0, MaxReceiveComment)
 }
 
-// DescriptionHash is that of what the payer's wallet was shown.
+// DescriptionHash is the hash of what the payer's wallet was shown.
 func (Receive) DescriptionHash(a ReceiveArgs) (hash [32]byte) {
 	copy(hash[:], a.Described)
 	return hash
 }
 
-// Cost is what is sent. A user who does not exist can receive nothing.
+// Cost is what is sent. Users who do not exist can receive nothing.
 func (Receive) Cost(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs) (paidaction.Msat, error) {
 	if _, err := tx.DB.Trust(ctx, a.User); errors.Is(err, pgx.ErrNoRows) {
 		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is nobody with this address.")
@@ -90,7 +91,7 @@ func (Receive) Cost(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs) (paid
 	return paidaction.Msat(a.Msat), nil
 }
 
-// Peers is the one whose address it is.
+// Peers is the owner of the address.
 func (r Receive) Peers(_ context.Context, tx *paidaction.Tx, a ReceiveArgs) ([]paidaction.Peer, error) {
 	return []paidaction.Peer{{Receiver: a.User, Share: tx.Cost.Percent(r.Settings.ReceivedPct)}}, nil
 }
@@ -100,8 +101,8 @@ func (Receive) Perform(_ context.Context, tx *paidaction.Tx, _ ReceiveArgs) (Rec
 	return ReceiveResult{Msat: int64(tx.Cost)}, nil
 }
 
-// OnPaid hands the money out: what the receiver was not paid directly goes to their sats; the fee, and what is not needed for
-// routing, to the rewards.
+// OnPaid hands out the money. What the receiver was not paid directly goes to their sats; the fee, and what routing
+// does not need, goes to the rewards.
 func (r Receive) OnPaid(_ context.Context, tx *paidaction.Tx, a ReceiveArgs, _ ReceiveResult) error {
 	rest := tx.Cost
 	if tx.Forward != nil {
@@ -116,7 +117,7 @@ func (r Receive) OnPaid(_ context.Context, tx *paidaction.Tx, a ReceiveArgs, _ R
 	return tx.Pay(ledger.RewardSats, rest, "fee of a received payment")
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (Receive) Describe(a ReceiveArgs) string {
 	if a.Comment != "" {
 		return a.Comment
@@ -124,7 +125,7 @@ func (Receive) Describe(a ReceiveArgs) string {
 	return fmt.Sprintf("send %d sats", a.Msat/1000)
 }
 
-// AfterPaid tells the receiver, and their webhooks; who pays themselves is not told.
+// AfterPaid tells the receiver and their webhooks, but not people who pay themselves.
 func (Receive) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs, _ ReceiveResult) error {
 	if tx.Payer != nil && *tx.Payer == a.User {
 		return nil

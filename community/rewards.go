@@ -11,17 +11,17 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// settling is how long a day is left alone once it has ended: what was paid at midnight commits until then. A transaction lives
-// for half a minute at most.
+// settling is how long a day is left alone after it has ended, so that payments made at midnight can commit. A
+// transaction lives for at most half a minute.
 const settling = 2 * time.Minute
 
-// PayRewards hands out the rewards pool of each day (of UTC) that has ended and is not yet paid, oldest first, inside the caller's
-// transaction, and says how many days those were. A day's pool, in each asset, goes wholly to the authors whose items gained most
-// of the weighted votes on that day (spec 02 §2.4); where nobody gained any it stays for the next day. It may be called at any
-// time by anybody: no day is paid twice (spec 05.13).
+// PayRewards hands out the rewards pool of each day (UTC) that has ended and is not yet paid, oldest first, inside the
+// caller's transaction, and returns how many days that were. A day's pool goes, in each asset, entirely to the authors
+// whose items gained most of the weighted votes on that day (spec 02 §2.4); if nobody gained any, it stays for the next
+// day. Anybody may call it at any time: no day is paid twice (spec 05.13).
 func PayRewards(ctx context.Context, q *db.Queries, now time.Time, s Settings) (days int, err error) {
-	// Payouts follow each other: which day is next, and what is in the pool, then stay true until the commit. Nobody who pays waits
-	// for these rows: what comes into the pool is appended.
+	// Payouts run one after the other, so that the next day and the contents of the pool stay the same until the
+	// commit. Payers do not wait for these rows: what comes into the pool is appended.
 	if err := ledger.Lock(ctx, q, ledger.RewardCredits, ledger.RewardSats); err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func PayRewards(ctx context.Context, q *db.Queries, now time.Time, s Settings) (
 	if err != nil {
 		return 0, fmt.Errorf("find the first day without rewards: %w", err)
 	}
-	// What was in the pool on a day longer ago is in it still.
+	// What older days left in the pool is still in it.
 	if oldest := today.AddDate(0, 0, -s.RewardDays); first.Before(oldest) {
 		first = oldest
 	}
@@ -47,7 +47,7 @@ func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 func dayName(day time.Time) string { return day.Format(time.DateOnly) }
 
-// payDay hands out one day's pool: postings, rows and what people are told of it.
+// payDay hands out one day's pool: postings, rows and notifications.
 func payDay(ctx context.Context, q *db.Queries, day, now time.Time, most int) error {
 	next := day.AddDate(0, 0, 1)
 	top, err := q.TopContributors(ctx, db.TopContributorsParams{Since: day, Until: next, Top: int32(most)})
@@ -69,8 +69,8 @@ func payDay(ctx context.Context, q *db.Queries, day, now time.Time, most int) er
 	if len(top) > 0 {
 		record.PaidCreditsMsat, record.PaidSatsMsat = record.PoolCreditsMsat, record.PoolSatsMsat
 	}
-	// The key of this row is what refuses a second payout, whatever else may go wrong. A day that was recorded before it came, by a clock that was ahead,
-	// leaves its pool to the next.
+	// The key of this row refuses a second payout, whatever else may go wrong. If the day was recorded early, by a
+	// clock that was ahead, its pool goes to the next day.
 	n, err := q.InsertRewardDay(ctx, record)
 	if err != nil {
 		return fmt.Errorf("insert the day: %w", err)
@@ -92,14 +92,14 @@ func handOut(ctx context.Context, q *db.Queries, day db.InsertRewardDayParams, t
 	var transfers []ledger.Transfer
 	for i, c := range top {
 		if credits[i] == 0 && sats[i] == 0 {
-			continue // a pool of few msat, which are others'
+			continue // a share of less than one msat in both assets
 		}
 		rows.Users, rows.Ranks, rows.Micros = append(rows.Users, c.AuthorID), append(rows.Ranks, int64(i+1)), append(rows.Micros, c.Micros)
 		rows.Credits, rows.Sats = append(rows.Credits, credits[i]), append(rows.Sats, sats[i])
 		give := func(asset ledger.Asset, msat int64) {
 			if msat > 0 {
 				transfers = append(transfers, ledger.Transfer{From: ledger.Rewards(asset), To: ledger.User(c.AuthorID, asset), Msat: msat,
-					Reason: "reward of " + dayName(day.Day)}) // the audit goes by it
+					Reason: "reward of " + dayName(day.Day)}) // the audit relies on this text
 			}
 		}
 		give(ledger.Credits, credits[i])
@@ -118,9 +118,9 @@ func handOut(ctx context.Context, q *db.Queries, day db.InsertRewardDayParams, t
 	return ledger.Post(ctx, q, nil, day.PaidAt, transfers)
 }
 
-// RewardShares divides a pool among weights above zero, given from the largest down: to each floor(pool × weight ÷ sum of weights),
-// and what is left of it, less than one msat for each, to the largest remainders, of equal ones to the first. The shares sum to the
-// pool exactly, and nobody gets less than one who weighs less.
+// RewardShares divides a pool among positive weights, sorted from the largest down. Each gets floor(pool × weight ÷ sum
+// of weights). What is left, less than one msat each, goes to the largest remainders, among equal ones to the first.
+// The shares sum to the pool exactly, and a larger weight never gets less than a smaller one.
 func RewardShares(pool int64, weights []int64) []int64 {
 	if len(weights) == 0 {
 		return nil
@@ -132,7 +132,7 @@ func RewardShares(pool int64, weights []int64) []int64 {
 	shares, remainders, order := make([]int64, len(weights)), make([]*big.Int, len(weights)), make([]int, len(weights))
 	left := pool
 	for i, w := range weights {
-		product := new(big.Int).Mul(big.NewInt(pool), big.NewInt(w)) // of up to 126 bits
+		product := new(big.Int).Mul(big.NewInt(pool), big.NewInt(w)) // up to 126 bits
 		share, remainder := product.QuoRem(product, total, new(big.Int))
 		shares[i], remainders[i], order[i] = share.Int64(), remainder, i
 		left -= shares[i]

@@ -15,7 +15,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Billing is for how long a territory is paid at a time.
+// Billing is how long one payment for a territory lasts.
 type Billing string
 
 // The billings.
@@ -28,8 +28,9 @@ const (
 // Billings are all of them, the shortest first.
 var Billings = []Billing{Monthly, Yearly, Once}
 
-// End is when a period ends that begins at start; nil is never. It ends on this day of the month, or on the last one of a month that
-// has no such day: then the period after it begins earlier in its month than the day says, and ends on the day again.
+// End is when a period that begins at start ends; nil means never. It ends on this day of the month, or on the last day
+// of a month that has no such day. In that case the following period begins earlier in the month, but ends on the given
+// day again.
 func (b Billing) End(start time.Time, day int) *time.Time {
 	switch b {
 	case Monthly:
@@ -41,7 +42,7 @@ func (b Billing) End(start time.Time, day int) *time.Time {
 }
 
 func addMonths(t time.Time, n, day int) time.Time {
-	t = t.UTC() // a day of the month is one of this calendar, whatever the machine's
+	t = t.UTC() // the day of the month is that of UTC, whatever the machine's zone
 	first := t.AddDate(0, n, 1-t.Day())
 	last := first.AddDate(0, 1, -1).Day()
 	return first.AddDate(0, 0, min(day, last)-1)
@@ -69,8 +70,8 @@ func (s Settings) TerritoryPrice(b Billing) paidaction.Msat {
 	return s.TerritoryOnce
 }
 
-// TerritoryChange is what it costs to go from one billing to another in a period for which paid was paid. A longer one costs what it
-// costs more, and never less than nothing; a shorter one costs nothing and pays nothing out (spec 05.8).
+// TerritoryChange is what it costs to change the billing within a period that cost paid. A longer billing costs the
+// difference, never less than zero; a shorter one costs nothing and refunds nothing (spec 05.8).
 func (s Settings) TerritoryChange(from, to Billing, paid paidaction.Msat) paidaction.Msat {
 	if !to.longerThan(from) {
 		return 0
@@ -80,13 +81,13 @@ func (s Settings) TerritoryChange(from, to Billing, paid paidaction.Msat) paidac
 
 // States of a territory.
 const (
-	territoryPending = "PENDING" // its first payment is held: seen by its founder alone
+	territoryPending = "PENDING" // its first payment is held: visible only to its founder
 	territoryActive  = "ACTIVE"
 	territoryGrace   = "GRACE"   // due and not paid; still open
-	territoryStopped = "STOPPED" // archived: read, and not written in
+	territoryStopped = "STOPPED" // archived: it can be read, but nobody can write in it
 )
 
-// CodeArchived refuses what cannot be done in a territory that is stopped, until somebody takes it over.
+// CodeArchived refuses what cannot be done in a stopped territory until somebody takes it over.
 const CodeArchived paidaction.Code = "ARCHIVED"
 
 const maxDescription = 1000
@@ -108,7 +109,7 @@ func checkTerritoryName(name string) error {
 	return nil
 }
 
-// checkItemCost refuses what a post or a comment in a territory cannot cost.
+// checkItemCost refuses a price that a post or a comment in a territory cannot have.
 func (s Settings) checkItemCost(sats int64) error {
 	if err := checkSats(sats); err != nil {
 		return err
@@ -123,7 +124,7 @@ func errNoTerritory() error {
 	return paidaction.Errorf(paidaction.CodeNotFound, "There is no such territory.")
 }
 
-// openTerritory reads a territory to write in. It takes no lock: what is written in the moment in which it is stopped stays.
+// openTerritory reads a territory to write in. It takes no lock: what is written just as it is stopped stays.
 func openTerritory(ctx context.Context, tx *paidaction.Tx, name string) (db.Territory, error) {
 	if !territoryName.MatchString(name) { // a price is asked for before anything is checked
 		return db.Territory{}, errNoTerritory()
@@ -140,7 +141,7 @@ func openTerritory(ctx context.Context, tx *paidaction.Tx, name string) (db.Terr
 	return t, nil
 }
 
-// lockTerritory locks a territory to pay for it. It is refused while another payment for it is held.
+// lockTerritory locks a territory to pay for it. It refuses this while another payment for it is held.
 func lockTerritory(ctx context.Context, tx *paidaction.Tx, name string) (db.Territory, error) {
 	t, err := tx.DB.LockTerritory(ctx, name)
 	switch {
@@ -168,13 +169,13 @@ func lockOwnTerritory(ctx context.Context, tx *paidaction.Tx, name string) (db.T
 	return t, nil
 }
 
-// reservation is what all payments for a territory that exists have in common. To perform is no more than to reserve the territory:
-// nothing about it changes before the money is ours, and no other payment for it comes in between.
+// reservation is common to all payments for an existing territory. Perform only reserves the territory: nothing about
+// it changes before the money is ours, and no other payment for it comes in between.
 type reservation[A interface{ territory() string }] struct {
 	paidaction.Base[A, TerritoryResult]
 }
 
-// Perform reserves the territory. Cost has locked it and looked.
+// Perform reserves the territory. Cost has locked and checked it.
 func (reservation[A]) Perform(ctx context.Context, tx *paidaction.Tx, a A) (TerritoryResult, error) {
 	n, err := tx.DB.ReserveTerritory(ctx, db.ReserveTerritoryParams{Name: a.territory(), ActionID: tx.Action})
 	if err != nil || n == 0 {
@@ -183,7 +184,7 @@ func (reservation[A]) Perform(ctx context.Context, tx *paidaction.Tx, a A) (Terr
 	return TerritoryResult{Territory: a.territory()}, nil
 }
 
-// OnFail frees it.
+// OnFail frees the territory.
 func (reservation[A]) OnFail(ctx context.Context, tx *paidaction.Tx, a A, _ TerritoryResult) error {
 	n, err := tx.DB.FreeTerritory(ctx, db.FreeTerritoryParams{Name: a.territory(), ActionID: tx.Action})
 	if err != nil || n == 0 {
@@ -192,8 +193,8 @@ func (reservation[A]) OnFail(ctx context.Context, tx *paidaction.Tx, a A, _ Terr
 	return nil
 }
 
-// payTerritory makes a payment count: change says what becomes of the territory, and the reservation ends. The money is the rewards
-// pool's, all of it: founders earn nothing by what is paid for territories.
+// payTerritory makes a payment count: it applies change to the territory, and ends the reservation. All the money goes
+// to the rewards pool: founders earn nothing from payments for territories.
 func payTerritory(ctx context.Context, tx *paidaction.Tx, name string, change func(*db.Territory)) error {
 	t, err := tx.DB.LockTerritory(ctx, name)
 	if err != nil {

@@ -14,10 +14,10 @@ type TerritoryBilling struct {
 	Settings Settings
 }
 
-// TerritoryBillingArgs say which territory.
+// TerritoryBillingArgs say which territory to pay for.
 type TerritoryBillingArgs struct {
 	Name string `json:"name"`
-	// Renews is the end of the period after which the server renews it by itself; nil: its founder asks.
+	// Renews is the end of the period after which the service renews it by itself; nil: its founder asks.
 	Renews *time.Time `json:"renews,omitempty"`
 }
 
@@ -34,7 +34,7 @@ func (TerritoryBilling) Spec() paidaction.Spec {
 // Check refuses impossible names.
 func (TerritoryBilling) Check(a TerritoryBillingArgs) error { return checkTerritoryName(a.Name) }
 
-// Cost is the price of a period. No more than the one after the present one can be paid.
+// Cost is the price of a period. At most one period after the present one can be paid in advance.
 func (b TerritoryBilling) Cost(ctx context.Context, tx *paidaction.Tx, a TerritoryBillingArgs) (paidaction.Msat, error) {
 	t, err := lockOwnTerritory(ctx, tx, a.Name)
 	switch {
@@ -43,7 +43,8 @@ func (b TerritoryBilling) Cost(ctx context.Context, tx *paidaction.Tx, a Territo
 	case t.PaidUntil == nil:
 		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "This territory is paid once and for all: nothing is due.")
 	case a.Renews != nil && !(t.AutoRenew && t.PaidUntil.Equal(*a.Renews)):
-		// Found to be due before the lock was held: its founder has paid, or has said that it is not to be renewed, and did not ask for another period.
+		// It was due before the lock was held. Since then its founder has paid or cancelled the renewal, and has not
+		// asked for another period.
 		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "This period is paid for, or is not to be renewed.")
 	case t.PeriodStart.After(tx.Now):
 		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "The next period is paid for. Come back when it has begun.")
@@ -51,12 +52,12 @@ func (b TerritoryBilling) Cost(ctx context.Context, tx *paidaction.Tx, a Territo
 	return b.Settings.TerritoryPrice(Billing(t.Billing)), nil
 }
 
-// OnPaid prolongs: the new period begins where the old one ends, however late it is paid.
+// OnPaid extends the territory: the new period begins where the old one ends, however late it is paid.
 func (TerritoryBilling) OnPaid(ctx context.Context, tx *paidaction.Tx, a TerritoryBillingArgs, _ TerritoryResult) error {
 	return payTerritory(ctx, tx, a.Name, func(t *db.Territory) { rent(t, *t.PaidUntil, tx.Cost) })
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (TerritoryBilling) Describe(a TerritoryBillingArgs) string {
 	return "pay for the territory " + a.Name
 }

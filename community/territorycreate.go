@@ -25,7 +25,7 @@ type TerritoryCreateArgs struct {
 	BaseCostSats  int64   `json:"baseCostSats"`  // of a post
 	ReplyCostSats int64   `json:"replyCostSats"` // of a comment
 	Billing       Billing `json:"billing"`
-	AutoRenew     bool    `json:"autoRenew"` // from the founder's balance when due
+	AutoRenew     bool    `json:"autoRenew"` // pay from the founder's balance when due
 }
 
 // KindTerritoryCreate names the action.
@@ -36,13 +36,13 @@ func (TerritoryCreate) Spec() paidaction.Spec {
 	return paidaction.Spec{Kind: KindTerritoryCreate, Methods: territoryMethods}
 }
 
-// Check refuses names, texts, costs and billings that cannot be.
+// Check refuses impossible names, texts, costs and billings.
 func (c TerritoryCreate) Check(a TerritoryCreateArgs) error {
 	return cmp.Or(checkTerritoryName(a.Name), checkText("description", a.Description, 0, maxDescription),
 		c.Settings.checkItemCost(a.BaseCostSats), c.Settings.checkItemCost(a.ReplyCostSats), a.Billing.check())
 }
 
-// Cost is the price of the period. A name that is taken is refused.
+// Cost is the price of the period. It refuses a name that is taken.
 func (c TerritoryCreate) Cost(ctx context.Context, tx *paidaction.Tx, a TerritoryCreateArgs) (paidaction.Msat, error) {
 	t, err := tx.DB.GetTerritory(ctx, a.Name)
 	switch {
@@ -60,7 +60,7 @@ func errTerritoryTaken(name string) error {
 	return paidaction.Errorf(paidaction.CodeDuplicate, "The name %s is taken. Choose another one.", name)
 }
 
-// Perform founds the territory as pending. Of two at once the primary key lets one pass.
+// Perform founds the territory as pending. If two do so at once, the primary key lets one pass.
 func (TerritoryCreate) Perform(ctx context.Context, tx *paidaction.Tx, a TerritoryCreateArgs) (TerritoryResult, error) {
 	n, err := tx.DB.FoundTerritory(ctx, db.FoundTerritoryParams{Name: a.Name, FounderID: *tx.Payer, BaseCostMsat: a.BaseCostSats * 1000,
 		ReplyCostMsat: a.ReplyCostSats * 1000, At: tx.Now, Billing: string(a.Billing), AutoRenew: a.AutoRenew, Description: a.Description,
@@ -74,12 +74,12 @@ func (TerritoryCreate) Perform(ctx context.Context, tx *paidaction.Tx, a Territo
 	return TerritoryResult{Territory: a.Name}, nil
 }
 
-// OnPaid opens it to everybody: the period begins.
+// OnPaid opens the territory to everybody: the period begins.
 func (TerritoryCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a TerritoryCreateArgs, _ TerritoryResult) error {
 	return payTerritory(ctx, tx, a.Name, func(t *db.Territory) { rentAnew(t, tx) })
 }
 
-// OnFail gives the name free.
+// OnFail frees the name.
 func (TerritoryCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a TerritoryCreateArgs, _ TerritoryResult) error {
 	n, err := tx.DB.DropTerritory(ctx, db.DropTerritoryParams{Name: a.Name, ActionID: tx.Action})
 	if err != nil || n == 0 {
@@ -88,7 +88,7 @@ func (TerritoryCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a Territor
 	return nil
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (TerritoryCreate) Describe(a TerritoryCreateArgs) string {
 	return "create the territory " + a.Name
 }

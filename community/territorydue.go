@@ -19,15 +19,16 @@ const (
 )
 
 const (
-	duePage   = 500       // territories a turn
-	billAgain = time.Hour // how often the balance is tried while a territory is in grace
+	duePage   = 500       // territories per turn
+	billAgain = time.Hour // how often the balance is tried during the grace
 )
 
-// BillTerritories sees to the territories that are due: one that renews itself is paid for from its founder's balance; one that is not
-// paid for goes into its grace, and after that is stopped. It may be called by any number of workers, any number of times: what is due
-// is decided anew under the lock of each territory. While a payment is held the territory is left alone: what comes of it decides.
+// BillTerritories handles the territories that are due. One that renews itself is paid from its founder's balance; one
+// that is not paid goes into its grace, and then is stopped. Any number of workers may call it, any number of times:
+// what is due is decided again under each territory's lock. While a payment is held, the territory is left alone until
+// its outcome is known.
 //
-// One territory's error holds up no other; it stays due.
+// An error with one territory holds up no other; that territory stays due.
 func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) error {
 	now := e.Now().UTC()
 	due, err := db.New(e.Pool).DueTerritories(ctx, db.DueTerritoriesParams{At: now, Page: duePage})
@@ -53,9 +54,9 @@ func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) erro
 	return errors.Join(failed...)
 }
 
-// renewTerritory pays for the next period from the founder's balance, once however often it is tried: the key is the period's. What was
-// found due may have been paid by hand since, or be no longer to be renewed: the price is refused then, under the territory's lock. A refusal is no error,
-// whatever it says; nor is anything concluded from success. The territory's row tells.
+// renewTerritory pays for the next period from the founder's balance, only once however often it is tried: the key
+// names the period. The founder may have paid by hand or cancelled the renewal since; then the price is refused under
+// the territory's lock. A refusal is never an error, and success proves nothing: the territory's row tells.
 func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory) error {
 	for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats} {
 		_, err := e.Pay(ctx, paidaction.Request{Kind: KindTerritoryBilling, Args: TerritoryBillingArgs{Name: t.Name, Renews: t.PaidUntil}, Terms: paidaction.Terms{Method: method},
@@ -64,7 +65,7 @@ func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory) e
 		case !refused:
 			return err
 		case refusal.Code == paidaction.CodeTryAgain || refusal.Code == paidaction.CodeUnknownOutcome:
-			return err // nothing is known about the balance
+			return err // the state of the balance is unknown
 		case refusal.Code != paidaction.CodeInsufficientFunds:
 			return nil
 		}
@@ -72,14 +73,14 @@ func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory) e
 	return nil
 }
 
-// remindTerritory takes a territory that is still due one step on towards its end.
+// remindTerritory takes a territory that is still due one step closer to being stopped.
 func remindTerritory(ctx context.Context, q *db.Queries, name string, now time.Time, s Settings) error {
 	t, err := q.LockTerritory(ctx, name)
 	if err != nil {
 		return fmt.Errorf("lock it: %w", err)
 	}
 	if t.PendingAction != nil || t.BillAt == nil || now.Before(*t.BillAt) {
-		return nil // a payment is held, or came first, or another worker did
+		return nil // a payment is held or came first, or another worker did this
 	}
 	told := ""
 	if t.State == territoryActive {

@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// TerritoryUnarchive takes a stopped territory over, for one period. Anybody may, the old founder as well.
+// TerritoryUnarchive takes over a stopped territory for one period. Anybody may, including the old founder.
 type TerritoryUnarchive struct {
 	reservation[TerritoryUnarchiveArgs]
 	Settings Settings
@@ -32,12 +32,12 @@ func (TerritoryUnarchive) Spec() paidaction.Spec {
 	return paidaction.Spec{Kind: KindTerritoryUnarchive, Methods: territoryMethods}
 }
 
-// Check refuses names and billings that cannot be.
+// Check refuses impossible names and billings.
 func (TerritoryUnarchive) Check(a TerritoryUnarchiveArgs) error {
 	return cmp.Or(checkTerritoryName(a.Name), a.Billing.check())
 }
 
-// Cost is the price of the period. What is not stopped is refused.
+// Cost is the price of the period. It refuses a territory that is not stopped.
 func (u TerritoryUnarchive) Cost(ctx context.Context, tx *paidaction.Tx, a TerritoryUnarchiveArgs) (paidaction.Msat, error) {
 	t, err := lockTerritory(ctx, tx, a.Name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (u TerritoryUnarchive) Cost(ctx context.Context, tx *paidaction.Tx, a Terri
 	return u.Settings.TerritoryPrice(a.Billing), nil
 }
 
-// OnPaid hands it over, and records from whom to whom.
+// OnPaid hands the territory over, and records from whom to whom.
 func (TerritoryUnarchive) OnPaid(ctx context.Context, tx *paidaction.Tx, a TerritoryUnarchiveArgs, _ TerritoryResult) error {
 	var from int64
 	err := payTerritory(ctx, tx, a.Name, func(t *db.Territory) {
@@ -68,7 +68,7 @@ func (TerritoryUnarchive) OnPaid(ctx context.Context, tx *paidaction.Tx, a Terri
 	return nil
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (TerritoryUnarchive) Describe(a TerritoryUnarchiveArgs) string {
 	return "take over the territory " + a.Name
 }

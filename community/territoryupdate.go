@@ -7,14 +7,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// TerritoryUpdate changes a territory. A longer billing costs what it costs more than was paid for the period, which it prolongs from
-// its beginning; a shorter one is for the next bill.
+// TerritoryUpdate changes a territory. A longer billing costs the difference to what was paid for the period, and
+// extends that period from its beginning; a shorter one applies from the next bill.
 type TerritoryUpdate struct {
 	reservation[TerritoryUpdateArgs]
 	Settings Settings
 }
 
-// TerritoryUpdateArgs are what is to change; nil stays as it is.
+// TerritoryUpdateArgs say what to change; nil stays as it is.
 type TerritoryUpdateArgs struct {
 	Name          string   `json:"name"`
 	Description   *string  `json:"description,omitempty"`
@@ -34,7 +34,7 @@ func (TerritoryUpdate) Spec() paidaction.Spec {
 	return paidaction.Spec{Kind: KindTerritoryUpdate, Free: true, Methods: territoryMethods}
 }
 
-// Check refuses texts, costs and billings that cannot be, and changes of nothing.
+// Check refuses impossible texts, costs and billings, and empty changes.
 func (u TerritoryUpdate) Check(a TerritoryUpdateArgs) error {
 	if err := checkTerritoryName(a.Name); err != nil {
 		return err
@@ -89,8 +89,9 @@ func (TerritoryUpdate) OnPaid(ctx context.Context, tx *paidaction.Tx, a Territor
 		}
 		rent(t, *t.PeriodStart, paidaction.Msat(t.PaidMsat)+tx.Cost)
 		if t.PaidUntil != nil && !t.PaidUntil.After(tx.Now) {
-			// The longer period is over too: what was paid for it once ends no grace. To shorten it for nothing and to lengthen it for nothing again
-			// would otherwise begin a new grace each time, and the territory be had for nothing for ever.
+			// The longer period is over, too, so what was once paid for it ends no grace. Otherwise shortening and
+			// lengthening it again, both free, would begin a new grace each time, and the territory would be free for
+			// ever.
 			t.State, t.GraceUntil, t.BillAt = before.State, before.GraceUntil, before.BillAt
 		}
 	})
@@ -109,7 +110,7 @@ func setCost(msat, sats *int64) {
 	}
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (TerritoryUpdate) Describe(a TerritoryUpdateArgs) string {
 	return "change the territory " + a.Name
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// UploadTypes are the types of files that can be uploaded: what a browser shows, and nothing in it that it would run.
+// UploadTypes are the types of files that can be uploaded: those that a browser shows without running anything in them.
 var UploadTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "video/mp4"}
 
-// CodeTooManyUploads says that the owner has uploaded too much that is not paid yet.
+// CodeTooManyUploads says that the owner has too many unpaid uploads.
 const CodeTooManyUploads paidaction.Code = "TOO_MANY_UPLOADS"
 
 const (
-	maxUploads     = 10                                    // of one item
-	maxUploadBytes = 100_000_000                           // that the setting may allow: a file is in memory once while it is sent
-	maxUploadFee   = paidaction.MaxMsat / (maxUploads + 1) // fees of an item sum up without a second check
+	maxUploads     = 10                                    // per item
+	maxUploadBytes = 100_000_000                           // the most that MaxUpload may allow: a file is held in memory while it is sent
+	maxUploadFee   = paidaction.MaxMsat / (maxUploads + 1) // so that the fees of an item sum up without a second check
 )
 
-// checkUploads refuses fees that fall while the bytes rise, and bounds that let nothing in.
+// checkUploads refuses fees that fall as the bytes rise, and limits that let nothing in.
 func (s Settings) checkUploads() error {
 	if s.UploadSteps[0] <= 0 || !slices.IsSorted(s.UploadSteps[:]) || s.UploadFees[0] < 0 || !slices.IsSorted(s.UploadFees[:]) ||
 		s.UploadFees[len(s.UploadFees)-1] > maxUploadFee || s.AnonymousUploadFee < 0 || s.AnonymousUploadFee > maxUploadFee {
@@ -41,13 +41,13 @@ func (s Settings) checkUploads() error {
 // NewUpload is a file that somebody sends.
 type NewUpload struct {
 	Owner       *int64 // nil is the anonymous
-	Client      []byte // hash of the anonymous one's address
-	ContentType string // of UploadTypes, as the bytes say themselves
+	Client      []byte // hash of an anonymous owner's address
+	ContentType string // one of UploadTypes, found from the bytes themselves
 	Data        []byte
 }
 
-// StoreUpload takes a file in, inside the caller's transaction, at a fee that is fixed now and falls due with the item that carries
-// it. Others learn the file's token only from its owner, or from that item.
+// StoreUpload stores a file inside the caller's transaction. Its fee is fixed now, and falls due with the item that
+// carries it. Others learn the file's token only from its owner, or from that item.
 //
 // Errors: TOO_MANY_UPLOADS.
 func StoreUpload(ctx context.Context, q *db.Queries, s Settings, u NewUpload, now time.Time, random io.Reader) (db.Upload, error) {
@@ -63,7 +63,7 @@ func StoreUpload(ctx context.Context, q *db.Queries, s Settings, u NewUpload, no
 	if err := q.InsertUploadData(ctx, db.InsertUploadDataParams{UploadID: row.ID, Data: u.Data}); err != nil {
 		return db.Upload{}, fmt.Errorf("store the bytes: %w", err)
 	}
-	// From here to the commit the owner's uploads follow each other: what is counted stays true.
+	// From here to the commit the owner's uploads run one after the other, so that the counts stay true.
 	if u.Owner != nil {
 		if _, err := q.LockUser(ctx, *u.Owner); err != nil {
 			return db.Upload{}, fmt.Errorf("lock the owner: %w", err)
@@ -91,7 +91,7 @@ func StoreUpload(ctx context.Context, q *db.Queries, s Settings, u NewUpload, no
 	return stored, nil
 }
 
-// CheckUnpaid refuses a file that is one too many, or too large beside what its owner has uploaded and not paid for.
+// CheckUnpaid refuses a file if it would exceed the owner's limits of unpaid files or bytes.
 func CheckUnpaid(ctx context.Context, q *db.Queries, s Settings, owner *int64, client []byte, bytes int64) error {
 	var left db.UnpaidOfUserRow
 	var err error
@@ -112,7 +112,7 @@ func CheckUnpaid(ctx context.Context, q *db.Queries, s Settings, owner *int64, c
 	return nil
 }
 
-// feeAfter is what a file costs a known user who has uploaded this many bytes within a day, the file's own among them.
+// feeAfter is the fee of a file for a known user who has uploaded this many bytes within a day, including the file.
 func (s Settings) feeAfter(day int64) paidaction.Msat {
 	for i, most := range s.UploadSteps {
 		if day <= most {
@@ -137,7 +137,7 @@ func errTooManyInItem() error {
 	return paidaction.Errorf(paidaction.CodeInvalidInput, "An item carries at most %d uploads.", maxUploads)
 }
 
-// uploadFee is what these uploads cost together. They are locked until the commit: what is free to be claimed here stays free for
+// uploadFee is what these uploads cost together. It locks them until the commit, so that they stay free for
 // claimUploads.
 func uploadFee(ctx context.Context, tx *paidaction.Tx, ids []int64) (paidaction.Msat, error) {
 	if len(ids) == 0 {
@@ -160,7 +160,8 @@ func uploadFee(ctx context.Context, tx *paidaction.Tx, ids []int64) (paidaction.
 	return fee, nil
 }
 
-// claimUploads has an item carry uploads that uploadFee has looked at in the same transaction. Their owner alone sees them there.
+// claimUploads attaches to an item uploads that uploadFee has checked in the same transaction. Only their owner sees
+// them there.
 func claimUploads(ctx context.Context, tx *paidaction.Tx, item int64, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
@@ -175,7 +176,7 @@ func claimUploads(ctx context.Context, tx *paidaction.Tx, item int64, ids []int6
 	return nil
 }
 
-// showUploads shows to everybody what this action has claimed.
+// showUploads shows everybody what this action has claimed.
 func showUploads(ctx context.Context, tx *paidaction.Tx, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
@@ -186,7 +187,7 @@ func showUploads(ctx context.Context, tx *paidaction.Tx, ids []int64) error {
 	return nil
 }
 
-// releaseUploads gives back what this action has claimed: its owner can use it elsewhere.
+// releaseUploads releases what this action has claimed, so that its owner can use it elsewhere.
 func releaseUploads(ctx context.Context, tx *paidaction.Tx, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
@@ -197,8 +198,8 @@ func releaseUploads(ctx context.Context, tx *paidaction.Tx, ids []int64) error {
 	return nil
 }
 
-// SweepUploads deletes files that nobody has claimed for long enough, the first page of them, inside the caller's transaction, and
-// says how many.
+// SweepUploads deletes files that nobody has claimed for long enough, at most page of them, inside the caller's
+// transaction, and returns how many.
 func SweepUploads(ctx context.Context, q *db.Queries, s Settings, now time.Time, page int32) (files int, err error) {
 	ids, err := q.UploadsToDelete(ctx, db.UploadsToDeleteParams{Until: now.Add(-s.KeepUploads), Page: page})
 	if err != nil {

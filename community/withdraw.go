@@ -14,15 +14,15 @@ type Withdraw struct {
 	paidaction.Base[WithdrawArgs, WithdrawResult]
 }
 
-// WithdrawArgs say who is paid, and what it may cost, in whole sats.
+// WithdrawArgs say whom to pay, and what it may cost, in whole sats.
 type WithdrawArgs struct {
 	To         string `json:"to"`
-	Sats       *int64 `json:"sats,omitempty"` // for an address; a bolt11 says it itself
+	Sats       *int64 `json:"sats,omitempty"` // for an address; a bolt11 names its amount itself
 	MaxFeeSats int64  `json:"maxFeeSats"`
 	Comment    string `json:"comment,omitempty"`
 }
 
-// WithdrawResult is what is sent, in msat, and what routing may cost at most.
+// WithdrawResult is what is sent, in msat, and the most that routing may cost.
 type WithdrawResult struct {
 	Msat       int64 `json:"msat"`
 	MaxFeeMsat int64 `json:"maxFeeMsat"`
@@ -41,7 +41,7 @@ func (Withdraw) Spec() paidaction.Spec {
 	return paidaction.Spec{Kind: KindWithdraw, Methods: []paidaction.Method{paidaction.Outgoing}}
 }
 
-// Check refuses what names nobody, and amounts that cannot be.
+// Check refuses an empty payee, and impossible amounts.
 func (Withdraw) Check(a WithdrawArgs) error {
 	if strings.TrimSpace(a.To) != a.To {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Remove the spaces around the invoice or address.")
@@ -65,7 +65,7 @@ func (Withdraw) Check(a WithdrawArgs) error {
 	return checkText("comment", a.Comment, 0, maxWithdrawComment)
 }
 
-// Payee is who is paid.
+// Payee is whom to pay.
 func (Withdraw) Payee(a WithdrawArgs) paidaction.Payee {
 	payee := paidaction.Payee{To: a.To, FeeLimit: paidaction.Msat(a.MaxFeeSats * 1000), Comment: a.Comment}
 	if a.Sats != nil {
@@ -74,7 +74,7 @@ func (Withdraw) Payee(a WithdrawArgs) paidaction.Payee {
 	return payee
 }
 
-// Cost is what leaves and what routing may take; what routing does not take comes back.
+// Cost is what leaves plus what routing may take; what routing does not take comes back.
 func (Withdraw) Cost(_ context.Context, tx *paidaction.Tx, _ WithdrawArgs) (paidaction.Msat, error) {
 	return tx.Payout.Amount + tx.Payout.Budget, nil
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Zap pays the author of an item, and lifts it.
+// Zap pays the author of an item, and raises the item.
 type Zap struct {
 	paidaction.Base[ZapArgs, ZapResult]
 	Settings Settings
 }
 
-// ZapArgs say which item gets how much, in whole sats.
+// ZapArgs say which item is zapped, and with how many whole sats.
 type ZapArgs struct {
 	Item int64 `json:"item"`
 	Sats int64 `json:"sats"`
@@ -41,7 +41,7 @@ func (Zap) Spec() paidaction.Spec {
 // Check refuses amounts that nobody can zap.
 func (z Zap) Check(a ZapArgs) error { return checkUpTo("zap", a.Sats, z.Settings.MaxZap) }
 
-// Cost is what is zapped. Unpaid, deleted and own items are refused.
+// Cost is what is zapped. It refuses unpaid, deleted and own items.
 func (Zap) Cost(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (paidaction.Msat, error) {
 	items, err := zapTargets(ctx, tx.DB, a.Item)
 	if err != nil {
@@ -61,7 +61,7 @@ func zapCost(tx *paidaction.Tx, a ZapArgs, items map[int64]db.ZapTargetsRow) (pa
 	return paidaction.Sats(a.Sats)
 }
 
-// zapTargets are what is to be zapped, by their ids; what does not exist is missing.
+// zapTargets returns the items to be zapped, by id; those that do not exist are missing.
 func zapTargets(ctx context.Context, q *db.Queries, ids ...int64) (map[int64]db.ZapTargetsRow, error) {
 	rows, err := q.ZapTargets(ctx, ids)
 	if err != nil {
@@ -106,8 +106,8 @@ type zapShare struct {
 	reason string
 }
 
-// shares are the parts of those whom a zap is for: of what the sybil fee leaves floor(pct × share) to each forwardee and the
-// remainder to the author. The part of an author whom nobody knows is in none of them.
+// shares are the parts of those who get a zap, out of what the sybil fee leaves: floor(pct × share) for each forwardee,
+// and the remainder for the author. The part of an anonymous author is in none of them.
 func (z Zap) shares(tx *paidaction.Tx, item db.ZapTargetsRow) []zapShare {
 	share := tx.Cost - tx.Cost.Percent(z.Settings.SybilPct)
 	rest := share
@@ -123,7 +123,7 @@ func (z Zap) shares(tx *paidaction.Tx, item db.ZapTargetsRow) []zapShare {
 	return shares
 }
 
-// Peers are those with a part of the zap, the largest first: one can be paid directly, the others get credits.
+// Peers are those with a part of the zap, the largest part first: one can be paid directly, the others get credits.
 func (z Zap) Peers(ctx context.Context, tx *paidaction.Tx, a ZapArgs) ([]paidaction.Peer, error) {
 	items, err := zapTargets(ctx, tx.DB, a.Item)
 	if err != nil {
@@ -138,10 +138,14 @@ func (z Zap) Peers(ctx context.Context, tx *paidaction.Tx, a ZapArgs) ([]paidact
 	return peers, nil
 }
 
-// split hands out the money. Who was paid directly gets no more than what has been added to their share since, in credits; the routing budget of that
-// payment comes out of the sybil fee, the rest of which goes to founder and rewards. The shares are computed anew, and forwards can have been edited since
-// the invoice was made: people share what is theirs, all of it, and never the fee. An author who is paid directly could else forward all to
-// themselves for a moment, under another name; and what a forwardee gets no more, or gets more of, would be the founder's.
+// split hands out the money. A receiver who was paid directly gets in credits only what has been added to their share
+// since. The routing budget of that payment comes out of the sybil fee; the rest of the fee goes to founder and
+// rewards.
+//
+// The shares are computed again, and the forwards may have been edited since the invoice was made. So the people get
+// what is theirs, all of it, but never a part of the fee. Otherwise an author who is paid directly could forward
+// everything to themselves under another name for a moment, and a share that a forwardee lost or gained would be the
+// founder's gain or loss.
 func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 	shares := z.shares(tx, item)
 	rest := tx.Cost
@@ -165,7 +169,7 @@ func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 	}
 	fee := min(tx.Cost.Percent(z.Settings.SybilPct), rest)
 	if item.AuthorID != nil {
-		fee = rest // with the msat that a receiver's wallet has cut off
+		fee = rest // including the msat that a receiver's wallet has cut off
 	}
 	if err := tx.PayFee(fee, item.FounderID, z.Settings.RewardsPct); err != nil {
 		return err
@@ -173,7 +177,7 @@ func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 	return tx.Pay(ledger.Rewards(tx.Asset()), rest-fee, "zap of the anonymous")
 }
 
-// OnFail marks that nothing was zapped.
+// OnFail marks the zap as failed.
 func (Zap) OnFail(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, _ ZapResult) error {
 	if err := tx.DB.MarkZap(ctx, db.MarkZapParams{ActionID: tx.Action, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the zap: %w", err)
@@ -181,7 +185,7 @@ func (Zap) OnFail(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, _ ZapResult
 	return nil
 }
 
-// Retry has the new attempt pay for the zap.
+// Retry lets the new attempt pay for the zap.
 func (Zap) Retry(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, r ZapResult) (ZapResult, error) {
 	n, err := tx.DB.RepointZap(ctx, db.RepointZapParams{ActionID: tx.Action, Previous: tx.Previous, Msat: int64(tx.Cost)})
 	if err != nil {
@@ -193,5 +197,5 @@ func (Zap) Retry(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, r ZapResult)
 	return r, nil
 }
 
-// Describe is shown by the payer's wallet.
+// Describe is what the payer's wallet shows.
 func (Zap) Describe(a ZapArgs) string { return fmt.Sprintf("zap %d sats to #%d", a.Sats, a.Item) }

@@ -18,8 +18,8 @@ type zapped struct {
 	item db.ZapTargetsRow
 }
 
-// count hands out the money of paid zaps, and counts them at the items, at their ancestors, and in the payers' votes. All belong to one
-// transaction; one alone is done as many are.
+// count hands out the money of paid zaps, and counts them at the items, at their ancestors, and in the payers' votes,
+// all in one transaction.
 func (z Zap) count(ctx context.Context, q *db.Queries, at time.Time, zaps ...zapped) error {
 	paid := db.CountZapsParams{At: at}
 	for _, one := range zaps {
@@ -34,7 +34,7 @@ func (z Zap) count(ctx context.Context, q *db.Queries, at time.Time, zaps ...zap
 	if err := addToAncestors(ctx, q, zaps); err != nil {
 		return err
 	}
-	// Whoever pays bounties does so in one order: no two transactions wait for each other.
+	// Bounties are paid in one order, so that no two transactions deadlock.
 	zaps = slices.SortedStableFunc(slices.Values(zaps), func(x, y zapped) int { return slices.Compare(x.item.Ancestors, y.item.Ancestors) })
 	for _, one := range zaps {
 		if err := markBounty(ctx, one.tx, one.item); err != nil {
@@ -44,7 +44,7 @@ func (z Zap) count(ctx context.Context, q *db.Queries, at time.Time, zaps ...zap
 	return nil
 }
 
-// addZap adds one to those that are counted together.
+// addZap adds a zap to those that are counted together.
 func addZap(paid *db.CountZapsParams, tx *paidaction.Tx, item int64, author *int64) {
 	paid.ActionIds, paid.ItemIds = append(paid.ActionIds, tx.Action), append(paid.ItemIds, item)
 	paid.Users, paid.Authors = append(paid.Users, orNobody(tx.Payer)), append(paid.Authors, orNobody(author))
@@ -55,7 +55,7 @@ func addZap(paid *db.CountZapsParams, tx *paidaction.Tx, item int64, author *int
 	paid.Msats, paid.CreditMsats = append(paid.Msats, int64(tx.Cost)), append(paid.CreditMsats, credits)
 }
 
-// orNobody is how statements are told of many people at once: 0 is the anonymous one.
+// orNobody is an id as statements about many people take it: 0 is anonymous.
 func orNobody(id *int64) int64 {
 	if id == nil {
 		return 0
@@ -63,7 +63,7 @@ func orNobody(id *int64) int64 {
 	return *id
 }
 
-// addToAncestors appends what comments were zapped with to all that they are below.
+// addToAncestors appends the amounts that comments were zapped with, for all their ancestors.
 func addToAncestors(ctx context.Context, q *db.Queries, zaps []zapped) error {
 	var deltas db.AddCommentMsatsParams
 	for _, one := range zaps {
@@ -80,7 +80,7 @@ func addToAncestors(ctx context.Context, q *db.Queries, zaps []zapped) error {
 	return nil
 }
 
-// zapMember is one zap among others that are paid in the same transaction.
+// zapMember is one of several zaps that are paid in the same transaction.
 type zapMember = *paidaction.Member[ZapArgs, ZapResult]
 
 var _ paidaction.Grouped[ZapArgs, ZapResult] = Zap{}
@@ -146,7 +146,7 @@ func (z Zap) OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, me
 	return z.count(ctx, q, at, zaps...)
 }
 
-// AfterPaidTogether tells the authors, and those to whom they forward, and their webhooks.
+// AfterPaidTogether tells the authors, those they forward to, and their webhooks.
 func (Zap) AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error {
 	if err := q.TellOfZaps(ctx, db.TellOfZapsParams{Kind: "ZAP", ActionIds: actions, At: at}); err != nil {
 		return fmt.Errorf("tell of zaps: %w", err)
