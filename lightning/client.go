@@ -56,7 +56,7 @@ func (c *Client) Close() error { return c.conn.Close() }
 // rpc is a unary method of a generated client.
 type rpc[Request, Response any] func(context.Context, *Request, ...grpc.CallOption) (*Response, error)
 
-// call makes one unary call under the client's own deadline. Its error is what the table in errors.go makes of it.
+// call makes one unary call under the client's own deadline. Its errors are classified by the table in errors.go.
 func call[Request, Response any](
 	ctx context.Context, c *Client, name string, method rpc[Request, Response], request *Request,
 ) (*Response, error) {
@@ -68,7 +68,7 @@ func call[Request, Response any](
 	defer cancel()
 	response, err := method(limited, request)
 	c.cfg.Log.DebugContext(ctx, "the node was asked", "node", c.cfg.Name, "call", name, "took", time.Since(began), "error", err)
-	// Late by the clock: gRPC may give up at the deadline a moment before limited has ended.
+	// Measure by the clock: gRPC may give up at the deadline a moment before limited ends.
 	late := time.Since(began) >= c.cfg.CallTimeout && ctx.Err() == nil
 	c.silence.leave(err == nil || !errors.Is(meaningOf(err), ErrUnreachable), late)
 	if err != nil {
@@ -77,9 +77,10 @@ func call[Request, Response any](
 	return response, nil
 }
 
-// toEnd is a method that goes on at the node after its caller has given up. LND with native SQL breaks its transaction off where a call ends early. PostgreSQL may
-// have committed it all the same, as while no replica answers: then the invoice is settled or cancelled, LND tells no channel of it, and asked again it says that
-// this is so already. The payment hangs until the node or its peer is restarted, or its channel is closed by force.
+// toEnd makes a call go on at the node after its caller has given up. If a call ends early, LND with native SQL aborts
+// its transaction, although PostgreSQL may have committed it (for instance while no replica answers). Then the invoice
+// is settled or cancelled, but LND tells no channel of it, and says when asked again that this was done already. The
+// payment would hang until the node or its peer is restarted, or the channel is force-closed.
 func toEnd[Request, Response any](method rpc[Request, Response]) rpc[Request, Response] {
 	return func(ctx context.Context, request *Request, options ...grpc.CallOption) (*Response, error) {
 		type answer struct {
@@ -102,15 +103,15 @@ func toEnd[Request, Response any](method rpc[Request, Response]) rpc[Request, Re
 	}
 }
 
-// endTimeout is longer than a database stands still.
+// endTimeout is longer than any database stands still.
 const endTimeout = time.Hour
 
-// silent refuses a call of a node that does not answer.
+// silent refuses a call to a node that does not answer.
 func (c *Client) silent(method string) error {
 	return fmt.Errorf("lightning node %s: %s: %w: it does not answer, and somebody else is asking", c.cfg.Name, method, ErrUnreachable)
 }
 
-// explain wraps an error with the node, the method, and what it means.
+// explain wraps an error with the node, the method, and its meaning.
 func (c *Client) explain(ctx context.Context, method string, err error) error {
 	meaning := meaningOf(err)
 	if ctx.Err() != nil {

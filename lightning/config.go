@@ -23,37 +23,37 @@ import (
 	"gopkg.in/macaroon.v2"
 )
 
-// Config says where a node is and how to be let in.
+// Config says where a node is and how to get access.
 type Config struct {
-	Name         string // under which rows remember the node: never reuse it for another one
+	Name         string // the name that rows remember: never reuse it for another node
 	Address      string // host:port of LND's gRPC
 	Network      string // mainnet, testnet, testnet4, signet, regtest or simnet; Check compares. Empty: not compared
 	TLSCertPath  string // LND's tls.cert, or
 	TLSCertPEM   []byte // its contents
-	MacaroonPath string // a macaroon with the permissions that Check asks for, or
+	MacaroonPath string // a macaroon with the permissions that Check requires, or
 	MacaroonHex  string // its contents. A secret: never logged
-	Sends        bool   // the node pays too: Check asks for the permissions of a paidaction.SendingNode
+	Sends        bool   // the node also pays: Check requires the permissions of a paidaction.SendingNode
 
-	Log *slog.Logger // at level DEBUG, of each call; nil: none
+	Log *slog.Logger // logs each call at level DEBUG; nil: nothing is logged
 
-	Traces trace.TracerProvider // of each call, its name and its end; nil: none
+	Traces trace.TracerProvider // traces each call with its name and its end; nil: no traces
 
-	CallTimeout time.Duration // of every call that is not a stream; 0: 10 s
+	CallTimeout time.Duration // for every call that is not a stream; 0: 10 s
 
-	// Dialer replaces TCP, in tests; nil: TCP.
+	// Dialer replaces TCP in tests; nil: TCP.
 	Dialer func(ctx context.Context, address string) (net.Conn, error)
 }
 
 const (
 	defaultCallTimeout = 10 * time.Second
 	maxReconnectDelay  = time.Second
-	// A single invoice is small, but a list of channels of a large node is above gRPC's 4 MiB.
+	// A single invoice is small, but the list of channels of a large node exceeds gRPC's 4 MiB.
 	maxMessageBytes = 64 << 20
 )
 
-// Dial prepares the connection. It reads the certificate and the macaroon, and fails only where these are unusable: the node
-// itself is contacted at the first call, so one that is down does not stop the service from starting, and is found again
-// within about a second of its return.
+// Dial prepares the connection. It reads the certificate and the macaroon, and fails only if these are unusable. The
+// node is contacted only at the first call: a node that is down does not keep the service from starting, and is found
+// again within about a second of its return.
 func Dial(_ context.Context, cfg Config) (*Client, error) {
 	if cfg.Name == "" || cfg.Address == "" {
 		return nil, errors.New("a lightning node needs a name and an address")
@@ -77,7 +77,7 @@ func Dial(_ context.Context, cfg Config) (*Client, error) {
 		grpc.WithTransportCredentials(tlsCreds),
 		grpc.WithPerRPCCredentials(mac),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
-		// A connection that died without a word is noticed within 30 s, so that streams end rather than stay silent. Without
+		// A connection that died silently is noticed within 30 s, so that streams end rather than stay silent. Without
 		// open streams LND refuses pings by default (grpc.client-allow-ping-without-stream) and would hang up on us.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -86,7 +86,7 @@ func Dial(_ context.Context, cfg Config) (*Client, error) {
 		}),
 	}
 	if cfg.Traces != nil {
-		// The node is told of no trace: it is another's, or serves others.
+		// The trace is not passed to the node, which may belong to somebody else or serve others.
 		options = append(options, grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(cfg.Traces),
 			otelgrpc.WithPropagators(propagation.NewCompositeTextMapPropagator()))))
 	}
@@ -127,7 +127,7 @@ func (cfg Config) macaroon() (macaroonCredentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("macaroon: %w", err)
 	}
-	// Better found here than as a refusal of every call.
+	// Better found here than by a refusal of every call.
 	if err := new(macaroon.Macaroon).UnmarshalBinary(raw); err != nil {
 		return nil, fmt.Errorf("macaroon: %w", err)
 	}

@@ -18,10 +18,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// DecodeInvoice implements paidaction.SendingNode. Nothing of the bolt11 is read here.
+// DecodeInvoice implements paidaction.SendingNode. Only the node reads the bolt11; nothing of it is read here.
 func (c *Client) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
 	m, err := call(ctx, c, "DecodePayReq", c.main.DecodePayReq, &lnrpc.PayReqString{PayReq: bolt11})
-	// What a node says of a text that it cannot read has no code of its own: whatever it answers that means nothing else means that.
+	// LND has no error code of its own for text that it cannot read. So any answer without another known meaning means
+	// that.
 	if answer, answered := status.FromError(err); err != nil && answered && answer.Code() == codes.Unknown && meaningOf(err) == nil {
 		err = fmt.Errorf("%w: %w", paidaction.ErrBolt11, err)
 	}
@@ -31,13 +32,14 @@ func (c *Client) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.B
 	return decoded(m)
 }
 
-// decoded is an invoice as the node reads it. Every number in it was chosen by the receiver. Where there is no payment secret LND shows 32 zeroes.
+// decoded is an invoice as the node reads it. The receiver chose every number in it. LND shows a missing payment secret
+// as 32 zero bytes.
 func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 	hash, err := hex.DecodeString(m.PaymentHash)
 	if err != nil {
 		return paidaction.Bolt11{}, fmt.Errorf("payment hash %q: %w", m.PaymentHash, err)
 	}
-	// LND takes both from unsigned 64 bits that the receiver chose: 2^32 + 40 blocks must not be read as 40.
+	// LND converts both from unsigned 64-bit numbers that the receiver chose: 2^32 + 40 blocks must not be read as 40.
 	if m.NumMsat < 0 || m.CltvExpiry < 0 || m.CltvExpiry > math.MaxInt32 {
 		return paidaction.Bolt11{}, fmt.Errorf("%w: an invoice over %d msat with a final CLTV of %d blocks", paidaction.ErrBolt11, m.NumMsat, m.CltvExpiry)
 	}
@@ -71,14 +73,14 @@ func longest(hints []*lnrpc.RouteHint) uint32 {
 	return uint32(min(blocks, math.MaxUint32))
 }
 
-// nowhere says whether a hop of the hints names no channel: 0 is the number of none.
+// nowhere reports whether a hop of the hints names no channel (its number is 0).
 func nowhere(hints []*lnrpc.RouteHint) bool {
 	return slices.ContainsFunc(hints, func(hint *lnrpc.RouteHint) bool {
 		return slices.ContainsFunc(hint.GetHopHints(), func(hop *lnrpc.HopHint) bool { return hop.GetChanId() == 0 })
 	})
 }
 
-// dearest is what the hops of the dearest hint take for an amount, each of what it passes on (BOLT 7), in msat.
+// dearest is what the hops of the dearest hint take for an amount, each on what it forwards (BOLT 7), in msat.
 func dearest(hints []*lnrpc.RouteHint, amount int64) paidaction.Msat {
 	fee := int64(0)
 	for _, hint := range hints {

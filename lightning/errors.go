@@ -13,10 +13,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// What an error of a node means, to be asked with errors.Is. An error that is none of these is an answer of the node that this
-// package does not know; like ErrUnreachable it proves nothing about money (spec 01 §1.6).
+// What an error of a node means; check it with errors.Is. An error that is none of these is an answer that this package
+// does not know. Like ErrUnreachable, it proves nothing about money (spec 01 §1.6).
 var (
-	// ErrUnreachable: the call, or its answer, did not arrive. What the node did is unknown.
+	// ErrUnreachable: the call or its answer did not arrive. What the node did is unknown.
 	ErrUnreachable = errors.New("the node cannot be reached, and what it did is unknown")
 	// ErrStreamEnded: the node or the network ended a stream. It says nothing about any invoice or payment.
 	ErrStreamEnded = errors.New("the stream ended")
@@ -26,23 +26,24 @@ var (
 	ErrInvoiceOpen = errors.New("the invoice is still open")
 	// ErrInvoiceSettled: the payment was taken.
 	ErrInvoiceSettled = errors.New("the invoice is settled")
-	// ErrMacaroonExpired: the macaroon is void by the node's clock, or the call came after its deadline. It did nothing.
+	// ErrMacaroonExpired: the macaroon has expired by the node's clock, or the call came after its deadline. It did
+	// nothing.
 	ErrMacaroonExpired = errors.New("the macaroon has expired, or the call came too late")
 	// ErrNotPermitted: the macaroon does not allow the call.
 	ErrNotPermitted = errors.New("the macaroon does not allow this")
-	// ErrUnfit: the node, or what we are told of it, has to be changed before it can serve. Of Check alone.
+	// ErrUnfit: the node, or its configuration here, must be changed before it can serve. Only Check returns it.
 	ErrUnfit = errors.New("the node cannot serve as it is")
 )
 
-// meaningOf is the one place where LND's errors are told apart. Most handlers of LND return plain Go errors, which gRPC turns
-// into code Unknown with the error's text, so that the text is all there is; where lnd exports the error, its text is taken
-// from there and follows the version in go.mod. It returns nil for an answer it does not know.
+// meaningOf is the only place that tells LND's errors apart. Most handlers of LND return plain Go errors, which gRPC
+// turns into code Unknown with the error's text, so only the text tells them apart. If lnd exports the error, the text
+// is taken from there and follows the version in go.mod. meaningOf returns nil for an answer it does not know.
 func meaningOf(err error) error {
 	answer := status.Convert(err)
 	switch answer.Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.ResourceExhausted:
 		return ErrUnreachable
-	case codes.AlreadyExists: // SendPaymentV2 alone
+	case codes.AlreadyExists: // only SendPaymentV2
 		return paidaction.ErrPaymentExists
 	case codes.NotFound: // LookupInvoice and TrackPaymentV2: told apart below
 		if strings.Contains(answer.Message(), paymentsdb.ErrPaymentNotInitiated.Error()) {
@@ -51,7 +52,7 @@ func meaningOf(err error) error {
 		return paidaction.ErrInvoiceNotFound
 	case codes.PermissionDenied, codes.Unauthenticated:
 		return ErrNotPermitted
-	case codes.Unknown, codes.InvalidArgument: // CheckMacaroonPermissions says InvalidArgument and the text
+	case codes.Unknown, codes.InvalidArgument: // CheckMacaroonPermissions returns InvalidArgument with the text
 		for _, known := range texts {
 			if strings.Contains(answer.Message(), known.text) {
 				return known.meaning
@@ -72,13 +73,13 @@ var texts = []struct {
 	{invoices.ErrInvoiceAlreadyCanceled.Error(), paidaction.ErrInvoiceCanceled}, // SettleInvoice
 	{invoices.ErrInvoiceAlreadySettled.Error(), ErrInvoiceSettled},              // CancelInvoice
 	{invoices.ErrShuttingDown.Error(), ErrUnreachable},
-	// package rpcperms: LND answers so while it starts, before any of its parts sees the call.
+	// package rpcperms: LND answers this while it starts, before any of its parts sees the call.
 	{"waiting to start, RPC services not available", ErrUnreachable},
 	{"wallet locked, unlock it to enable full RPC access", ErrUnreachable},
 	{"the RPC server is in the process of starting up, but not yet ready to accept calls", ErrUnreachable},
 	{"server is still in the process of starting", ErrUnreachable},
 	{"macaroon has expired", ErrMacaroonExpired},
-	// The macaroon bakery under LND, through its interceptor.
+	// from the macaroon bakery under LND, through its interceptor.
 	{"permission denied", ErrNotPermitted},
 	{"verification failed: signature mismatch", ErrNotPermitted},
 	{"cannot get macaroon", ErrNotPermitted},

@@ -15,13 +15,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// WatchInvoices implements paidaction.NodeEvents. LND replays added invoices in their present state and leaves out those now
-// ACCEPTED or CANCELED: add indices have gaps there. It compares both indices with every event, so one that the node has not reached silences the
-// stream: where it was wiped or restored, and where it was moved to native SQL, which counts settled invoices from 1 again. A second
-// stream tells what the first one leaves out, until the node is heard to be beyond both.
+// WatchInvoices implements paidaction.NodeEvents. LND replays added invoices in their present state but leaves out
+// those that are now ACCEPTED or CANCELED, so add indices have gaps there. LND compares both indices with every event,
+// so an index that the node has not reached silences the stream. That happens if the node was wiped or restored, or
+// moved to native SQL, which counts settled invoices from 1 again. A second stream reports what the first one leaves
+// out, until the node is known to be beyond both indices.
 func (c *Client) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64, on func(paidaction.InvoiceEvent) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	var turn sync.Mutex // on is called by one at a time
+	var turn sync.Mutex // on is called by one stream at a time
 	tell := func(e paidaction.InvoiceEvent) error {
 		turn.Lock()
 		defer turn.Unlock()
@@ -30,7 +31,7 @@ func (c *Client) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64
 	group.Go(func() error {
 		return c.subscribeInvoices(ctx, addIndex, settleIndex, func(e paidaction.InvoiceEvent) (bool, error) { return false, tell(e) })
 	})
-	added, settled := addIndex == 0, settleIndex == 0 // the node is beyond it
+	added, settled := addIndex == 0, settleIndex == 0 // the node is beyond that index
 	if added && settled {
 		return group.Wait()
 	}
@@ -50,8 +51,8 @@ func (c *Client) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64
 	return group.Wait()
 }
 
-// subscribeInvoices hands the node's stream of invoices from after these indices to on. Index 0 means that nothing is replayed. A spontaneous AMP payment has
-// no hash: its events come with the zero one, for their indices.
+// subscribeInvoices passes the node's stream of invoices after these indices to on. Index 0 replays nothing. A
+// spontaneous AMP payment has no hash: its events come with the zero hash, because of their indices.
 func (c *Client) subscribeInvoices(
 	ctx context.Context, addIndex, settleIndex uint64, on func(paidaction.InvoiceEvent) (stop bool, err error),
 ) error {
@@ -70,7 +71,7 @@ func (c *Client) subscribeInvoices(
 	})
 }
 
-// WatchInvoice implements paidaction.NodeEvents. For an invoice the node does not know it waits until there is one.
+// WatchInvoice implements paidaction.NodeEvents. If the node does not know the invoice, it waits until there is one.
 func (c *Client) WatchInvoice(ctx context.Context, h paidaction.Hash, on func(paidaction.InvoiceEvent) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,8 +97,8 @@ func (c *Client) WatchBlocks(ctx context.Context, on func(height uint32) error) 
 	})
 }
 
-// receive hands every message of a stream to on until on says stop or fails, the context ends, or the stream does: then the
-// error is ErrStreamEnded.
+// receive passes every message of a stream to on until on says stop or fails, the context ends, or the stream ends,
+// which gives ErrStreamEnded.
 func receive[Message any, Stream interface{ Recv() (*Message, error) }](
 	ctx context.Context, c *Client, method string, stream Stream, err error, on func(*Message) (stop bool, err error),
 ) error {

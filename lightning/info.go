@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// NodeInfo is what a node says of itself.
+// NodeInfo is what a node says about itself.
 type NodeInfo struct {
 	PubKey  string // hex
 	Alias   string
@@ -21,8 +21,8 @@ type NodeInfo struct {
 	Network string // mainnet, testnet, signet, regtest, simnet
 	Height  uint32 // of the best block it knows
 	Synced  bool   // to the chain
-	Keysend bool   // takes payments that nobody has asked for
-	Graph   bool   // synced to the graph of channels, once since it started: before that it finds no ways, or old ones
+	Keysend bool   // it accepts payments that nobody asked for
+	Graph   bool   // synced to the channel graph once since its start: before that it finds no routes, or outdated ones
 }
 
 // Info asks the node who it is.
@@ -55,7 +55,7 @@ func (c *Client) Chain(ctx context.Context) (paidaction.Chain, error) {
 	return paidaction.Chain{Height: info.Height, Synced: info.Synced}, nil
 }
 
-// Permissions are the calls Holdfast makes, as LND names them: what a macaroon must allow. Each can be given to
+// Permissions are the calls that Holdfast makes, as LND names them: what a macaroon must allow. Each can be given to
 // `lncli bakemacaroon` as uri:<name>. A node that only issues invoices needs none of those that send money.
 func Permissions(sends bool) []string {
 	needed := []string{
@@ -84,11 +84,12 @@ func Permissions(sends bool) []string {
 	return needed
 }
 
-// Check asks the node whether it can serve: LND 0.18 or later, on the network in the configuration, with a macaroon that allows
-// every call. ErrUnfit where it cannot, and what to change. Any other error says that it could not be asked, or not answer, and may yet be fit.
+// Check asks the node whether it can serve: LND 0.18 or later, on the configured network, without keysend, and with a
+// macaroon that allows every call. ErrUnfit says that it cannot, and what to change. Any other error says that the node
+// could not be asked or did not answer; it may still be fit.
 func (c *Client) Check(ctx context.Context) error {
 	info, err := c.Info(ctx)
-	if errors.Is(err, ErrNotPermitted) { // a macaroon of another node, or of another purpose
+	if errors.Is(err, ErrNotPermitted) { // a macaroon of another node, or for another purpose
 		return fmt.Errorf("%w: %w: bake one with %s", ErrUnfit, err, uris(Permissions(c.cfg.Sends)))
 	}
 	if err != nil {
@@ -102,7 +103,8 @@ func (c *Client) Check(ctx context.Context) error {
 			c.cfg.Name, info.Network, c.cfg.Network)
 	}
 	if info.Keysend {
-		// Whoever knows the preimage of an invoice that we are about to open could have the node make one of that hash first.
+		// Whoever knows the preimage of an invoice that we are about to open could make the node create one with that
+		// hash first.
 		return fmt.Errorf("%w: lightning node %s takes payments by keysend; switch accept-keysend off", ErrUnfit, c.cfg.Name)
 	}
 	var missing []string
@@ -121,7 +123,7 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// uris are methods as arguments of lncli bakemacaroon.
+// uris formats methods as arguments of lncli bakemacaroon.
 func uris(methods []string) string { return "uri:" + strings.Join(methods, " uri:") }
 
 func (c *Client) allows(ctx context.Context, method string) (bool, error) {
@@ -134,7 +136,7 @@ func (c *Client) allows(ctx context.Context, method string) (bool, error) {
 	return err == nil, err
 }
 
-// versionAtLeast reads the numbers at the start of LND's version.
+// versionAtLeast compares the numbers at the start of LND's version.
 func versionAtLeast(version string, major, minor int) bool {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 {

@@ -35,7 +35,7 @@ func (c *Client) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (
 
 func (c *Client) addInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
 	expiry := int64(r.Expiry.Seconds())
-	var description []byte // LND puts it into the bolt11 in place of the memo, which it keeps
+	var description []byte // LND puts it into the bolt11 in place of the memo, but keeps the memo
 	if r.DescriptionHash != ([32]byte{}) {
 		description = r.DescriptionHash[:]
 	}
@@ -64,14 +64,14 @@ func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidacti
 func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeInvoice, err error) {
 	view = paidaction.NodeInvoice{
 		Hash: h, Bolt11: found.PaymentRequest, Amount: paidaction.Msat(found.ValueMsat),
-		// LND shows the preimage of a plain invoice from the start, that of a hold invoice once it is settled.
+		// LND shows the preimage of a plain invoice from the start, that of a hold invoice only once it is settled.
 		Holds: len(found.RPreimage) == 0 || found.State == lnrpc.Invoice_SETTLED,
 	}
 	if view.State, err = invoiceState(found.State); err != nil {
 		return paidaction.NodeInvoice{}, err
 	}
-	// Not amt_paid_msat: LND leaves it as it is when it cancels a held invoice, so it shows money that went back. The HTLCs
-	// are what the node really holds or took (spec 01 §1.5).
+	// Do not use amt_paid_msat: LND does not reset it when it cancels a held invoice, so it includes money that went
+	// back. The HTLCs are what the node really holds or took (spec 01 §1.5).
 	for _, htlc := range found.Htlcs {
 		switch htlc.State {
 		case lnrpc.InvoiceHTLCState_ACCEPTED:
@@ -91,9 +91,8 @@ func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeI
 	return view, nil
 }
 
-// SettleInvoice implements paidaction.Node. It fails with ErrInvoiceOpen while nothing is held, with paidaction.ErrInvoiceCanceled
-// once
-// the held payment was given back, and with paidaction.ErrInvoiceNotFound.
+// SettleInvoice implements paidaction.Node. It fails with ErrInvoiceOpen while nothing is held, with
+// paidaction.ErrInvoiceCanceled once the held payment was given back, and with paidaction.ErrInvoiceNotFound.
 func (c *Client) SettleInvoice(ctx context.Context, p paidaction.Preimage) error {
 	_, err := call(ctx, c, "SettleInvoice", toEnd(c.invoices.SettleInvoice), &invoicesrpc.SettleInvoiceMsg{Preimage: p[:]})
 	if errors.Is(err, ErrInvoiceSettled) {
@@ -111,7 +110,7 @@ func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 	return err
 }
 
-// invoicePage is how many invoices one answer holds: LND's answers have a largest size.
+// invoicePage is how many invoices one answer holds: the size of LND's answers is limited.
 const invoicePage = 500
 
 // EachSettled implements paidaction.Node.

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/macaroon.v2"
 )
 
-// macaroonCredentials shows a macaroon with every call, in hex, as LND expects it.
+// macaroonCredentials sends a macaroon with every call, in hex, as LND expects it.
 type macaroonCredentials []byte
 
 func (m macaroonCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
@@ -24,12 +24,12 @@ func (m macaroonCredentials) GetRequestMetadata(ctx context.Context, _ ...string
 
 func (macaroonCredentials) RequireTransportSecurity() bool { return true }
 
-// voidAfter is the key of a context under which a call's last moment is kept.
+// voidAfter is the context key of the last moment at which a call may reach the node.
 type voidAfter struct{}
 
-// withinDeadline makes the node itself refuse a call that reaches it after the deadline of ctx, by its own clock. gRPC tells the
-// node how long a call may take, but not when it began: a process that is stopped between the two and continued an hour later
-// would still be heard (spec 05.16d).
+// withinDeadline makes the node itself, by its own clock, refuse a call that reaches it after the deadline of ctx. gRPC
+// tells the node how long a call may take, but not when it began. Without this a process that is stopped in between and
+// continued an hour later would still be heard (spec 05.16d).
 func withinDeadline(ctx context.Context) context.Context {
 	if end, ok := ctx.Deadline(); ok {
 		return context.WithValue(ctx, voidAfter{}, end)
@@ -37,7 +37,8 @@ func withinDeadline(ctx context.Context) context.Context {
 	return ctx
 }
 
-// until is the same macaroon, void from a moment on. Anyone who has a macaroon can narrow it; nobody can widen it again.
+// until is the same macaroon, but void from that moment on. Anyone with a macaroon can narrow it; nobody can widen it
+// again.
 func (m macaroonCredentials) until(end time.Time) (macaroonCredentials, error) {
 	var mac macaroon.Macaroon
 	if err := mac.UnmarshalBinary(m); err != nil {

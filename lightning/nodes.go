@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// probeAge is how long a node's answer to "can you take a payment" is believed. Issuing is frequent, and an invoice that
-	// fails at a node that has just gone down harms nobody.
+	// probeAge is how long a node's answer to "can you take a payment" is believed. Issuing is frequent, and an invoice
+	// that fails because its node has just gone down harms nobody.
 	probeAge = time.Second
-	// probeTimeout is how long a node may think about it before the next one is asked.
+	// probeTimeout is how long a node may take to answer before the next one is asked.
 	probeTimeout = 2 * time.Second
 )
 
-// Nodes are several nodes by name, in the order in which they are asked to issue. It is safe for concurrent use.
+// Nodes are several nodes by name, in the order in which they are asked to issue. They are safe for concurrent use.
 type Nodes struct {
 	nodes []*pooled
 	now   func() time.Time
 }
 
-// pooled is a node and what it last said. The token in turn guards the rest, so that of many callers one asks and the others
-// can still give up waiting.
+// pooled is a node and its last answer. The token in turn guards the other fields: of many callers one asks, and the
+// others can still give up waiting.
 type pooled struct {
 	client *Client
 	turn   chan struct{}
@@ -34,7 +34,7 @@ type pooled struct {
 
 var _ paidaction.Nodes = (*Nodes)(nil)
 
-// NewNodes makes a pool. Two nodes with the same name are refused: rows would point to either.
+// NewNodes makes a pool. It refuses two nodes with the same name, since rows could mean either.
 func NewNodes(clients ...*Client) (*Nodes, error) {
 	ns := &Nodes{now: time.Now}
 	for _, c := range clients {
@@ -75,8 +75,8 @@ func (ns *Nodes) Node(name string) (paidaction.Node, error) {
 	return c, nil
 }
 
-// Issuer implements paidaction.Nodes: the first node that answers and is synced to the chain (spec 01 §1.6); else
-// LIGHTNING_UNAVAILABLE, with what each node said as its cause.
+// Issuer implements paidaction.Nodes: it returns the first node that answers and is synced to the chain (spec 01 §1.6),
+// or LIGHTNING_UNAVAILABLE with each node's answer as the cause.
 func (ns *Nodes) Issuer(ctx context.Context) (string, error) {
 	var said []error
 	for _, n := range ns.nodes {
@@ -93,7 +93,7 @@ func (ns *Nodes) Issuer(ctx context.Context) (string, error) {
 		Because(errors.Join(said...))
 }
 
-// probe asks the node, or repeats what it said a moment ago.
+// probe asks the node, or repeats its answer of a moment ago.
 func (ns *Nodes) probe(ctx context.Context, n *pooled) error {
 	select {
 	case n.turn <- struct{}{}:

@@ -14,11 +14,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Pay implements paidaction.SendingNode. A request that reaches the node after the deadline of ctx is refused by the node, which looks at the macaroon before
-// anything else.
+// Pay implements paidaction.SendingNode. The node itself refuses a request that reaches it after the deadline of ctx,
+// since it checks the macaroon before anything else.
 func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
 	if r.Timeout < time.Second || r.Timeout%time.Second != 0 {
-		// LND would read 0 as a minute, in which a payment thought dead can still go out.
+		// LND would read 0 as a minute, during which a payment believed dead can still go out.
 		return fmt.Errorf("payment timeout %v is not a whole number of seconds above zero", r.Timeout)
 	}
 	if r.Bolt11 == "" || r.FeeLimit < 0 || r.Amount < 0 {
@@ -55,8 +55,9 @@ func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(pa
 	})
 }
 
-// answering is a stream that says at once how a payment stands, of which told is called: until then it is a call like others to a node that may be silent. Whoever
-// gives up after half of what such a call may take has met one too; who waits for longer does so at nobody's cost.
+// answering runs a stream whose first message says how a payment stands. stream calls told at that message; until then
+// this is like any other call to a node that may be silent. A caller who gives up after half the time of a call also
+// marks the node as silent; one who waits longer keeps nobody else from asking.
 func (c *Client) answering(ctx context.Context, method string, stream func(told func()) error) (err error) {
 	if !c.silence.enter() {
 		return c.silent(method)
@@ -78,7 +79,7 @@ func (c *Client) answering(ctx context.Context, method string, stream func(told 
 	})
 }
 
-// paymentPage is how many payments one answer holds: LND's answers have a largest size.
+// paymentPage is how many payments one answer holds: the size of LND's answers is limited.
 const paymentPage = 500
 
 // EachPayment implements paidaction.SendingNode.
@@ -109,8 +110,9 @@ func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u pai
 	}
 }
 
-// mayBeProbe says whether a payment is under way without an invoice, and nobody has taken any of it. Such are the probes by which a
-// route is found, with a hash of which nobody has the preimage. They fail, but for those in the middle of which LND dies: it may call them under way for good.
+// mayBeProbe reports whether a payment is under way without an invoice and nobody has claimed any of it. Probes for
+// routes are like that: nobody has the preimage of their hash. They fail, unless LND dies in the middle of one: then it
+// may report the probe as under way for good.
 func mayBeProbe(m *lnrpc.Payment, u paidaction.PaymentUpdate) bool {
 	return m.PaymentRequest == "" && u.State == paidaction.PaymentInFlight && u.Preimage == nil
 }
@@ -138,14 +140,14 @@ func paymentUpdate(m *lnrpc.Payment) (paidaction.PaymentUpdate, error) {
 		update.State = paidaction.PaymentFailed
 		update.Failure = failures[m.FailureReason]
 	default:
-		// INITIATED and whatever a later LND adds: the payment may still go out, so it is under way.
+		// INITIATED, and whatever a later LND adds: the payment may still go out, so it is under way.
 		update.State = paidaction.PaymentInFlight
 	}
 	if preimage, err := hex.DecodeString(m.PaymentPreimage); err == nil {
 		learn(&update, preimage)
 	}
-	// LND's own fee_msat is that of all attempts that have not failed. What is under way may still come back, and a receiver who
-	// settles one part may give the others back, with which the payment has succeeded all the same.
+	// LND's own fee_msat covers all attempts that have not failed. But parts under way may still come back, and a
+	// receiver who settles one part may give the others back; the payment has succeeded all the same.
 	for _, attempt := range m.Htlcs {
 		if attempt.Status == lnrpc.HTLCAttempt_SUCCEEDED {
 			learn(&update, attempt.Preimage)
@@ -160,7 +162,7 @@ func paymentUpdate(m *lnrpc.Payment) (paidaction.PaymentUpdate, error) {
 	return update, nil
 }
 
-// learn takes a preimage if it is one: of the right length, not the zero one, and of this very payment.
+// learn takes a preimage only if it has the right length, is not zero, and belongs to this very payment.
 func learn(u *paidaction.PaymentUpdate, raw []byte) {
 	var p paidaction.Preimage
 	if copy(p[:], raw) == len(p) && len(raw) == len(p) && !p.IsZero() && p.Hash() == u.Hash {

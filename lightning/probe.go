@@ -20,16 +20,17 @@ import (
 )
 
 const (
-	// mostProviders are how many of the nodes before a hidden receiver are tried.
+	// mostProviders is how many of the providers of a hidden receiver are tried.
 	mostProviders = 3
-	// blockPadding is what LND adds to the final CLTV of what it sends.
+	// blockPadding is what LND adds to the final CLTV of what it sends, in blocks.
 	blockPadding = 3
 )
 
-// EstimateRoute implements paidaction.SendingNode. A probe is sent: a payment of the whole amount, in one part and with a hash that nobody knows the
-// preimage of. LND has a call for that, EstimateRouteFee, which keeps to no limit: a receiver with a dear channel of their own in front of them could
-// have it lock a hundred million sats, and for two weeks. What it does for receivers behind a provider is done here as well. Not to be asked of blinded paths: it would go
-// to whoever has signed the invoice.
+// EstimateRoute implements paidaction.SendingNode. It sends a probe: a payment of the whole amount, in one part, with a
+// hash whose preimage nobody knows. LND's own call for that, EstimateRouteFee, keeps to no limit: a receiver with an
+// expensive channel of their own in front of them could make it lock a hundred million sats for two weeks. What that
+// call does for receivers behind a provider is done here as well. Do not use this for blinded paths: the probe would go
+// to whoever signed the invoice.
 func (c *Client) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (paidaction.Route, error) {
 	inv, err := call(ctx, c, "DecodePayReq", c.main.DecodePayReq, &lnrpc.PayReqString{PayReq: r.Bolt11})
 	if err == nil {
@@ -42,7 +43,8 @@ func (c *Client) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (
 	if err != nil {
 		return paidaction.Route{}, err
 	}
-	// Which of several providers the payment will come through nobody knows: the way is the dearest and the longest of theirs.
+	// Nobody knows which of several providers the payment will come through, so take the highest fee and the longest
+	// lock.
 	var route paidaction.Route
 	var none []error
 	for _, t := range targets {
@@ -62,20 +64,21 @@ func (c *Client) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (
 	return route, nil
 }
 
-// target is where a probe goes: to the receiver, or to the provider that a hidden one is behind.
+// target is where a probe goes: to the receiver, or to the provider in front of a hidden receiver.
 type target struct {
 	key    string // in hex
-	amount int64  // msat that are to arrive there
+	amount int64  // msat that must arrive there
 	final  int64  // blocks of the final CLTV there
 	hints  []*lnrpc.RouteHint
 
-	// What the way from a provider to the receiver takes: hints say so, and no probe finds out.
+	// What the way from a provider to the receiver costs: hints say so, and no probe can find out.
 	fee    paidaction.Msat
 	blocks int64
 }
 
-// targets are whom to ask for the way to the receiver of an invoice. Providers let no probe through to the wallets behind them, and are asked in their place: so are
-// the nodes that everybody knows at the end of hints to a receiver whom nobody knows.
+// targets are the nodes to probe for a route to the receiver of an invoice. Wallets behind providers cannot be probed,
+// since providers let no probe through. So for a receiver whom our node does not know, the known nodes at the end of
+// the hints are probed instead.
 func (c *Client) targets(ctx context.Context, inv *lnrpc.PayReq) ([]target, error) {
 	receiver := []target{{key: inv.Destination, amount: inv.NumMsat, final: inv.CltvExpiry, hints: inv.RouteHints}}
 	if len(inv.RouteHints) == 0 {
@@ -119,7 +122,7 @@ func (c *Client) targets(ctx context.Context, inv *lnrpc.PayReq) ([]target, erro
 	return providers, nil
 }
 
-// knows says whether the node has heard of another one, of which everybody hears who has public channels.
+// knows reports whether the node has heard of another one, as it has of every node with public channels.
 func (c *Client) knows(ctx context.Context, key string) (bool, error) {
 	_, err := call(ctx, c, "GetNodeInfo", c.main.GetNodeInfo, &lnrpc.NodeInfoRequest{PubKey: key})
 	if status.Code(err) == codes.NotFound {
@@ -128,8 +131,9 @@ func (c *Client) knows(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// probe sends one, and waits until it has come back. ErrProbeOpen if it does not in time, or if the node's word of it breaks off. Any other error came before the
-// node's first word, as from one that is down: no receiver can bring that about, and none is blamed for it.
+// probe sends one probe, and waits until it has come back. ErrProbeOpen if it does not come back in time, or if the
+// node's updates break off. Any other error came before the node's first update, for instance because the node is down:
+// no receiver can cause that, so none is blamed.
 func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paidaction.RouteRequest) (paidaction.Route, error) {
 	budget, blocks := r.FeeLimit-t.fee, int64(r.CLTVLimit)-t.blocks
 	if budget < 0 || blocks <= t.final+blockPadding {
@@ -141,11 +145,11 @@ func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paida
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
-	// The node gives up before the call does, so that what it says of a search that took too long arrives.
+	// The node gives up before the call does, so that its answer about a search that took too long still arrives.
 	end, _ := ctx.Deadline()
 	patience := max(time.Until(end)-time.Second, time.Second)
 	hash := make([]byte, len(paidaction.Hash{}))
-	_, _ = rand.Read(hash) // it never fails
+	_, _ = rand.Read(hash) // never fails
 	request := &routerrpc.SendPaymentRequest{
 		Dest: key, AmtMsat: t.amount, PaymentHash: hash, PaymentAddr: inv.PaymentAddr, FinalCltvDelta: int32(t.final), RouteHints: t.hints, MaxParts: 1,
 		FeeLimitMsat: int64(budget), CltvLimit: int32(min(blocks, math.MaxInt32)), TimeoutSeconds: int32(patience / time.Second),
@@ -163,7 +167,7 @@ func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paida
 		})
 	})
 	code := status.Code(err)
-	switch { // gRPC may give up a moment before the context has ended
+	switch { // gRPC may give up a moment before the context ends
 	case err != nil && (last != nil || ctx.Err() != nil || code == codes.DeadlineExceeded || code == codes.Canceled):
 		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: %w", c.cfg.Name, paidaction.ErrProbeOpen, err)
 	case err != nil:
@@ -172,7 +176,7 @@ func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paida
 	return c.arrived(last, t)
 }
 
-// arrived is the way that a probe took which has come back. The receiver refuses it, for there is no such invoice.
+// arrived is the route of a probe that has come back. The receiver refuses it because there is no such invoice.
 func (c *Client) arrived(m *lnrpc.Payment, t target) (paidaction.Route, error) {
 	switch m.FailureReason {
 	case lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS:
@@ -187,7 +191,7 @@ func (c *Client) arrived(m *lnrpc.Payment, t target) (paidaction.Route, error) {
 	}
 	fee, height := way.GetTotalFeesMsat()+int64(t.fee), int64(way.GetTotalTimeLock())+t.blocks
 	if way == nil || int(m.Htlcs[len(m.Htlcs)-1].GetFailure().GetFailureSourceIndex()) != len(way.Hops) || fee < 0 || height > math.MaxUint32 {
-		// A node on the way can say what its receiver alone should.
+		// A node on the route can give an answer that only the receiver should give.
 		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: the probe was refused on its way", c.cfg.Name, paidaction.ErrNoRoute)
 	}
 	return paidaction.Route{Fee: paidaction.Msat(fee), Height: uint32(height)}, nil

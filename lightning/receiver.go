@@ -21,25 +21,25 @@ import (
 // Receiver is a stranger's LND, which issues invoices for them.
 type Receiver struct {
 	Address     string // host:port of its gRPC
-	MacaroonHex string // that of LND's invoice.macaroon is enough. A secret: never logged
-	TLSCertPEM  []byte // empty: one that everybody trusts
-	// Dialer opens every connection there is. It guards what may be reached, and bounds what is read.
+	MacaroonHex string // LND's invoice.macaroon suffices. A secret: never logged
+	TLSCertPEM  []byte // empty: a publicly trusted certificate
+	// Dialer opens every connection. It guards which addresses may be reached, and limits how much is read.
 	Dialer func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// What a stranger's node may say at most, in bytes.
+// The most that a stranger's node may send, in bytes.
 const (
 	maxStrangerMessage = 64 << 10
 	maxStrangerHeaders = 16 << 10
 )
 
-// errDeclined is all that is told of a stranger's refusal: its text is foreign.
+// errDeclined is all that we tell of a stranger's refusal, since its text is foreign.
 var errDeclined = errors.New("the node declines")
 
-// IssueInvoice connects to a stranger's LND, adds an invoice and hangs up. The invoice shows the way through private channels: a node
-// that has no others could not be paid else. The expiry is in whole seconds.
+// IssueInvoice connects to a stranger's LND, adds an invoice and hangs up. The invoice includes routes through private
+// channels: a node with no others could not be paid otherwise. The expiry is in whole seconds.
 //
-// Errors: ErrNotPermitted, ErrUnreachable, and one that says no more than that the node declined.
+// Errors: ErrNotPermitted, ErrUnreachable, and one that says only that the node declined.
 func IssueInvoice(ctx context.Context, r Receiver, amount paidaction.Msat, memo string, expiry time.Duration) (bolt11 string, err error) {
 	conn, err := r.connect()
 	if err != nil {
@@ -68,7 +68,7 @@ func (r Receiver) connect() (*grpc.ClientConn, error) {
 		secure.RootCAs = x509.NewCertPool()
 		secure.RootCAs.AppendCertsFromPEM(r.TLSCertPEM)
 	}
-	// passthrough: the dialer looks the name up. A proxy of the environment would connect for us, unguarded.
+	// passthrough lets the dialer look the name up. A proxy from the environment would connect for us, unguarded.
 	conn, err := grpc.NewClient("passthrough:///"+r.Address, grpc.WithContextDialer(r.Dialer), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithTransportCredentials(credentials.NewTLS(secure)), grpc.WithPerRPCCredentials(macaroonCredentials(macaroon)),
 		grpc.WithMaxHeaderListSize(maxStrangerHeaders), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxStrangerMessage)))

@@ -2,16 +2,16 @@ package lightning
 
 import "sync"
 
-// silence keeps a node that takes calls and does not answer from holding up everybody who asks: the workers of all other nodes are the
-// same. After a call that ran into its deadline one caller at a time asks; all others are refused at once, until the node answers. The first word of a
-// tracked payment is the answer to a call, too.
+// silence keeps a node that takes calls but does not answer from holding up everybody who asks it, since the same
+// workers serve all nodes. After a call that ran into its deadline, one caller at a time asks; all others are refused
+// at once until the node answers. The first update of a tracked payment counts as an answer, too.
 type silence struct {
 	mu     sync.Mutex
 	silent bool
-	asking bool // somebody has the one call
+	asking bool // somebody is making the one call
 }
 
-// enter says whether a call may be made. leave is then called with whether the node answered.
+// enter reports whether a call may be made. If so, call leave afterwards, with whether the node answered.
 func (s *silence) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
