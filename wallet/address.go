@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/wallet/internal/lnurl"
 )
 
-// LightningAddress is a lightning address (user@domain) or an LNURL that is paid to, in any of its forms.
+// LightningAddress is a lightning address (user@domain) or an LNURL, in any of its forms, that takes payments.
 type LightningAddress struct {
 	Address Secret `json:"address"` // an LNURL may hold a token
 }
@@ -54,7 +54,7 @@ func (s LightningAddress) issue(ctx context.Context, w *Wallets, r Request) (inv
 		return invoice{}, paidaction.Errorf(CodeAmount, "The wallet takes %s to %s msat at once, and was asked for %s.", least, most, r.Amount)
 	}
 	bolt11, err := w.callback(ctx, pay, r.Amount, r.Memo)
-	// Some take whole sats only; an invoice that is short by less than one will do.
+	// Some take only whole sats; an invoice that is short by less than a sat will do.
 	if whole := r.Amount - r.Amount%1000; err != nil && whole < r.Amount && whole >= max(least, 1) && ctx.Err() == nil {
 		bolt11, err = w.callback(ctx, pay, whole, r.Memo)
 	}
@@ -69,7 +69,8 @@ func (w *Wallets) callback(ctx context.Context, pay *lnurl.Pay, amount paidactio
 	return lnurl.ReadInvoice(body)
 }
 
-// get reads JSON, whatever the status: LUD-06 tells of errors in the body, and servers do not agree on what comes with it.
+// get reads JSON, whatever the status: LUD-06 reports errors in the body, and servers disagree about the status with
+// it.
 func (w *Wallets) get(ctx context.Context, target string) ([]byte, error) {
 	answer, err := w.Outside.Do(ctx, outside.Request{URL: target})
 	if err != nil {
@@ -83,8 +84,8 @@ func (w *Wallets) get(ctx context.Context, target string) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// Address gets an invoice of anybody's lightning address or LNURL, for a payment that leaves. The error is a refusal, or the end of
-// ctx. The invoice is for the node to read: that it is over the amount is not known yet.
+// Address gets an invoice from anybody's lightning address or LNURL, for a payment that leaves. The error is a refusal,
+// or the end of ctx. The node has yet to read the invoice, so its amount is not checked yet.
 func (w *Wallets) Address(ctx context.Context, address string, amount paidaction.Msat, comment string) (bolt11 string, err error) {
 	s, err := LightningAddress{Secret(address)}.tidied(w)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	soonest       = 2 * time.Second
 )
 
-// Has says whether a user has a wallet that can be asked.
+// Has reports whether a user has a wallet that can be asked.
 func (w *Wallets) Has(ctx context.Context, user int64) (bool, error) {
 	has, err := db.New(w.Pool).HasWallet(ctx, user)
 	if err != nil {
@@ -28,13 +28,15 @@ func (w *Wallets) Has(ctx context.Context, user int64) (bool, error) {
 	return has, nil
 }
 
-// Each asks the receiver's wallets in their order for an invoice, and hands each to try until try returns nil. genesis is the first
-// attempt of what is to be paid, 0 if this is it: a wallet that failed for it comes after those that did not, and one that failed twice is left out, as is one of whose invoices so many
-// wait inside of ours that one more finds no place. A refusal, by the wallet or by try,
-// is logged for the owner in its own words and counted against the wallet, unless it is that no node can be asked; then comes the next. Whatever else try returns is a fault of ours:
-// no wallet is blamed for it, and none is asked after it.
+// Each asks the receiver's wallets in order for an invoice, and passes each invoice to try until try returns nil.
+// genesis is the first attempt of what is to be paid, or 0 if this is it. A wallet that failed for it comes after those
+// that did not. A wallet is left out if it failed twice, or if the limit of its invoices waits unpaid inside ours. A
+// refusal, by the wallet or by try, is logged for the owner in its own words and counted against the wallet (except
+// that no node of ours can be asked); then comes the next one. Any other error of try is a fault of ours: no wallet is
+// blamed for it, and no further one is asked.
 //
-// Errors: ErrNoWallet, also where those that are left would not answer in time; the end of ctx; faults of the database, and of try.
+// Errors: ErrNoWallet, also if the remaining wallets could not answer in time; the end of ctx; faults of the database
+// and of try.
 func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error {
 	rows, err := db.New(w.Pool).UsableWallets(ctx, db.UsableWalletsParams{UserID: receiver, GenesisID: genesis, Failures: int32(w.Limits.Failures), Pending: w.Limits.Pending})
 	if err != nil {
@@ -44,7 +46,7 @@ func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paid
 	search, cancel := context.WithTimeout(ctx, w.Limits.Search)
 	defer cancel()
 	for i, row := range rows {
-		// A wallet that could hardly answer any more is not asked: it would be counted as its failure.
+		// Do not ask a wallet that has hardly any time left to answer: that would count as its failure.
 		if until, _ := search.Deadline(); i > 0 && time.Until(until) < min(soonest, w.Limits.Search/10) {
 			break
 		}
@@ -68,7 +70,7 @@ func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paid
 	return ErrNoWallet
 }
 
-// issued gets an invoice of a wallet as it is stored.
+// issued gets an invoice from a wallet as it is stored.
 func (w *Wallets) issued(ctx context.Context, p place, sealed []byte, r Request) (string, error) {
 	s, err := w.openSettings(p, sealed)
 	if err != nil {
@@ -79,12 +81,12 @@ func (w *Wallets) issued(ctx context.Context, p place, sealed []byte, r Request)
 	return got.bolt11, err
 }
 
-// bolt11Pattern is what could be an invoice; whether it is one the node says.
+// bolt11Pattern matches what could be an invoice; the node says whether it is one.
 var bolt11Pattern = regexp.MustCompile(`^ln[a-z0-9]{20,}$`)
 
-const maxBolt11 = 4096 // bytes; those with many hints of routes have about 1,500
+const maxBolt11 = 4096 // bytes; an invoice with many route hints has about 1,500
 
-// ask gets an invoice of a wallet, within the time that one call has. The error is a refusal, or the end of ctx.
+// ask gets an invoice from a wallet, within the time limit of one call. The error is a refusal, or the end of ctx.
 func (w *Wallets) ask(ctx context.Context, s Settings, r Request) (invoice, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.Limits.Call)
 	defer cancel()
@@ -99,8 +101,8 @@ func (w *Wallets) ask(ctx context.Context, s Settings, r Request) (invoice, erro
 	return got, nil
 }
 
-// Failed notes that the payment of a wallet's invoice failed, for a reason that the node gave. It counts as a failure of
-// the wallet, unless it was ours.
+// Failed notes that the payment of a wallet's invoice failed, with the node's reason. It counts as a failure of the
+// wallet, unless the fault was ours.
 func (w *Wallets) Failed(ctx context.Context, wallet, genesis int64, reason paidaction.FailureReason) error {
 	why, theirs := ofPayment(reason)
 	if !theirs {
@@ -109,7 +111,7 @@ func (w *Wallets) Failed(ctx context.Context, wallet, genesis int64, reason paid
 	return w.record(ctx, wallet, genesis, why, 0)
 }
 
-// note is record for a call that must not fail with it.
+// note is record for callers that must not fail with it.
 func (w *Wallets) note(ctx context.Context, wallet, genesis int64, failure error, ms int64) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
@@ -120,12 +122,12 @@ func (w *Wallets) note(ctx context.Context, wallet, genesis int64, failure error
 
 const (
 	noteTimeout = 5 * time.Second
-	// forgetEvery is how many entries lie between two looks at what can be forgotten of a wallet. A prime: the numbers of entries are
-	// those of all wallets, and a few that are asked in turn must not pass by one of them for ever.
+	// forgetEvery is how many log entries lie between two clean-ups of a wallet's log. It is a prime, because ids are
+	// shared by all wallets: if a few wallets are asked in turn, none of them may be passed over for ever.
 	forgetEvery = 53
 )
 
-// record logs what became of an invoice, and counts a failure, which is a refusal.
+// record logs what became of an invoice. failure is nil or a refusal, which it counts.
 func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure error, ms int64) error {
 	q := db.New(w.Pool)
 	entry := db.AppendWalletLogParams{WalletID: wallet, Ok: failure == nil, Code: string(CodeInvoiceIssued), Message: "The wallet issued an invoice.",
@@ -143,7 +145,7 @@ func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure err
 	if err != nil {
 		return fmt.Errorf("log for wallet %d: %w", wallet, err)
 	}
-	// That no node of ours can be asked is no failure of the wallet, as it is none where a payment fails by it (ofPayment).
+	// An unavailable node of ours is no failure of the wallet, just as with failed payments (ofPayment).
 	if failure != nil && genesis != 0 && !errors.Is(failure, paidaction.Refused(paidaction.CodeLightningUnavailable)) {
 		if err := q.CountWalletFailure(ctx, db.CountWalletFailureParams{GenesisID: genesis, WalletID: wallet}); err != nil {
 			return fmt.Errorf("count a failure of wallet %d: %w", wallet, err)
@@ -157,16 +159,16 @@ func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure err
 	return nil
 }
 
-// failuresKept is for how long a failure counts from when what was to be paid was begun: longer than anything is tried for. Forgotten too soon, the wallet would be
-// asked once more.
+// failuresKept is how long a failure counts, from when the payment was begun: longer than anything is retried. If it
+// were forgotten too soon, the wallet would be asked once more.
 const failuresKept = 30 * 24 * time.Hour
 
-// Sweep forgets failures for what was begun long ago, a page at a time.
+// Sweep deletes failures for payments begun long ago, a page at a time.
 func Sweep(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	const page = 100
 	n, err := q.DeleteWalletFailures(ctx, db.DeleteWalletFailuresParams{Before: now.Add(-failuresKept), Page: page})
 	if err != nil {
 		return false, fmt.Errorf("delete old failures of wallets: %w", err)
 	}
-	return n >= page, nil // of the last of a page all go
+	return n >= page, nil // can exceed page: all failures of one genesis go together
 }

@@ -16,22 +16,23 @@ import (
 const (
 	CodeUnreachable   paidaction.Code = "WALLET_UNREACHABLE"
 	CodeTimeout       paidaction.Code = "WALLET_TIMEOUT"
-	CodeForbidden     paidaction.Code = "WALLET_ADDRESS_FORBIDDEN" // not of the public internet, or not to be called
+	CodeForbidden     paidaction.Code = "WALLET_ADDRESS_FORBIDDEN" // not on the public internet, or not to be called
 	CodeCertificate   paidaction.Code = "WALLET_CERTIFICATE"
-	CodeKeyRefused    paidaction.Code = "WALLET_KEY_REFUSED" // the key or macaroon is not good for it
+	CodeKeyRefused    paidaction.Code = "WALLET_KEY_REFUSED" // the key or macaroon does not permit this
 	CodeDeclined      paidaction.Code = "WALLET_DECLINED"    // it issues no such invoice
-	CodeBadAnswer     paidaction.Code = "WALLET_BAD_ANSWER"  // not what the protocol has
-	CodeAmount        paidaction.Code = "WALLET_AMOUNT"      // more or less than it takes
-	CodeBadInvoice    paidaction.Code = "WALLET_BAD_INVOICE" // our node cannot read it, or it is over another amount
+	CodeBadAnswer     paidaction.Code = "WALLET_BAD_ANSWER"  // not what the protocol says
+	CodeAmount        paidaction.Code = "WALLET_AMOUNT"      // more or less than the wallet takes
+	CodeBadInvoice    paidaction.Code = "WALLET_BAD_INVOICE" // our node cannot read it, or it is for another amount
 	CodeUnopened      paidaction.Code = "WALLET_UNOPENED"    // its settings cannot be decrypted any more
 	CodeTooMany       paidaction.Code = "WALLET_TOO_MANY"
-	CodeInvoiceIssued paidaction.Code = "INVOICE_ISSUED" // no failure
+	CodeInvoiceIssued paidaction.Code = "INVOICE_ISSUED" // not a failure
 )
 
 // ErrNoWallet says that no wallet of the receiver gives an invoice that can be used.
 var ErrNoWallet = fmt.Errorf("%w: none gives an invoice", paidaction.ErrNoReceiver)
 
-// What may be said of a wallet. The sentences are all that leaves this package: they hold nothing of an answer, an address or a key.
+// What may be said about a wallet. Only these sentences leave this package: they contain nothing of an answer, an
+// address or a key.
 var (
 	ErrUnreachable = paidaction.Errorf(CodeUnreachable, "The wallet's server could not be reached. Check its address, and that it is running.")
 	ErrKeyRefused  = paidaction.Errorf(CodeKeyRefused, "The wallet refuses the key. Check that it is right, and that it may issue invoices.")
@@ -51,7 +52,7 @@ var (
 	errRelay       = paidaction.Errorf(CodeUnreachable, "The wallet's relay refuses to pass messages on. Connect the wallet through another relay.")
 )
 
-// refusals say in a sentence what an error of a protocol means.
+// refusals maps errors of the protocols to sentences.
 var refusals = []struct {
 	err error
 	say *paidaction.Error
@@ -72,7 +73,8 @@ var refusals = []struct {
 	{nostr.ErrMalformed, errBadAnswer},
 }
 
-// explain turns what a protocol's client returned into what may be said of it. Only a refusal comes out, or the end of ctx.
+// explain turns an error of a protocol's client into what may be said about it. It returns only a refusal, or the end
+// of ctx.
 func explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -94,7 +96,7 @@ func explain(ctx context.Context, err error) error {
 	return errDeclined
 }
 
-// ofNWC says what a code of NIP-47 means.
+// ofNWC is the refusal for an error code of NIP-47.
 func ofNWC(code string) *paidaction.Error {
 	switch code {
 	case "RATE_LIMITED":
@@ -107,7 +109,7 @@ func ofNWC(code string) *paidaction.Error {
 	return errDeclined
 }
 
-// ofStatus says what a status of HTTP means; nil for a success.
+// ofStatus is the refusal for an HTTP status; nil for a success.
 func ofStatus(status int) error {
 	switch {
 	case status >= 200 && status < 300:
@@ -118,7 +120,8 @@ func ofStatus(status int) error {
 	return paidaction.Errorf(CodeBadAnswer, "The wallet's server answered with status %d. Check the address, and that the key may issue invoices.", status)
 }
 
-// ofPayment says what a node's reason for a failed payment means to the wallet's owner. False: it is no fault of the wallet.
+// ofPayment is what a node's reason for a failed payment means to the wallet's owner. False: the wallet is not at
+// fault.
 func ofPayment(reason paidaction.FailureReason) (*paidaction.Error, bool) {
 	switch reason {
 	case paidaction.ReasonInsufficientBalance, paidaction.ReasonCanceled:

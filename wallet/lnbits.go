@@ -9,10 +9,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// LNbits is a wallet of an LNbits server.
+// LNbits is a wallet on an LNbits server.
 type LNbits struct {
 	URL string `json:"url"`
-	Key Secret `json:"key"` // the invoice/read key is enough
+	Key Secret `json:"key"` // the invoice/read key suffices
 }
 
 // Kind is LNBITS.
@@ -31,7 +31,7 @@ func (s LNbits) tidied(w *Wallets) (Settings, error) {
 	return s, nil
 }
 
-// issue asks for whole sats: LNbits knows no others. The invoice is short by less than one then.
+// issue asks for whole sats, since LNbits knows no fractions. The invoice can be short by less than a sat.
 func (s LNbits) issue(ctx context.Context, w *Wallets, r Request) (invoice, error) {
 	sats := r.Amount.Sats()
 	if sats == 0 {

@@ -17,14 +17,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// LNDREST is an LND that is spoken to by REST.
+// LNDREST is an LND that is reached by REST.
 type LNDREST struct {
 	URL         string `json:"url"`
-	Macaroon    Secret `json:"macaroon"`              // in hex; that of LND's invoice.macaroon is enough
-	Certificate string `json:"certificate,omitempty"` // PEM; empty: one that everybody trusts
+	Macaroon    Secret `json:"macaroon"`              // in hex; LND's invoice.macaroon suffices
+	Certificate string `json:"certificate,omitempty"` // PEM; empty: a publicly trusted certificate
 }
 
-// LNDGRPC is an LND that is spoken to by gRPC.
+// LNDGRPC is an LND that is reached by gRPC.
 type LNDGRPC struct {
 	Address     string `json:"address"` // host:port
 	Macaroon    Secret `json:"macaroon"`
@@ -70,7 +70,7 @@ func tidiedNode(macaroon Secret, certificate string) (Secret, string, error) {
 	return macaroon, certificate, nil
 }
 
-// base checks the address of a server below which calls are made.
+// base checks the base address of a server.
 func (w *Wallets) base(text string) (string, error) {
 	u, err := w.Outside.Parse(strings.TrimSpace(text))
 	if err != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -79,7 +79,7 @@ func (w *Wallets) base(text string) (string, error) {
 	return strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"), nil
 }
 
-// issue adds an invoice. With its private channels in it: a node that has no others could not be paid else.
+// issue adds an invoice that includes private channels: a node with no others could not be paid otherwise.
 func (s LNDREST) issue(ctx context.Context, w *Wallets, r Request) (invoice, error) {
 	var added struct {
 		PaymentRequest string `json:"payment_request"`
@@ -99,7 +99,7 @@ func (s LNDGRPC) issue(ctx context.Context, w *Wallets, r Request) (invoice, err
 	if w.AddInvoice == nil {
 		return invoice{}, errDeclined
 	}
-	var refused atomic.Pointer[error] // gRPC keeps of an error its text alone
+	var refused atomic.Pointer[error] // gRPC keeps only the text of an error
 	bolt11, err := w.AddInvoice(ctx, s, r, func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := w.Outside.Dial(ctx, address)
 		if errors.Is(err, outside.ErrForbidden) {

@@ -11,9 +11,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/wallet/internal/nostr"
 )
 
-// NWC is a wallet that is spoken to over a relay of Nostr (NIP-47).
+// NWC is a wallet that is reached over a Nostr relay (NIP-47).
 type NWC struct {
-	URI Secret `json:"uri"` // nostr+walletconnect://…; a connection that may make invoices is enough
+	URI Secret `json:"uri"` // nostr+walletconnect://…; permission to make invoices suffices
 }
 
 // Kind is NWC.

@@ -14,7 +14,7 @@ import (
 
 const (
 	maxLabel   = 60   // characters
-	testAmount = 1000 // msat; more where the wallet takes no less
+	testAmount = 1000 // msat; more if the wallet takes no less
 	testMemo   = "A test of this wallet: it is not paid."
 )
 
@@ -22,11 +22,12 @@ func errNoSuchWallet() error {
 	return paidaction.Errorf(paidaction.CodeNotFound, "You have no such wallet.")
 }
 
-// Save tests a wallet, and stores it if it issued an invoice that our node can read. With an id of 0 it is a new one, asked last;
-// otherwise it takes the place of that wallet of the user's.
+// Save tests a wallet, and stores it if it issued an invoice that our node can read. With id 0 it is a new wallet,
+// asked last; otherwise it replaces that wallet of the user's.
 //
-// Errors: INVALID_INPUT, NOT_FOUND, WALLET_TOO_MANY, TRY_AGAIN while another one of the user's is tested, what Decode refuses with, and
-// the codes of this package that say what is wrong with the wallet. After each of them everything is as before.
+// Errors: INVALID_INPUT, NOT_FOUND, WALLET_TOO_MANY, TRY_AGAIN while another wallet of the user's is tested, refusals
+// of Decode, and the codes of this package that say what is wrong with the wallet. After any of them everything is as
+// before.
 func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Settings) (Wallet, error) {
 	if utf8.RuneCountInString(label) > maxLabel || !utf8.ValidString(label) || slices.Contains([]byte(label), 0) {
 		return Wallet{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet's label has at most %d characters.", maxLabel)
@@ -35,7 +36,7 @@ func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Sett
 	if err != nil {
 		return Wallet{}, err
 	}
-	// What is refused anyhow calls nobody.
+	// Call nobody for what will be refused anyhow.
 	if err := w.roomFor(ctx, db.New(w.Pool), user, id); err != nil {
 		return Wallet{}, err
 	}
@@ -54,7 +55,7 @@ func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Sett
 	return w.one(ctx, user, id)
 }
 
-// roomFor refuses a wallet too many, and the place of one that is not the user's.
+// roomFor refuses one wallet too many, and replacing a wallet that is not the user's.
 func (w *Wallets) roomFor(ctx context.Context, q *db.Queries, user, id int64) error {
 	rows, err := q.WalletsOfUser(ctx, user)
 	if err != nil {
@@ -69,7 +70,7 @@ func (w *Wallets) roomFor(ctx context.Context, q *db.Queries, user, id int64) er
 	return nil
 }
 
-// test has a wallet issue an invoice and our node read it. It returns how long the wallet took, in ms.
+// test lets a wallet issue an invoice and our node read it. It returns how long the wallet took, in ms.
 func (w *Wallets) test(ctx context.Context, s Settings) (ms int64, err error) {
 	begun := w.Now()
 	issued, err := w.ask(ctx, s, Request{Amount: testAmount, Memo: testMemo, Expiry: invoiceExpiry, least: true})
@@ -87,7 +88,7 @@ func (w *Wallets) test(ctx context.Context, s Settings) (ms int64, err error) {
 		}
 		return 0, paidaction.Errorf(CodeBadInvoice, "The wallet issued an invoice that our node cannot read. Is it a wallet of the same network?")
 	}
-	// Wallets cut off what is less than a sat (spec 05.11).
+	// Wallets may cut off less than a sat (spec 05.11).
 	if read.Amount > issued.asked || read.Amount <= issued.asked-1000 {
 		return 0, paidaction.Errorf(CodeBadInvoice, "The wallet was asked for an invoice over %s msat, and issued one over %s.", issued.asked, read.Amount)
 	}
@@ -98,7 +99,7 @@ func (w *Wallets) test(ctx context.Context, s Settings) (ms int64, err error) {
 func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Settings) (int64, error) {
 	added := id == 0
 	err := w.change(ctx, user, func(q *db.Queries) (err error) {
-		// Meanwhile there may be one more, or one less.
+		// Check again: there may be one more or one less by now.
 		if err := w.roomFor(ctx, q, user, id); err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Set
 	return id, err
 }
 
-// change runs one transaction about a user's wallets. They come one after the other.
+// change runs one transaction on a user's wallets; those of one user run one after the other.
 func (w *Wallets) change(ctx context.Context, user int64, do func(*db.Queries) error) error {
 	return pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
@@ -135,7 +136,7 @@ func (w *Wallets) change(ctx context.Context, user int64, do func(*db.Queries) e
 	})
 }
 
-// Enable says whether a wallet is asked. NOT_FOUND where it is not the user's.
+// Enable sets whether a wallet is asked. NOT_FOUND where it is not the user's.
 func (w *Wallets) Enable(ctx context.Context, user, id int64, enabled bool) (Wallet, error) {
 	n, err := db.New(w.Pool).EnableWallet(ctx, db.EnableWalletParams{ID: id, UserID: user, Enabled: enabled, At: w.Now()})
 	if err != nil {
@@ -147,7 +148,7 @@ func (w *Wallets) Enable(ctx context.Context, user, id int64, enabled bool) (Wal
 	return w.one(ctx, user, id)
 }
 
-// Remove forgets a wallet with its settings and its log. NOT_FOUND where it is not the user's.
+// Remove deletes a wallet with its settings and its log. NOT_FOUND where it is not the user's.
 func (w *Wallets) Remove(ctx context.Context, user, id int64) error {
 	n, err := db.New(w.Pool).DeleteWallet(ctx, db.DeleteWalletParams{ID: id, UserID: user})
 	if err != nil {
@@ -159,7 +160,7 @@ func (w *Wallets) Remove(ctx context.Context, user, id int64) error {
 	return nil
 }
 
-// Reorder says in which order a user's wallets are asked. INVALID_INPUT unless each of them is named once.
+// Reorder sets the order in which a user's wallets are asked. INVALID_INPUT unless each of them is named once.
 func (w *Wallets) Reorder(ctx context.Context, user int64, ids []int64) ([]Wallet, error) {
 	err := w.change(ctx, user, func(q *db.Queries) error {
 		rows, err := q.WalletsOfUser(ctx, user)
@@ -184,7 +185,7 @@ func (w *Wallets) Reorder(ctx context.Context, user int64, ids []int64) ([]Walle
 	return w.List(ctx, user)
 }
 
-// List is a user's wallets, in the order in which they are asked.
+// List returns a user's wallets, in the order in which they are asked.
 func (w *Wallets) List(ctx context.Context, user int64) ([]Wallet, error) {
 	rows, err := db.New(w.Pool).WalletsOfUser(ctx, user)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/seal"
 )
 
-// sealLabel is that of the key which settings are encrypted with.
+// sealLabel is the label of the key that encrypts settings.
 const sealLabel = "holdfast wallet settings 1"
 
-// place is where settings are stored. A sealed text opens in its own place only: whoever can write to the table cannot give one
-// user's wallet to another.
+// place is where settings are stored. Sealed settings open only in their own place, so that somebody who can write to
+// the table cannot give one user's wallet to another.
 type place struct {
 	wallet int64
 	user   int64

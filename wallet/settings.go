@@ -11,9 +11,9 @@ import (
 // Settings say how a wallet is reached and opened: LightningAddress, LNDREST, LNDGRPC, LNbits or NWC.
 type Settings interface {
 	Kind() Kind
-	// tidied are the settings without what a copy from elsewhere adds, or INVALID_INPUT.
+	// tidied returns the settings without stray characters from pasting, or INVALID_INPUT.
 	tidied(w *Wallets) (Settings, error)
-	// issue gets an invoice. The error is one that explain knows.
+	// issue gets an invoice. explain knows its errors.
 	issue(ctx context.Context, w *Wallets, r Request) (invoice, error)
 }
 
@@ -23,10 +23,10 @@ type invoice struct {
 	asked  paidaction.Msat // what it was asked for
 }
 
-// Secret is text that must not be seen. It prints as nothing of it; JSON alone holds it, and that is encrypted.
+// Secret is text that must not be seen. Printing it shows nothing of it; only JSON contains it, and that is encrypted.
 type Secret string
 
-// String says only whether there is one.
+// String says only whether there is a secret.
 func (s Secret) String() string {
 	if s == "" {
 		return "(none)"

@@ -1,8 +1,10 @@
-// Package wallet asks the wallets of those who receive payments for invoices (spec 03 §3.1). A user has several, in an order; each
-// is tested before it is saved, its settings are encrypted at rest, and what becomes of every call is logged for its owner.
+// Package wallet asks the wallets of those who receive payments for invoices (spec 03 §3.1). A user has several
+// wallets, in an order. Each is tested before it is saved, its settings are encrypted at rest, and the result of every
+// call is logged for its owner.
 //
-// The servers behind wallets are strangers, and so are those who name them: everything that leaves goes through internal/outside,
-// and of what comes back only the invoice is used. No text of a foreign server reaches a log, an error or a person.
+// The servers behind wallets are strangers, and so are those who name them. Everything that leaves goes through
+// internal/outside, and of what comes back only the invoice is used. No text of a foreign server reaches a log, an
+// error or a person.
 package wallet
 
 import (
@@ -38,7 +40,7 @@ const (
 // Kinds are all of them.
 var Kinds = []Kind{KindLightningAddress, KindLNDREST, KindLNDGRPC, KindLNbits, KindNWC}
 
-// Wallet is a wallet as its owner sees it: without what opens it.
+// Wallet is a wallet as its owner sees it, without the secret that opens it.
 type Wallet struct {
 	ID        int64
 	Kind      Kind
@@ -55,29 +57,29 @@ type Request struct {
 	Memo   string
 	Expiry time.Duration // whole seconds
 
-	least bool // ask for more where the wallet takes no less: a test
+	least bool // for a test: ask for more if the wallet takes no less
 }
 
-// Limits bound what is done for one user. The zero value of each stands for its default.
+// Limits limit what is done for one user. The zero value of each stands for its default.
 type Limits struct {
-	Call     time.Duration // one wallet's answer; default 20 seconds
-	Search   time.Duration // all wallets' answers for one payment together; default 25 seconds
-	Wallets  int           // of one user; default 10
-	Failures int           // for one genesis, after which a wallet is left out; default 2
-	Pending  int64         // of one wallet's invoices that wait inside of ours, with which it is left out; default 25
-	Log      int           // entries that are kept of one wallet, and a few more; default 1,000
+	Call     time.Duration // for one wallet's answer; default 20 seconds
+	Search   time.Duration // for all wallets' answers for one payment together; default 25 seconds
+	Wallets  int           // per user; default 10
+	Failures int           // per genesis, after which a wallet is left out; default 2
+	Pending  int64         // of a wallet's invoices that wait unpaid inside ours, when it is left out; default 25
+	Log      int           // entries kept per wallet, and a few more; default 1,000
 }
 
-// Config is what Wallets are made of. Pool, Outside and Secret are needed.
+// Config is what Wallets are made of. Pool, Outside, Decode and Secret are required.
 type Config struct {
 	Pool    *pgxpool.Pool
 	Outside *outside.Client
 	Secret  []byte // at least 32 bytes; the key of the settings is derived from it
-	// Decode has a node of ours read a bolt11: there is no other authority on what it says. A refusal is passed on; any other
+	// Decode lets a node of ours read a bolt11: nothing else decides what it says. A refusal is passed on; any other
 	// error means that the node cannot read it.
 	Decode func(ctx context.Context, bolt11 string) (paidaction.Bolt11, error)
-	// AddInvoice has an LND issue an invoice by gRPC, over a connection that dial opens and no other. Its errors are ErrKeyRefused or
-	// ErrUnreachable, or mean that the node declined. Nil: wallets of that kind cannot be saved.
+	// AddInvoice lets an LND issue an invoice by gRPC, only over connections that dial opens. Its errors are
+	// ErrKeyRefused or ErrUnreachable, or mean that the node declined. nil: wallets of that kind cannot be saved.
 	AddInvoice func(ctx context.Context, at LNDGRPC, r Request, dial Dial) (bolt11 string, err error)
 	Limits     Limits
 	Now        func() time.Time // default time.Now
@@ -88,14 +90,14 @@ type Config struct {
 // Dial opens a connection to host:port.
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
-// Wallets are the wallets of all users. It is safe for concurrent use, in any number of processes.
+// Wallets are the wallets of all users. They are safe for concurrent use, in any number of processes.
 type Wallets struct {
 	Config
 	sealer  *seal.Box
-	testing sync.Map // users who have a wallet tested now
+	testing sync.Map // users whose wallet is being tested
 }
 
-// New makes the service. It calls nobody yet.
+// New makes the service. It contacts nobody yet.
 func New(c Config) (*Wallets, error) {
 	if c.Pool == nil || c.Outside == nil || c.Decode == nil {
 		return nil, errors.New("wallet: a database pool, a client for the outside and a decoder are needed")
