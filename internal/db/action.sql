@@ -1,17 +1,20 @@
 -- name: PlanOnce :exec
--- For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
--- elements, and a plan for the one that is there to be so much cheaper. A plan that is kept must fit tables that have grown since: made while they
--- were small it would read them from end to end. (Where there is no other way it still does, at a price by which just-in-time compilation
--- would seem worth while.) And no table is read in another order than that of a key: what changes the rows of a sorted list locks them in its order.
+-- For the rest of the transaction: plan statements once, for tables of any size. Otherwise a statement with arrays is
+-- planned anew each time, because PostgreSQL assumes ten elements for an unknown array, so that a plan for the given
+-- one seems much cheaper. A plan that is kept must still fit when the tables have grown: one made while they were small
+-- would scan them from end to end. (If there is no other way it still does, at an estimated cost at which just-in-time
+-- compilation would seem worth while.) Also, tables are read only in the order of a key, so that statements that change
+-- the rows of a sorted list lock them in that order.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
 
 -- name: CommitUnflushed :exec
--- For the rest of the transaction: its commit does not wait for the disk. A crash may forget it, as long as nothing that comes after it is on disk.
+-- For the rest of the transaction: its commit does not wait for the disk. A crash may forget it, unless something
+-- committed later is on disk.
 SELECT set_config('synchronous_commit', 'off', true);
 
 -- name: PlanAlone :exec
--- As PlanOnce, for one statement that is the only one (db.Alone). No bitmap and no sort either: planned while little was waiting it would, for the first of
--- what waits, collect all of it, and sort.
+-- As PlanOnce, for a single statement (db.Alone). It also forbids bitmaps and sorts: a plan made while little was
+-- waiting would collect and sort all that waits just to find the first.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true);
 
@@ -20,12 +23,14 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 SELECT nextval('paid_action_id_seq')::bigint FROM generate_series(1, @count::int);
 
 -- name: RefuseUsedKey :exec
--- It fails with HF005, as InsertAction does, where the idempotency key was used before. InsertAction waits for whoever is changing that action just now, and they may wait for
--- a row that the caller has locked for its price; this waits for nobody.
+-- Fails with HF005, as InsertAction does, where the idempotency key was used before. InsertAction would wait for a
+-- transaction that is changing that action, and that one may wait for a row that the caller has locked for its price.
+-- This waits for nobody.
 SELECT must_begin((NOT EXISTS (SELECT FROM paid_action WHERE payer_id = @payer_id::bigint AND idempotency_key = @idempotency_key::text))::int::bigint);
 
 -- name: InsertAction :exec
--- Under a number from NextActions. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
+-- Under a number from NextActions. Fails with HF005 where the idempotency key was used before; the caller then reads
+-- the winner.
 WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,
         genesis_id, args, idempotency_key, args_hash, proved_id, inner_wallet_id, client_hash)
@@ -47,9 +52,10 @@ WITH begun AS (
 SELECT must_begin(count(*)) FROM begun;
 
 -- name: InsertActions :exec
--- Several of one kind that begin alike, under numbers that were asked for ahead (Transaction.NextActions). Nobody waits for an answer: an idempotency key that was
--- used before breaks paid_action_key, and the transaction with it (paidaction.Engine.payTogether); an empty key is none. They are to come in the order of payer
--- and key: transactions that insert the same keys then wait for each other in one direction only.
+-- Several actions of one kind that begin alike, under numbers asked for ahead (Transaction.NextActions). The caller
+-- waits for no answer: a key that was used before violates paid_action_key and fails the transaction
+-- (paidaction.Engine.payTogether); an empty key is none. Pass them in the order of payer and key, so that transactions
+-- that insert the same keys cannot deadlock.
 WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result, idempotency_key, args_hash)
     OVERRIDING SYSTEM VALUE
@@ -66,7 +72,7 @@ FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.use
 WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events);
 
 -- name: KeysUsed :many
--- Which of these idempotency keys, by their places, were used before.
+-- The places of those of these idempotency keys that were used before.
 SELECT asked.place::int FROM (
     SELECT unnest(@places::int[]) AS place, unnest(@payers::bigint[]) AS payer_id, unnest(@idempotency_keys::text[]) AS idempotency_key
 ) AS asked
@@ -86,7 +92,7 @@ UPDATE paid_action SET
 WHERE id = @id AND state::text = @from_state::text;
 
 -- name: InsertHistory :exec
--- And what webhooks are told of it: the two commit together.
+-- Also stores the webhook messages about it, so that both commit together.
 WITH history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES (@action_id, @from_state, @to_state, @fact, @at)
     RETURNING id, action_id, to_state, at
@@ -97,8 +103,9 @@ FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w
 WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events);
 
 -- name: MoveActions :exec
--- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked: all of them move, or it fails. A height of 0 is none, and nothing is
--- received with a step that takes no money. That the rows are among the ids is said for the planner: with few rows it would read all of them for the join.
+-- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked. It fails unless all of
+-- them move. A height of 0 is none, and steps that take no money receive nothing. The ids appear twice for the planner:
+-- with few rows it would otherwise read all of them for the join.
 WITH moved AS (
     UPDATE paid_action SET
         state = @to_state,
@@ -129,9 +136,9 @@ SELECT must_be(count(*), cardinality(@ids::bigint[]), 'locked actions moved') FR
 UPDATE paid_action SET result = @result WHERE id = @id;
 
 -- name: PermitSettle :execrows
--- From the moment this commits, HELD can no longer be cancelled: a settle call may be on its way.
--- The state as text, as wherever one row is meant: an index of the few open ones would fit the state itself, be preferred to the key as long as
--- the planner knows of few, and be read as a whole.
+-- Once this commits, HELD can no longer be cancelled: a settle call may be on its way. The state is compared as text,
+-- as in every query for one row. Otherwise an index of the few open rows would fit, and the planner would prefer it to
+-- the key while it knows of few, and read it as a whole.
 UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state::text = 'HELD' AND settle_permitted_at IS NULL;
 
 -- name: RefuseAgain :exec
@@ -141,7 +148,7 @@ UPDATE paid_action SET again_refused_at = @at WHERE id = @id AND state::text = '
 SELECT * FROM paid_action WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: LockActions :many
--- In the order of their numbers.
+-- In the order of their ids.
 SELECT * FROM paid_action WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: GetAction :one
@@ -151,7 +158,7 @@ FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.id = $1;
 
 -- name: PerformedBefore :one
--- What attempts of the same have performed, other than this one: the last of them that has.
+-- What other attempts at the same have performed: the latest result.
 SELECT id, result FROM paid_action WHERE (id = @genesis OR genesis_id = @genesis::bigint) AND id <> @action_id AND result IS NOT NULL ORDER BY attempt DESC LIMIT 1;
 
 -- name: GetActionAlone :one
@@ -159,12 +166,12 @@ SELECT id, result FROM paid_action WHERE (id = @genesis OR genesis_id = @genesis
 SELECT * FROM paid_action WHERE id = @id;
 
 -- name: KindsOf :many
--- Which of these actions are of which kind, in the order of their numbers, and whether they are PAID. What does not exist is missing.
+-- The kinds of these actions, their ids in order, and whether they are PAID. Actions that do not exist are missing.
 SELECT kind, (state = 'PAID')::bool AS paid, array_agg(id ORDER BY id)::bigint[] AS ids FROM paid_action
 WHERE id = ANY(@ids::bigint[]) GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: ActionsInFull :many
--- As GetAction, of several.
+-- As GetAction, for several.
 SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id
@@ -184,8 +191,9 @@ INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- name: SetBolt11 :execrows
--- Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed out.
--- Not as a join: planned while the table is small, that reads all of it. And the state as text: see PermitSettle.
+-- Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed
+-- out. Not as a join, which would be planned to read all of the table while it is small. The state is text: see
+-- PermitSettle.
 UPDATE invoice SET bolt11 = @bolt11
 WHERE invoice.action_id = (SELECT id FROM paid_action WHERE id = @action_id AND state::text IN ('PENDING', 'PENDING_HELD') FOR NO KEY UPDATE);
 
@@ -196,8 +204,8 @@ SELECT * FROM invoice WHERE action_id = $1;
 UPDATE invoice SET received_msat = @received_msat WHERE action_id = @action_id;
 
 -- name: ActionsByHash :many
--- As GetAction, the open actions behind these hashes: what has ended needs no look any more. The action is read row by row: as a join it could begin at the
--- index of what is open, and read all of that for one event.
+-- As GetAction, for the open actions of these hashes. The action is read row by row: a join could begin at the index of
+-- open actions, and read all of it for one event.
 SELECT sqlc.embed(paid_action), invoice.node, invoice.payment_hash, invoice.preimage, invoice.hold, invoice.amount_msat,
     invoice.memo, invoice.cltv_delta, invoice.expires_at, invoice.bolt11, invoice.received_msat
 FROM invoice
@@ -205,11 +213,11 @@ CROSS JOIN LATERAL (SELECT * FROM paid_action a WHERE a.id = invoice.action_id O
 WHERE invoice.payment_hash = ANY(@hashes::bytea[]) AND paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING');
 
 -- name: BoundPayer :exec
--- Fails with HF006 where the payer, whose row is locked, has so many open invoices already.
+-- Fails with HF006 if the payer, whose row is locked, has reached the limit of open invoices.
 SELECT must_be_below(count(*), @most, 'HF006') FROM paid_action WHERE payer_id = @payer_id AND state IN ('PENDING', 'PENDING_HELD');
 
 -- name: LockClient :exec
--- Anonymous payers have no row to lock; those behind one address wait for each other here, and for nobody else.
+-- Anonymous payers have no row to lock. This makes those behind one address wait for each other, and for nobody else.
 SELECT pg_advisory_xact_lock(hashtextextended(encode(@client_hash::bytea, 'hex'), 7277));
 
 -- name: BoundClient :exec
@@ -217,7 +225,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(encode(@client_hash::bytea, 'hex')
 SELECT must_be_below(count(*), @most, 'HF006') FROM paid_action WHERE client_hash = @client_hash::bytea AND state IN ('PENDING', 'PENDING_HELD');
 
 -- name: OpenActions :many
--- The rows a sweep looks at, oldest deadline first, in pages.
+-- The rows that a sweep looks at, oldest deadline first, in pages.
 SELECT id, deadline FROM paid_action
 WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (deadline, id) > (@after_deadline::timestamptz, @after_id::bigint)
 ORDER BY deadline, id LIMIT @page;
@@ -242,7 +250,7 @@ WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND invoice.hold A
 SELECT * FROM node_cursor WHERE node = $1;
 
 -- name: MoveCursor :exec
--- Forwards only: a late writer cannot take the cursor back.
+-- Only forwards: a late writer cannot move the cursor back.
 INSERT INTO node_cursor (node, add_index, settle_index) VALUES (@node, @add_index, @settle_index)
 ON CONFLICT (node) DO UPDATE SET
     add_index = greatest(node_cursor.add_index, excluded.add_index),
@@ -256,7 +264,7 @@ ON CONFLICT (node) DO UPDATE SET height = greatest(node_cursor.height, excluded.
 SELECT * FROM action_history WHERE action_id = $1 ORDER BY id;
 
 -- name: ListActions :many
--- For operators: newest first, by state if one is given.
+-- For operators: newest first, of one state if given.
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
 WHERE (sqlc.narg(state)::action_state IS NULL OR state = sqlc.narg(state)) AND id < @before
 ORDER BY id DESC LIMIT @page;

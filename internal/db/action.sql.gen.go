@@ -70,8 +70,8 @@ type ActionsByHashRow struct {
 	ReceivedMsat *int64
 }
 
-// As GetAction, the open actions behind these hashes: what has ended needs no look any more. The action is read row by row: as a join it could begin at the
-// index of what is open, and read all of that for one event.
+// As GetAction, for the open actions of these hashes. The action is read row by row: a join could begin at the index of
+// open actions, and read all of it for one event.
 func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]ActionsByHashRow, error) {
 	rows, err := q.db.Query(ctx, actionsByHash, hashes)
 	if err != nil {
@@ -186,7 +186,7 @@ type ActionsInFullRow struct {
 	ReceivedMsat *int64
 }
 
-// As GetAction, of several.
+// As GetAction, for several.
 func (q *Queries) ActionsInFull(ctx context.Context, ids []int64) ([]ActionsInFullRow, error) {
 	rows, err := q.db.Query(ctx, actionsInFull, ids)
 	if err != nil {
@@ -267,7 +267,7 @@ type BoundPayerParams struct {
 	PayerID *int64
 }
 
-// Fails with HF006 where the payer, whose row is locked, has so many open invoices already.
+// Fails with HF006 if the payer, whose row is locked, has reached the limit of open invoices.
 func (q *Queries) BoundPayer(ctx context.Context, arg BoundPayerParams) error {
 	_, err := q.db.Exec(ctx, boundPayer, arg.Most, arg.PayerID)
 	return err
@@ -277,7 +277,8 @@ const commitUnflushed = `-- name: CommitUnflushed :exec
 SELECT set_config('synchronous_commit', 'off', true)
 `
 
-// For the rest of the transaction: its commit does not wait for the disk. A crash may forget it, as long as nothing that comes after it is on disk.
+// For the rest of the transaction: its commit does not wait for the disk. A crash may forget it, unless something
+// committed later is on disk.
 func (q *Queries) CommitUnflushed(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, commitUnflushed)
 	return err
@@ -501,7 +502,8 @@ type InsertActionParams struct {
 	Fact           string
 }
 
-// Under a number from NextActions. It fails with HF005 where the idempotency key was used before: the caller then reads the winner.
+// Under a number from NextActions. Fails with HF005 where the idempotency key was used before; the caller then reads
+// the winner.
 func (q *Queries) InsertAction(ctx context.Context, arg InsertActionParams) error {
 	_, err := q.db.Exec(ctx, insertAction,
 		arg.ID,
@@ -559,9 +561,10 @@ type InsertActionsParams struct {
 	Fact            string
 }
 
-// Several of one kind that begin alike, under numbers that were asked for ahead (Transaction.NextActions). Nobody waits for an answer: an idempotency key that was
-// used before breaks paid_action_key, and the transaction with it (paidaction.Engine.payTogether); an empty key is none. They are to come in the order of payer
-// and key: transactions that insert the same keys then wait for each other in one direction only.
+// Several actions of one kind that begin alike, under numbers asked for ahead (Transaction.NextActions). The caller
+// waits for no answer: a key that was used before violates paid_action_key and fails the transaction
+// (paidaction.Engine.payTogether); an empty key is none. Pass them in the order of payer and key, so that transactions
+// that insert the same keys cannot deadlock.
 func (q *Queries) InsertActions(ctx context.Context, arg InsertActionsParams) error {
 	_, err := q.db.Exec(ctx, insertActions,
 		arg.At,
@@ -600,7 +603,7 @@ type InsertHistoryParams struct {
 	At        time.Time
 }
 
-// And what webhooks are told of it: the two commit together.
+// Also stores the webhook messages about it, so that both commit together.
 func (q *Queries) InsertHistory(ctx context.Context, arg InsertHistoryParams) error {
 	_, err := q.db.Exec(ctx, insertHistory,
 		arg.ActionID,
@@ -661,7 +664,7 @@ type KeysUsedParams struct {
 	IdempotencyKeys []string
 }
 
-// Which of these idempotency keys, by their places, were used before.
+// The places of those of these idempotency keys that were used before.
 func (q *Queries) KeysUsed(ctx context.Context, arg KeysUsedParams) ([]int32, error) {
 	rows, err := q.db.Query(ctx, keysUsed, arg.Places, arg.Payers, arg.IdempotencyKeys)
 	if err != nil {
@@ -693,7 +696,7 @@ type KindsOfRow struct {
 	Ids  []int64
 }
 
-// Which of these actions are of which kind, in the order of their numbers, and whether they are PAID. What does not exist is missing.
+// The kinds of these actions, their ids in order, and whether they are PAID. Actions that do not exist are missing.
 func (q *Queries) KindsOf(ctx context.Context, ids []int64) ([]KindsOfRow, error) {
 	rows, err := q.db.Query(ctx, kindsOf, ids)
 	if err != nil {
@@ -740,7 +743,7 @@ type ListActionsRow struct {
 	FailureCode *string
 }
 
-// For operators: newest first, by state if one is given.
+// For operators: newest first, of one state if given.
 func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]ListActionsRow, error) {
 	rows, err := q.db.Query(ctx, listActions, arg.State, arg.Before, arg.Page)
 	if err != nil {
@@ -870,7 +873,7 @@ const lockActions = `-- name: LockActions :many
 SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at, client_hash FROM paid_action WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE
 `
 
-// In the order of their numbers.
+// In the order of their ids.
 func (q *Queries) LockActions(ctx context.Context, ids []int64) ([]PaidAction, error) {
 	rows, err := q.db.Query(ctx, lockActions, ids)
 	if err != nil {
@@ -921,7 +924,7 @@ const lockClient = `-- name: LockClient :exec
 SELECT pg_advisory_xact_lock(hashtextextended(encode($1::bytea, 'hex'), 7277))
 `
 
-// Anonymous payers have no row to lock; those behind one address wait for each other here, and for nobody else.
+// Anonymous payers have no row to lock. This makes those behind one address wait for each other, and for nobody else.
 func (q *Queries) LockClient(ctx context.Context, clientHash []byte) error {
 	_, err := q.db.Exec(ctx, lockClient, clientHash)
 	return err
@@ -1014,8 +1017,9 @@ type MoveActionsParams struct {
 	Fact              string
 }
 
-// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked: all of them move, or it fails. A height of 0 is none, and nothing is
-// received with a step that takes no money. That the rows are among the ids is said for the planner: with few rows it would read all of them for the join.
+// MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked. It fails unless all of
+// them move. A height of 0 is none, and steps that take no money receive nothing. The ids appear twice for the planner:
+// with few rows it would otherwise read all of them for the join.
 func (q *Queries) MoveActions(ctx context.Context, arg MoveActionsParams) error {
 	_, err := q.db.Exec(ctx, moveActions,
 		arg.Ids,
@@ -1045,7 +1049,7 @@ type MoveCursorParams struct {
 	SettleIndex int64
 }
 
-// Forwards only: a late writer cannot take the cursor back.
+// Only forwards: a late writer cannot move the cursor back.
 func (q *Queries) MoveCursor(ctx context.Context, arg MoveCursorParams) error {
 	_, err := q.db.Exec(ctx, moveCursor, arg.Node, arg.AddIndex, arg.SettleIndex)
 	return err
@@ -1108,7 +1112,7 @@ type OpenActionsRow struct {
 	Deadline *time.Time
 }
 
-// The rows a sweep looks at, oldest deadline first, in pages.
+// The rows that a sweep looks at, oldest deadline first, in pages.
 func (q *Queries) OpenActions(ctx context.Context, arg OpenActionsParams) ([]OpenActionsRow, error) {
 	rows, err := q.db.Query(ctx, openActions, arg.AfterDeadline, arg.AfterID, arg.Page)
 	if err != nil {
@@ -1316,7 +1320,7 @@ type PerformedBeforeRow struct {
 	Result json.RawMessage
 }
 
-// What attempts of the same have performed, other than this one: the last of them that has.
+// What other attempts at the same have performed: the latest result.
 func (q *Queries) PerformedBefore(ctx context.Context, arg PerformedBeforeParams) (PerformedBeforeRow, error) {
 	row := q.db.QueryRow(ctx, performedBefore, arg.Genesis, arg.ActionID)
 	var i PerformedBeforeRow
@@ -1333,9 +1337,9 @@ type PermitSettleParams struct {
 	ID int64
 }
 
-// From the moment this commits, HELD can no longer be cancelled: a settle call may be on its way.
-// The state as text, as wherever one row is meant: an index of the few open ones would fit the state itself, be preferred to the key as long as
-// the planner knows of few, and be read as a whole.
+// Once this commits, HELD can no longer be cancelled: a settle call may be on its way. The state is compared as text,
+// as in every query for one row. Otherwise an index of the few open rows would fit, and the planner would prefer it to
+// the key while it knows of few, and read it as a whole.
 func (q *Queries) PermitSettle(ctx context.Context, arg PermitSettleParams) (int64, error) {
 	result, err := q.db.Exec(ctx, permitSettle, arg.At, arg.ID)
 	if err != nil {
@@ -1349,8 +1353,8 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
     set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true)
 `
 
-// As PlanOnce, for one statement that is the only one (db.Alone). No bitmap and no sort either: planned while little was waiting it would, for the first of
-// what waits, collect all of it, and sort.
+// As PlanOnce, for a single statement (db.Alone). It also forbids bitmaps and sorts: a plan made while little was
+// waiting would collect and sort all that waits just to find the first.
 func (q *Queries) PlanAlone(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planAlone)
 	return err
@@ -1360,10 +1364,12 @@ const planOnce = `-- name: PlanOnce :exec
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
 `
 
-// For the rest of the transaction. Statements with arrays are else planned anew each time: PostgreSQL believes an unknown array to have ten
-// elements, and a plan for the one that is there to be so much cheaper. A plan that is kept must fit tables that have grown since: made while they
-// were small it would read them from end to end. (Where there is no other way it still does, at a price by which just-in-time compilation
-// would seem worth while.) And no table is read in another order than that of a key: what changes the rows of a sorted list locks them in its order.
+// For the rest of the transaction: plan statements once, for tables of any size. Otherwise a statement with arrays is
+// planned anew each time, because PostgreSQL assumes ten elements for an unknown array, so that a plan for the given
+// one seems much cheaper. A plan that is kept must still fit when the tables have grown: one made while they were small
+// would scan them from end to end. (If there is no other way it still does, at an estimated cost at which just-in-time
+// compilation would seem worth while.) Also, tables are read only in the order of a key, so that statements that change
+// the rows of a sorted list lock them in that order.
 func (q *Queries) PlanOnce(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planOnce)
 	return err
@@ -1392,8 +1398,9 @@ type RefuseUsedKeyParams struct {
 	IdempotencyKey string
 }
 
-// It fails with HF005, as InsertAction does, where the idempotency key was used before. InsertAction waits for whoever is changing that action just now, and they may wait for
-// a row that the caller has locked for its price; this waits for nobody.
+// Fails with HF005, as InsertAction does, where the idempotency key was used before. InsertAction would wait for a
+// transaction that is changing that action, and that one may wait for a row that the caller has locked for its price.
+// This waits for nobody.
 func (q *Queries) RefuseUsedKey(ctx context.Context, arg RefuseUsedKeyParams) error {
 	_, err := q.db.Exec(ctx, refuseUsedKey, arg.PayerID, arg.IdempotencyKey)
 	return err
@@ -1409,8 +1416,9 @@ type SetBolt11Params struct {
 	ActionID int64
 }
 
-// Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed out.
-// Not as a join: planned while the table is small, that reads all of it. And the state as text: see PermitSettle.
+// Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed
+// out. Not as a join, which would be planned to read all of the table while it is small. The state is text: see
+// PermitSettle.
 func (q *Queries) SetBolt11(ctx context.Context, arg SetBolt11Params) (int64, error) {
 	result, err := q.db.Exec(ctx, setBolt11, arg.Bolt11, arg.ActionID)
 	if err != nil {

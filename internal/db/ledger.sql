@@ -3,15 +3,17 @@
 UPDATE account SET balance = balance - @msat WHERE id = @id AND balance >= @msat::bigint;
 
 -- name: DebitAll :many
--- The conditional debit of several accounts, which the caller has locked: an account that is missing among those that come back does not suffice.
+-- The conditional debit of several accounts, which the caller has locked. An account missing in the result does not
+-- suffice.
 UPDATE account SET balance = balance - taken.msat
 FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@msats::bigint[]) AS msat) AS taken
 WHERE account.id = taken.id AND balance >= taken.msat
 RETURNING account.id;
 
 -- name: DebitUnseen :exec
--- DebitAll, for who has locked nothing and does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it. The accounts are
--- changed, and by that locked, in the order of their ids, which the array must have (PlanOnce).
+-- DebitAll for callers who have locked nothing and wait for no answer: unless all balances suffice it fails with HF004,
+-- and the transaction with it. It changes, and so locks, the accounts in the order of their ids; the array must have
+-- that order (PlanOnce).
 WITH debited AS (
     UPDATE account SET balance = balance - taken.msat
     FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@msats::bigint[]) AS msat) AS taken
@@ -25,7 +27,7 @@ SELECT must_cover(count(*), cardinality(@ids::bigint[])) FROM debited;
 SELECT id FROM account WHERE id = ANY(@ids::bigint[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: FoldAccounts :execrows
--- The accounts are locked by the caller. The deltas that are summed are those that this very statement deletes, so nothing
+-- The caller has locked the accounts. The deltas that are summed are those that this very statement deletes, so nothing
 -- that a concurrent payment appends is lost or counted twice.
 WITH gone AS (
     DELETE FROM balance_delta WHERE account_id IN (SELECT unnest(@ids::bigint[])) RETURNING account_id, msat
@@ -35,8 +37,9 @@ WITH gone AS (
 UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id;
 
 -- name: FoldOldest :execrows
--- The same of the accounts of the oldest deltas, which the caller has not locked: they are locked in the order of their ids, and all of them before any delta is touched.
--- Of these accounts all deltas go, however many there are: what has piled up is folded in the faster. What another one has folded in meanwhile is gone by then.
+-- As FoldAccounts, for the accounts of the oldest deltas. It locks them itself, in the order of their ids, and all
+-- before it touches any delta. It folds all deltas of these accounts, so that a backlog shrinks the faster. Deltas that
+-- another process has folded meanwhile are gone by then.
 WITH locked AS (
     SELECT id FROM account
     WHERE id = ANY (ARRAY(SELECT DISTINCT account_id FROM (SELECT account_id FROM balance_delta ORDER BY id LIMIT @page) AS oldest))
@@ -67,7 +70,8 @@ SELECT a.id, (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHER
 FROM account a WHERE a.id = ANY(@ids::bigint[]) ORDER BY a.id;
 
 -- name: BalancesToCover :many
--- What users hold who are to pay so much. What was received since the last fold is added only where the rest does not suffice; it is never below zero.
+-- What users hold who are to pay these amounts. What was received since the last fold is added only where the balance
+-- alone does not suffice; it is never negative.
 SELECT a.id, (a.balance + CASE WHEN a.balance >= (@msats::bigint[])[array_position(@ids::bigint[], a.id)] THEN 0
     ELSE coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0) END)::bigint AS balance
 FROM account a WHERE a.id = ANY(@ids::bigint[]);

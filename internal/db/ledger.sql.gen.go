@@ -69,7 +69,8 @@ type BalancesToCoverRow struct {
 	Balance int64
 }
 
-// What users hold who are to pay so much. What was received since the last fold is added only where the rest does not suffice; it is never below zero.
+// What users hold who are to pay these amounts. What was received since the last fold is added only where the balance
+// alone does not suffice; it is never negative.
 func (q *Queries) BalancesToCover(ctx context.Context, arg BalancesToCoverParams) ([]BalancesToCoverRow, error) {
 	rows, err := q.db.Query(ctx, balancesToCover, arg.Msats, arg.Ids)
 	if err != nil {
@@ -120,7 +121,8 @@ type DebitAllParams struct {
 	Msats []int64
 }
 
-// The conditional debit of several accounts, which the caller has locked: an account that is missing among those that come back does not suffice.
+// The conditional debit of several accounts, which the caller has locked. An account missing in the result does not
+// suffice.
 func (q *Queries) DebitAll(ctx context.Context, arg DebitAllParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, debitAll, arg.Ids, arg.Msats)
 	if err != nil {
@@ -156,8 +158,9 @@ type DebitUnseenParams struct {
 	Msats []int64
 }
 
-// DebitAll, for who has locked nothing and does not wait for what comes back: all suffice, or it fails with HF004, and the transaction with it. The accounts are
-// changed, and by that locked, in the order of their ids, which the array must have (PlanOnce).
+// DebitAll for callers who have locked nothing and wait for no answer: unless all balances suffice it fails with HF004,
+// and the transaction with it. It changes, and so locks, the accounts in the order of their ids; the array must have
+// that order (PlanOnce).
 func (q *Queries) DebitUnseen(ctx context.Context, arg DebitUnseenParams) error {
 	_, err := q.db.Exec(ctx, debitUnseen, arg.Ids, arg.Msats)
 	return err
@@ -172,7 +175,7 @@ WITH gone AS (
 UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id
 `
 
-// The accounts are locked by the caller. The deltas that are summed are those that this very statement deletes, so nothing
+// The caller has locked the accounts. The deltas that are summed are those that this very statement deletes, so nothing
 // that a concurrent payment appends is lost or counted twice.
 func (q *Queries) FoldAccounts(ctx context.Context, ids []int64) (int64, error) {
 	result, err := q.db.Exec(ctx, foldAccounts, ids)
@@ -195,8 +198,9 @@ WITH locked AS (
 UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id
 `
 
-// The same of the accounts of the oldest deltas, which the caller has not locked: they are locked in the order of their ids, and all of them before any delta is touched.
-// Of these accounts all deltas go, however many there are: what has piled up is folded in the faster. What another one has folded in meanwhile is gone by then.
+// As FoldAccounts, for the accounts of the oldest deltas. It locks them itself, in the order of their ids, and all
+// before it touches any delta. It folds all deltas of these accounts, so that a backlog shrinks the faster. Deltas that
+// another process has folded meanwhile are gone by then.
 func (q *Queries) FoldOldest(ctx context.Context, page int32) (int64, error) {
 	result, err := q.db.Exec(ctx, foldOldest, page)
 	if err != nil {

@@ -19,18 +19,18 @@ VALUES (@action_id, @receiver_id, @wallet_id, @bolt11, @amount_msat, @budget_msa
 SELECT * FROM inner_invoice WHERE action_id = ANY(@action_ids::bigint[]) ORDER BY action_id;
 
 -- name: BoundWallet :exec
--- Fails with HF007 where so many invoices of a wallet wait inside of ours for their payer already. Nothing is locked: a few too many at once harm nobody, the
--- bound keeps a wallet from being flooded.
+-- Fails with HF007 if as many of our unpaid invoices wrap those of this wallet as may. It locks nothing: a few too many
+-- at once harm nobody, since the limit only keeps a wallet from being flooded.
 SELECT must_be_below(count(*), @most, 'HF007') FROM paid_action WHERE inner_wallet_id = @wallet_id::bigint AND state = 'PENDING_HELD';
 
 -- name: AcceptRelay :execrows
--- A withdrawal, into the pipeline. 0 rows: the same hash is in it, or was paid.
+-- Puts a withdrawal into the pipeline. 0 rows: the same hash is in it, or was paid.
 INSERT INTO relay_payment (action_id, payer_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
 VALUES (@action_id, @payer_id, @payment_hash, @bolt11, @amount_msat, @budget_msat, @final_cltv, @expires_at, @at, @at)
 ON CONFLICT DO NOTHING;
 
 -- name: AcceptForwards :execrows
--- As AcceptRelay, for what is inside of the invoices of these actions.
+-- As AcceptRelay, for the receivers' invoices of these actions.
 INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
     created_at, changed_at)
 SELECT i.action_id, invoice.payment_hash, i.bolt11, i.receiver_id, i.wallet_id, i.amount_msat, i.budget_msat, i.final_cltv, i.expires_at,
@@ -39,7 +39,8 @@ FROM inner_invoice i JOIN invoice ON invoice.action_id = i.action_id WHERE i.act
 ON CONFLICT DO NOTHING;
 
 -- name: AcceptInside :execrows
--- As AcceptRelay, for what is paid inside: no node is ever given it, the one that issued the invoice is only told to cancel it.
+-- As AcceptRelay, for what is paid inside: no node ever pays it; the node that issued the invoice is only told to
+-- cancel it.
 INSERT INTO relay_payment (action_id, stage, inside_id, node, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at,
     created_at, changed_at)
 VALUES (@action_id, 'in_work', @inside_id, @node, @payment_hash, @bolt11, @amount_msat, 0, 0, @expires_at, @at, @at)
@@ -50,11 +51,12 @@ ON CONFLICT DO NOTHING;
 SELECT action_id, amount_msat FROM relay_payment WHERE inside_id = $1 AND stage = 'in_work';
 
 -- name: LockReceivers :exec
--- Of the invoices inside of these actions', in the order of their numbers.
+-- Those of these actions, in the order of their ids.
 SELECT id FROM usr WHERE id IN (SELECT receiver_id FROM inner_invoice WHERE action_id = ANY(@action_ids::bigint[])) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: ForwardsToClaim :many
--- What is inside of these actions' invoices, in the order of the actions, with what is under way to its receiver, who may let it hang: payments, and probes.
+-- The receivers' invoices of these actions, in the order of the actions, with what is under way to each receiver, who
+-- may let it hang: payments and probes.
 SELECT i.action_id, i.receiver_id, i.amount_msat, i.budget_msat, u.payments, u.msat FROM inner_invoice i CROSS JOIN LATERAL (
     SELECT count(*) AS payments, coalesce(sum(w.msat), 0)::bigint AS msat FROM (
         SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
@@ -72,7 +74,7 @@ INSERT INTO route_probe (receiver_id, amount_msat, until) VALUES (@receiver_id, 
 DELETE FROM route_probe WHERE id = $1;
 
 -- name: DeleteProbes :execrows
--- Those that hung, or whose process died, and have come back since. Nobody is waited for.
+-- Those that hung, or whose process died, and that have come back since. It waits for no lock.
 DELETE FROM route_probe WHERE id = ANY (ARRAY(SELECT old.id FROM route_probe AS old WHERE old.until < @before
     ORDER BY old.until LIMIT @page FOR NO KEY UPDATE SKIP LOCKED));
 
@@ -83,9 +85,9 @@ SELECT * FROM relay_payment WHERE action_id = $1;
 SELECT * FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE;
 
 -- name: RelaysPaid :exec
--- The preimages are known: of each the claim has ended, and the invoice around it, if there is one, can be settled. Together with the step to FORWARDED, or
--- before it where the payment was made inside. The stage as text, as wherever a row is meant: see PermitSettle; and the ids twice: see MoveActions. It fails
--- unless all of them were in work.
+-- The preimages are known, so the claims end, and the invoices that wrap these can be settled. It runs together with
+-- the step to FORWARDED, or before that for payments made inside. It fails unless all of them were in work. The stage
+-- is text: see PermitSettle. The ids appear twice: see MoveActions.
 WITH paid AS (
     UPDATE relay_payment SET stage = 'pending_confirmation', preimage = known.preimage, changed_at = @at::timestamptz
     FROM (SELECT unnest(@action_ids::bigint[]) AS action_id, unnest(@preimages::bytea[]) AS preimage) AS known
@@ -99,26 +101,27 @@ WITH paid AS (
 SELECT must_be(count(*), cardinality(@action_ids::bigint[]), 'payments that were made are in work') FROM paid;
 
 -- name: RelaysCompleted :many
--- Together with the booking of the fees, which so happens once. Those that were not completed before.
+-- Together with the booking of the fees, which so happens only once. Returns those that were not completed before.
 UPDATE relay_payment SET stage = 'completed', fee_msat = final.fee, changed_at = @at
 FROM (SELECT unnest(@action_ids::bigint[]) AS action_id, unnest(@fees::bigint[]) AS fee) AS final
 WHERE relay_payment.action_id = final.action_id AND relay_payment.action_id = ANY(@action_ids::bigint[]) AND stage::text = 'pending_confirmation'
 RETURNING relay_payment.*;
 
 -- name: WriteOffRelay :exec
--- What an operator says of a payment whose node has lost its data.
+-- The operator's reason, for a payment whose node has lost its data.
 UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failure_message WHERE action_id = @action_id;
 
 -- name: BoundWithdrawals :exec
--- Fails with HF008 where the payer, whose row is locked, has so many withdrawals to somebody outside under way already.
+-- Fails with HF008 if the payer, whose row is locked, has reached the limit of withdrawals under way to somebody
+-- outside.
 SELECT must_be_below(count(*), @most, 'HF008') FROM relay_payment p
 WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation');
 
 -- name: ClaimRelay :one
--- What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
--- claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
--- claimed for this node before. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
--- that there ever were.
+-- Claims the next payment for a node, with the promise to send it: the one that expires first, of those that the node
+-- can pay and has not refused. It skips those being claimed at this moment. It is one statement, so that nobody can
+-- stand still between the lock and the claim. pinned: it was claimed for this node before. Refusals are looked up for
+-- each payment (OFFSET 0): a join, planned while many wait, would read all attempts that there ever were.
 WITH next AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
     WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable::bigint
@@ -135,7 +138,8 @@ FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
 RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id;
 
 -- name: LeaveRelay :execrows
--- A payment goes on under a claim of the node that has shown it, which sends nothing: the one that it was sent under is not known here. 0 rows: it has left the stage.
+-- The payment goes on under a claim of the node that has shown it. This claim sends nothing: the one it was sent under
+-- is not known here. 0 rows: it has left the stage.
 WITH left_to AS (
     UPDATE relay_payment SET stage = 'in_work', node = @node, not_before = NULL, changed_at = @at::timestamptz
     WHERE relay_payment.id = @id AND stage::text = @from_stage::text RETURNING relay_payment.id
@@ -144,7 +148,8 @@ INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_u
 SELECT left_to.id, @node, @node_key, 0, @at, @at, true FROM left_to;
 
 -- name: NextClaimable :one
--- What the next one to claim may cost, behind so many others, if there is any: nobody takes a lease on a node for nothing.
+-- The cost of the next payment to claim, behind the given number of others, if there is one: so nobody takes a lease on
+-- a node for nothing.
 SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node)
     AND p.amount_msat + p.budget_msat <= @sendable::bigint AND (p.not_before IS NULL OR p.not_before <= @at)
@@ -187,7 +192,7 @@ SELECT id, action_id FROM relay_payment
 WHERE stage IN ('in_work', 'pending_confirmation') AND inside_id IS NULL AND node = @node AND id > @after ORDER BY id LIMIT @page;
 
 -- name: RelayStages :many
--- What is not at its end, by stage: of a page of each, the oldest first. Rows are compared, and sorted by, as profile.sql says.
+-- Unfinished payments by stage: at most a page of each, the oldest first. For the comparison of rows see profile.sql.
 SELECT s.stage::relay_stage AS stage, c.payments, c.oldest FROM unnest(ARRAY['incoming', 'in_work', 'pending_confirmation']::relay_stage[]) AS s (stage)
 CROSS JOIN LATERAL (
     SELECT count(*) AS payments, min(p.created_at)::timestamptz AS oldest FROM (
@@ -196,12 +201,13 @@ CROSS JOIN LATERAL (
 ) AS c WHERE c.payments > 0 ORDER BY 1;
 
 -- name: ListRelay :many
--- For operators: newest first, of one stage if it is given.
+-- For operators: newest first, of one stage if given.
 SELECT * FROM relay_payment WHERE (sqlc.narg(stage)::relay_stage IS NULL OR stage = sqlc.narg(stage)) AND id < @before
 ORDER BY id DESC LIMIT @page;
 
 -- name: RequeueFailed :execrows
--- Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING. What was to be paid inside is for no node.
+-- Only while nothing was given back: the caller has locked the action's row, which is still in FORWARDING. What is paid
+-- inside is for no node.
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
     requeued_at = @at, changed_at = @at
 WHERE action_id = @action_id AND stage::text = 'failed' AND inside_id IS NULL;

@@ -24,7 +24,7 @@ type AcceptForwardsParams struct {
 	ActionIds []int64
 }
 
-// As AcceptRelay, for what is inside of the invoices of these actions.
+// As AcceptRelay, for the receivers' invoices of these actions.
 func (q *Queries) AcceptForwards(ctx context.Context, arg AcceptForwardsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, acceptForwards, arg.At, arg.ActionIds)
 	if err != nil {
@@ -51,7 +51,8 @@ type AcceptInsideParams struct {
 	At          time.Time
 }
 
-// As AcceptRelay, for what is paid inside: no node is ever given it, the one that issued the invoice is only told to cancel it.
+// As AcceptRelay, for what is paid inside: no node ever pays it; the node that issued the invoice is only told to
+// cancel it.
 func (q *Queries) AcceptInside(ctx context.Context, arg AcceptInsideParams) (int64, error) {
 	result, err := q.db.Exec(ctx, acceptInside,
 		arg.ActionID,
@@ -87,7 +88,7 @@ type AcceptRelayParams struct {
 	At          time.Time
 }
 
-// A withdrawal, into the pipeline. 0 rows: the same hash is in it, or was paid.
+// Puts a withdrawal into the pipeline. 0 rows: the same hash is in it, or was paid.
 func (q *Queries) AcceptRelay(ctx context.Context, arg AcceptRelayParams) (int64, error) {
 	result, err := q.db.Exec(ctx, acceptRelay,
 		arg.ActionID,
@@ -169,8 +170,8 @@ type BoundWalletParams struct {
 	WalletID int64
 }
 
-// Fails with HF007 where so many invoices of a wallet wait inside of ours for their payer already. Nothing is locked: a few too many at once harm nobody, the
-// bound keeps a wallet from being flooded.
+// Fails with HF007 if as many of our unpaid invoices wrap those of this wallet as may. It locks nothing: a few too many
+// at once harm nobody, since the limit only keeps a wallet from being flooded.
 func (q *Queries) BoundWallet(ctx context.Context, arg BoundWalletParams) error {
 	_, err := q.db.Exec(ctx, boundWallet, arg.Most, arg.WalletID)
 	return err
@@ -186,7 +187,8 @@ type BoundWithdrawalsParams struct {
 	PayerID int64
 }
 
-// Fails with HF008 where the payer, whose row is locked, has so many withdrawals to somebody outside under way already.
+// Fails with HF008 if the payer, whose row is locked, has reached the limit of withdrawals under way to somebody
+// outside.
 func (q *Queries) BoundWithdrawals(ctx context.Context, arg BoundWithdrawalsParams) error {
 	_, err := q.db.Exec(ctx, boundWithdrawals, arg.Most, arg.PayerID)
 	return err
@@ -224,10 +226,10 @@ type ClaimRelayRow struct {
 	AttemptID    int64
 }
 
-// What a node takes next, with the promise to send it: the one that expires first, of those it can pay for and has not refused. Others that are being
-// claimed at this moment are passed over. One statement: nobody who stands still between the lock and the claim is passed by others. pinned: it was
-// claimed for this node before. What has refused a payment is looked up for each (OFFSET 0): as a join, planned while many wait, it would read all attempts
-// that there ever were.
+// Claims the next payment for a node, with the promise to send it: the one that expires first, of those that the node
+// can pay and has not refused. It skips those being claimed at this moment. It is one statement, so that nobody can
+// stand still between the lock and the claim. pinned: it was claimed for this node before. Refusals are looked up for
+// each payment (OFFSET 0): a join, planned while many wait, would read all attempts that there ever were.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
 		arg.Node,
@@ -278,7 +280,7 @@ type DeleteProbesParams struct {
 	Page   int32
 }
 
-// Those that hung, or whose process died, and have come back since. Nobody is waited for.
+// Those that hung, or whose process died, and that have come back since. It waits for no lock.
 func (q *Queries) DeleteProbes(ctx context.Context, arg DeleteProbesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteProbes, arg.Before, arg.Page)
 	if err != nil {
@@ -381,7 +383,8 @@ type ForwardsToClaimRow struct {
 	Msat       int64
 }
 
-// What is inside of these actions' invoices, in the order of the actions, with what is under way to its receiver, who may let it hang: payments, and probes.
+// The receivers' invoices of these actions, in the order of the actions, with what is under way to each receiver, who
+// may let it hang: payments and probes.
 func (q *Queries) ForwardsToClaim(ctx context.Context, arg ForwardsToClaimParams) ([]ForwardsToClaimRow, error) {
 	rows, err := q.db.Query(ctx, forwardsToClaim, arg.At, arg.ActionIds)
 	if err != nil {
@@ -550,7 +553,8 @@ type LeaveRelayParams struct {
 	FromStage string
 }
 
-// A payment goes on under a claim of the node that has shown it, which sends nothing: the one that it was sent under is not known here. 0 rows: it has left the stage.
+// The payment goes on under a claim of the node that has shown it. This claim sends nothing: the one it was sent under
+// is not known here. 0 rows: it has left the stage.
 func (q *Queries) LeaveRelay(ctx context.Context, arg LeaveRelayParams) (int64, error) {
 	result, err := q.db.Exec(ctx, leaveRelay,
 		arg.Node,
@@ -576,7 +580,7 @@ type ListRelayParams struct {
 	Page   int32
 }
 
-// For operators: newest first, of one stage if it is given.
+// For operators: newest first, of one stage if given.
 func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPayment, error) {
 	rows, err := q.db.Query(ctx, listRelay, arg.Stage, arg.Before, arg.Page)
 	if err != nil {
@@ -625,7 +629,7 @@ const lockReceivers = `-- name: LockReceivers :exec
 SELECT id FROM usr WHERE id IN (SELECT receiver_id FROM inner_invoice WHERE action_id = ANY($1::bigint[])) ORDER BY id FOR NO KEY UPDATE
 `
 
-// Of the invoices inside of these actions', in the order of their numbers.
+// Those of these actions, in the order of their ids.
 func (q *Queries) LockReceivers(ctx context.Context, actionIds []int64) error {
 	_, err := q.db.Exec(ctx, lockReceivers, actionIds)
 	return err
@@ -682,7 +686,8 @@ type NextClaimableParams struct {
 	Others   int32
 }
 
-// What the next one to claim may cost, behind so many others, if there is any: nobody takes a lease on a node for nothing.
+// The cost of the next payment to claim, behind the given number of others, if there is one: so nobody takes a lease on
+// a node for nothing.
 func (q *Queries) NextClaimable(ctx context.Context, arg NextClaimableParams) (int64, error) {
 	row := q.db.QueryRow(ctx, nextClaimable,
 		arg.Node,
@@ -847,7 +852,7 @@ type RelayStagesRow struct {
 	Oldest   time.Time
 }
 
-// What is not at its end, by stage: of a page of each, the oldest first. Rows are compared, and sorted by, as profile.sql says.
+// Unfinished payments by stage: at most a page of each, the oldest first. For the comparison of rows see profile.sql.
 func (q *Queries) RelayStages(ctx context.Context, page int32) ([]RelayStagesRow, error) {
 	rows, err := q.db.Query(ctx, relayStages, page)
 	if err != nil {
@@ -881,7 +886,7 @@ type RelaysCompletedParams struct {
 	Fees      []int64
 }
 
-// Together with the booking of the fees, which so happens once. Those that were not completed before.
+// Together with the booking of the fees, which so happens only once. Returns those that were not completed before.
 func (q *Queries) RelaysCompleted(ctx context.Context, arg RelaysCompletedParams) ([]RelayPayment, error) {
 	rows, err := q.db.Query(ctx, relaysCompleted, arg.At, arg.ActionIds, arg.Fees)
 	if err != nil {
@@ -946,9 +951,9 @@ type RelaysPaidParams struct {
 	Preimages [][]byte
 }
 
-// The preimages are known: of each the claim has ended, and the invoice around it, if there is one, can be settled. Together with the step to FORWARDED, or
-// before it where the payment was made inside. The stage as text, as wherever a row is meant: see PermitSettle; and the ids twice: see MoveActions. It fails
-// unless all of them were in work.
+// The preimages are known, so the claims end, and the invoices that wrap these can be settled. It runs together with
+// the step to FORWARDED, or before that for payments made inside. It fails unless all of them were in work. The stage
+// is text: see PermitSettle. The ids appear twice: see MoveActions.
 func (q *Queries) RelaysPaid(ctx context.Context, arg RelaysPaidParams) error {
 	_, err := q.db.Exec(ctx, relaysPaid, arg.ActionIds, arg.At, arg.Preimages)
 	return err
@@ -965,7 +970,8 @@ type RequeueFailedParams struct {
 	ActionID int64
 }
 
-// Only while nothing was given back: the action's row is locked by the caller, and still in FORWARDING. What was to be paid inside is for no node.
+// Only while nothing was given back: the caller has locked the action's row, which is still in FORWARDING. What is paid
+// inside is for no node.
 func (q *Queries) RequeueFailed(ctx context.Context, arg RequeueFailedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, requeueFailed, arg.At, arg.ActionID)
 	if err != nil {
@@ -1036,7 +1042,7 @@ type WriteOffRelayParams struct {
 	ActionID       int64
 }
 
-// What an operator says of a payment whose node has lost its data.
+// The operator's reason, for a payment whose node has lost its data.
 func (q *Queries) WriteOffRelay(ctx context.Context, arg WriteOffRelayParams) error {
 	_, err := q.db.Exec(ctx, writeOffRelay, arg.FailureMessage, arg.ActionID)
 	return err

@@ -6,7 +6,7 @@ VALUES (@action_id, @item_id, sqlc.narg(user_id), @msat, @down, 'PENDING');
 UPDATE zap SET action_id = @action_id, msat = @msat, state = 'PENDING' WHERE action_id = @previous;
 
 -- name: InsertZaps :exec
--- A user of 0 is the anonymous one.
+-- A user of 0 is anonymous.
 INSERT INTO zap (action_id, item_id, user_id, msat, down, state)
 SELECT unnest(@action_ids::bigint[]), unnest(@item_ids::bigint[]), nullif(unnest(@users::bigint[]), 0), unnest(@msats::bigint[]), false, 'PENDING';
 
@@ -17,9 +17,11 @@ UPDATE zap SET state = @state WHERE action_id = @action_id AND state <> @state;
 UPDATE zap SET state = 'PAID' WHERE action_id = ANY(@action_ids::bigint[]) AND state <> 'PAID';
 
 -- name: CountZaps :exec
--- What paid zaps, all of them up or all of them down, change at their items and in their payers' votes. A user of 0 is the anonymous one, who has no vote.
--- It is one statement, and nobody waits for what somebody had zapped an item with before: two zaps at once each see their own. Each total is changed once, in the order
--- of its key, so that no two transactions wait for each other. Of several zaps by one person of one item each changes the vote by its own part, in the order of their numbers.
+-- What paid zaps, either all up or all down, change at their items and in their payers' votes. A user of 0 is anonymous
+-- and has no vote. It is one statement, so that nobody first reads what a payer had zapped an item with: of two zaps at
+-- once, each sees its own total. Each total is changed once, in the order of its key, so that no two transactions
+-- deadlock. Of several zaps by one person for one item, each changes the vote by its own part, in the order of their
+-- ids.
 WITH zaps AS MATERIALIZED (
     SELECT one.*, sum(one.msat) OVER (PARTITION BY one.item_id, one.user_id ORDER BY one.action_id DESC)::bigint AS from_this_on
     FROM (
@@ -62,7 +64,8 @@ INSERT INTO donation (action_id, user_id, msat, state) VALUES (@action_id, sqlc.
 UPDATE donation SET state = @state WHERE action_id = @action_id AND state <> @state;
 
 -- name: ZapTargets :many
--- Of what is zapped only what a zap needs: texts are long, and lie elsewhere. root_author_id is who wrote the post that a comment is below.
+-- Only the columns that a zap needs, since texts are long and stored elsewhere. root_author_id is the author of the
+-- post above a comment.
 SELECT item.id, item.author_id, item.state, item.deleted_at, item.ancestors, territory.founder_id, root.author_id AS root_author_id,
     coalesce(forwards.users, '{}')::bigint[] AS forwardees, coalesce(forwards.pcts, '{}')::smallint[] AS pcts
 FROM item LEFT JOIN territory ON territory.name = item.territory

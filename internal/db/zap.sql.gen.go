@@ -53,9 +53,11 @@ type CountZapsParams struct {
 	At          time.Time
 }
 
-// What paid zaps, all of them up or all of them down, change at their items and in their payers' votes. A user of 0 is the anonymous one, who has no vote.
-// It is one statement, and nobody waits for what somebody had zapped an item with before: two zaps at once each see their own. Each total is changed once, in the order
-// of its key, so that no two transactions wait for each other. Of several zaps by one person of one item each changes the vote by its own part, in the order of their numbers.
+// What paid zaps, either all up or all down, change at their items and in their payers' votes. A user of 0 is anonymous
+// and has no vote. It is one statement, so that nobody first reads what a payer had zapped an item with: of two zaps at
+// once, each sees its own total. Each total is changed once, in the order of its key, so that no two transactions
+// deadlock. Of several zaps by one person for one item, each changes the vote by its own part, in the order of their
+// ids.
 func (q *Queries) CountZaps(ctx context.Context, arg CountZapsParams) error {
 	_, err := q.db.Exec(ctx, countZaps,
 		arg.Down,
@@ -143,7 +145,7 @@ type InsertZapsParams struct {
 	Msats     []int64
 }
 
-// A user of 0 is the anonymous one.
+// A user of 0 is anonymous.
 func (q *Queries) InsertZaps(ctx context.Context, arg InsertZapsParams) error {
 	_, err := q.db.Exec(ctx, insertZaps,
 		arg.ActionIds,
@@ -271,7 +273,8 @@ type ZapTargetsRow struct {
 	Pcts         []int16
 }
 
-// Of what is zapped only what a zap needs: texts are long, and lie elsewhere. root_author_id is who wrote the post that a comment is below.
+// Only the columns that a zap needs, since texts are long and stored elsewhere. root_author_id is the author of the
+// post above a comment.
 func (q *Queries) ZapTargets(ctx context.Context, ids []int64) ([]ZapTargetsRow, error) {
 	rows, err := q.db.Query(ctx, zapTargets, ids)
 	if err != nil {
