@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,6 +32,19 @@ func TestWriteOff(t *testing.T) {
 	}
 	if code, _, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone"); code != exitUsage || !strings.Contains(said, "--yes") {
 		t.Errorf("without --yes: exit code %d, %s", code, said)
+	}
+	for name, c := range map[string]struct {
+		nodes []string
+		says  string
+	}{
+		"no node":                     {nil, "no node is configured"},
+		"only a node of another name": {[]string{strings.Replace(nodes, "=sim=", "=other=", 1)}, "not configured"},
+		"a node that is away":         {[]string{regexp.MustCompile(`localhost:[0-9]+`).ReplaceAllString(nodes, "localhost:1")}, "cannot be reached"},
+	} {
+		code, out, said := command(t, settings(w.Pool, c.nodes...), "actions", "write-off", id, "--reason", "the disk is gone", "--yes")
+		if code != exitFailed || out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("with %s: exit code %d\n%s%s", name, code, out, said)
+		}
 	}
 	w.WantState(pa.ID, paidaction.Forwarded)
 	code, out, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--yes")
