@@ -1,6 +1,7 @@
 package architecture
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -120,5 +121,29 @@ func TestPaymentsAreCommittedToDisk(t *testing.T) {
 	}
 	if !slices.Equal(callers, []string{"worker/sweep.go"}) {
 		t.Errorf("%q call CommitUnflushed, want folding alone", callers)
+	}
+}
+
+// A migration whose number is below one that a database has is never applied there, and one without its way down ends the way back. So numbers follow each other
+// and leave none out but 21 to 29, which never were.
+func TestMigrationsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob(filepath.Join(top, "migrations/*.sql")) // sorted: the way down comes before the way up
+	if err != nil || len(names) == 0 || len(names)%2 != 0 {
+		t.Errorf("%d files, %v: not each has both ways", len(names), err)
+	}
+	number, title := 0, ""
+	for i, name := range names {
+		base, way := filepath.Base(name), ".up.sql"
+		if i%2 == 0 {
+			if number++; number == 21 {
+				number = 30
+			}
+			way = ".down.sql"
+			title = strings.TrimSuffix(base, way)
+		}
+		if base != title+way || !strings.HasPrefix(base, fmt.Sprintf("%04d_", number)) {
+			t.Fatalf("%s stands where %04d_….%s should", base, number, way[1:])
+		}
 	}
 }
