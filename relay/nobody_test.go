@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -91,5 +92,34 @@ func TestAForwardThatNoNodeCanSendGoesBackInTime(t *testing.T) {
 	b.Await(pa.ID, paidaction.Failed)
 	b.wantOuter(pa, paidaction.InvoiceCanceled)
 	b.wantSent(pa.Invoice.Hash, 0)
+	b.wantSound()
+}
+
+// A node has sent it under a claim that was lost, as by a restore. While no node can say whether it has the payment nobody gets the money back.
+func TestNothingIsGivenUpWhileNoNodeCanBeAsked(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range b.Nodes {
+		node.FailBefore(simnode.MethodTrack, 1<<30)
+	}
+	b.Clock.Advance(2 * time.Hour)
+	if _, err := b.Engine.Advance(b.Ctx, pa.ID); !errors.Is(err, paidaction.Refused(paidaction.CodeLightningUnavailable)) {
+		t.Errorf("what no node could be asked about: %v", err)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	for _, node := range b.Nodes {
+		node.FailBefore(simnode.MethodTrack, 0)
+	}
+	for range 2 { // it is left to the node that has it, and that one is asked
+		for b.Advance(pa.ID) == paidaction.Moved {
+		}
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
 }
