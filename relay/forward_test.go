@@ -311,6 +311,19 @@ func TestAWalletThatGivesNothingFallsBack(t *testing.T) {
 	}
 }
 
+// A wallet gives the hash of an invoice of ours, which its owner was given to pay: whoever knows our preimage would be paid for nothing. It is not wrapped.
+func TestAWalletThatGivesAHashOfOursFallsBack(t *testing.T) {
+	b := setup(t)
+	ours := b.Pay(b.author, community.KindItemCreate, community.ItemCreateArgs{Title: "held"}, paidaction.Pessimistic)
+	b.wallet.Ask.Hash = ours.Invoice.Hash
+	if pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, ""); pa.Method != paidaction.Optimistic {
+		t.Errorf("%s", pa.Method)
+	}
+	if said, ok := paidaction.AsRefusal(b.wallet.Said[0]); !ok || said.Code != "OURS" {
+		t.Errorf("the wallet's owner was told %v", b.wallet.Said[0])
+	}
+}
+
 func TestAWrappedInvoiceThatIsNotPaidFails(t *testing.T) {
 	b := setup(t)
 	pa := b.zap()
