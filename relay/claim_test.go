@@ -82,6 +82,49 @@ func TestClaimersTakeDifferentPayments(t *testing.T) {
 	b.WantConserved()
 }
 
+// What expires first is sent first, whenever it was asked for.
+func TestWhatExpiresFirstIsSentFirst(t *testing.T) {
+	b := setup(t).rich(200)
+	late, soon := b.issue(simnode.Ask{Amount: 50_000, Expiry: 2 * time.Hour}), b.issue(simnode.Ask{Amount: 50_000, Expiry: time.Hour})
+	b.withdraw(late.Bolt11)
+	b.withdraw(soon.Bolt11)
+	if sent, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	b.wantPaidOut(soon.Hash, 50_000)
+	b.wantPaidOut(late.Hash, 0)
+}
+
+// Who stands still while claiming a payment holds up none of those behind it.
+func TestAPaymentThatIsBeingClaimedHoldsUpNoOther(t *testing.T) {
+	b := setup(t).rich(200)
+	first, second := b.issue(simnode.Ask{Amount: 50_000, Expiry: time.Hour}), b.issue(simnode.Ask{Amount: 50_000, Expiry: 2 * time.Hour})
+	claiming := b.withdraw(first.Bolt11)
+	b.withdraw(second.Bolt11)
+	tx, err := b.Pool.Begin(b.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(b.Ctx) }()
+	if _, err := tx.Exec(b.Ctx, `SELECT FROM relay_payment WHERE action_id = $1 FOR NO KEY UPDATE`, claiming.ID); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(b.Ctx, 20*time.Second) // who waits for it waits for ever
+	defer cancel()
+	if sent, err := b.Relay.Step(ctx, "one", b.Engine.Advance); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	b.wantPaidOut(second.Hash, 50_000)
+	if err := tx.Rollback(b.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if sent, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	b.wantPaidOut(first.Hash, 50_000)
+	b.wantSound()
+}
+
 // A payment that failed is made again, and lost on its way to the node: what that shows then is the first, which is no word of the second.
 func TestAFailureFromBeforeTheSendIsNoWordOfWhatWasLost(t *testing.T) {
 	b := setup(t).rich(200)
