@@ -123,3 +123,22 @@ func TestNothingIsGivenUpWhileNoNodeCanBeAsked(t *testing.T) {
 	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
 }
+
+// The node that holds the payer's payment does not say how it stands, or how many blocks are left: that is no reason to give it back.
+func TestAForwardIsNotGivenUpWhileItsNodeIsAway(t *testing.T) {
+	for _, silent := range []simnode.Method{simnode.MethodLookup, simnode.MethodChain} {
+		t.Run(string(silent), func(t *testing.T) {
+			b := setup(t, "one", "two")
+			pa := b.zap()
+			b.pay(pa)
+			b.Node.FailBefore(silent, 1)
+			if _, err := b.Engine.Advance(b.Ctx, pa.ID); err == nil {
+				t.Error("nobody was told")
+			}
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.Run(b.Relay)
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantSound()
+		})
+	}
+}
