@@ -385,17 +385,21 @@ func TestACustodianWhoPaysByTheHashLeavesUsOut(t *testing.T) {
 }
 
 func TestAPaymentThatFailsForGoodGoesBack(t *testing.T) {
-	for name, act := range map[string]simnode.Act{"refused": simnode.Refuses, "no route": simnode.Unreachable} {
+	for name, c := range map[string]struct {
+		act  simnode.Act
+		sent int // by each node that could fare better
+	}{"refused": {simnode.Refuses, 1}, "no route": {simnode.Unreachable, 2}} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, "one", "two")
 			pa := b.zap()
-			b.wallet.Receiver.Change(pa.Invoice.Hash, act)
+			b.wallet.Receiver.Change(pa.Invoice.Hash, c.act)
 			b.pay(pa)
 			b.Run(b.Relay)
 			failed := b.Await(pa.ID, paidaction.Failed)
 			if failed.Failure.Code != paidaction.CodePaymentFailed {
 				t.Errorf("%v", failed.Failure)
 			}
+			b.wantSent(pa.Invoice.Hash, c.sent)
 			b.wantOuter(pa, paidaction.InvoiceCanceled)
 			b.wantReceived(pa, 0)
 			if n := b.Count(`SELECT count(*) FROM posting WHERE action_id = $1`, pa.ID); n != 0 {
