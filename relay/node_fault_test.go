@@ -278,19 +278,28 @@ func (b *bundle) lostOnItsWay() *paidaction.PaidAction {
 
 // It is given up only when that node, asked again, still does not know it, and is still the same; spec 05.16e.
 func TestWhatMayHaveBeenGivenToOneNodeIsGivenUpByItsWordAlone(t *testing.T) {
-	b := setup(t, "one", "two")
-	pa := b.lostOnItsWay()
-	b.Clock.Advance(over)
-	b.AwaitStage(pa.ID, "incoming")
-	b.Clock.Advance(3 * time.Hour)
-	b.Nodes[1].SetAway(true)
-	b.rounds(3)
-	b.WantState(pa.ID, paidaction.Forwarding)
-	b.Nodes[1].SetAway(false)
-	b.rounds(2)
-	b.Await(pa.ID, paidaction.Failed)
-	b.wantReceived(pa, 0)
-	b.wantSound()
+	for name, silent := range map[string]func(two *simnode.Node, yes bool){
+		"away": (*simnode.Node).SetAway,
+		"tells of no payment": func(two *simnode.Node, yes bool) {
+			two.FailBefore(simnode.MethodTrack, map[bool]int{true: 1 << 30}[yes])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two")
+			pa := b.lostOnItsWay()
+			b.Clock.Advance(over)
+			b.AwaitStage(pa.ID, "incoming")
+			b.Clock.Advance(3 * time.Hour)
+			silent(b.Nodes[1], true)
+			b.rounds(3)
+			b.WantState(pa.ID, paidaction.Forwarding)
+			silent(b.Nodes[1], false)
+			b.rounds(2)
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantReceived(pa, 0)
+			b.wantSound()
+		})
+	}
 }
 
 // Nor because nothing may be sent any more: what may have been sent before is not the less under way for that.
