@@ -1,0 +1,151 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// otherwise are nodes that read invoices, or report payments, otherwise than the simulated ones.
+type otherwise struct {
+	simnode.Nodes
+	read   func(*paidaction.Bolt11)
+	report func(*paidaction.PaymentUpdate)
+}
+
+func (o otherwise) Sender(name string) (paidaction.SendingNode, error) {
+	n, err := o.Nodes.Sender(name)
+	return otherwiseNode{n, o}, err
+}
+
+type otherwiseNode struct {
+	paidaction.SendingNode
+	otherwise
+}
+
+func (n otherwiseNode) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+	inv, err := n.SendingNode.DecodeInvoice(ctx, bolt11)
+	if n.read != nil {
+		n.read(&inv)
+	}
+	return inv, err
+}
+
+func (n otherwiseNode) reported(on func(paidaction.PaymentUpdate) error) func(paidaction.PaymentUpdate) error {
+	return func(u paidaction.PaymentUpdate) error {
+		if n.report != nil {
+			n.report(&u)
+		}
+		return on(u)
+	}
+}
+
+func (n otherwiseNode) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
+	return n.SendingNode.Pay(ctx, r, n.reported(on))
+}
+
+func (n otherwiseNode) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
+	return n.SendingNode.TrackPayment(ctx, h, n.reported(on))
+}
+
+// Spec 05.9: the node that is to send reads another hash, or amount, than was agreed to. It sends nothing.
+func TestANodeThatReadsSomethingElseSendsNothing(t *testing.T) {
+	for name, read := range map[string]func(*paidaction.Bolt11){
+		"hash":   func(inv *paidaction.Bolt11) { inv.Hash[0]++ },
+		"amount": func(inv *paidaction.Bolt11) { inv.Amount++ },
+	} {
+		t.Run("a forward, "+name, func(t *testing.T) {
+			b := setup(t)
+			pa := b.zap()
+			b.pay(pa)
+			b.Run(b.NewRelay(func(c *relay.Config) { c.Nodes = otherwise{Nodes: b.Nodes, read: read} }))
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantSent(pa.Invoice.Hash, 0)
+			b.wantSound()
+		})
+		t.Run("a withdrawal, "+name, func(t *testing.T) {
+			b := setup(t).rich(100)
+			inv := b.issue(simnode.Ask{Amount: 50_000})
+			pa := b.withdraw(inv.Bolt11)
+			b.Run(b.NewRelay(func(c *relay.Config) { c.Nodes = otherwise{Nodes: b.Nodes, read: read} }))
+			b.Await(pa.ID, paidaction.Failed)
+			b.wantSent(inv.Hash, 0)
+			b.wantSats(100_000)
+			b.wantSound()
+		})
+	}
+}
+
+// A node says that it has paid, and does not show the preimage: the receiver has the money, so nobody else gets it back.
+func TestASuccessWithoutItsPreimageIsNoFailure(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	r := b.NewRelay(func(c *relay.Config) {
+		c.Nodes = otherwise{Nodes: b.Nodes, report: func(u *paidaction.PaymentUpdate) { u.Preimage = nil }}
+	})
+	engine := *b.Engine
+	engine.Relay = r
+	if sent, err := r.Step(b.Ctx, "one", engine.Advance); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	b.Clock.Advance(2 * time.Hour)
+	if _, err := engine.Advance(b.Ctx, pa.ID); err == nil {
+		t.Error("nobody was told")
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// Spec 05.10: a payment that cost more than its budget, as one whose channel was closed by force. It is a loss, and the books hold.
+func TestAFeeAboveTheBudgetIsALoss(t *testing.T) {
+	b := setup(t)
+	nodes := otherwise{Nodes: b.Nodes, report: func(u *paidaction.PaymentUpdate) { u.Fee += 10_000 }}
+	r := b.NewRelay(func(c *relay.Config) { c.Nodes = nodes })
+	engine := *b.Engine
+	engine.Relay = r
+	b.World.Engine = &engine
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(r)
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.WantBalance(ledger.LossSats, -8_000) // 11,000 were spent of 3,000
+	b.WantBalance(ledger.RoutingSats, 0)
+	b.WantConserved()
+}
+
+// A node shows the preimage and says FAILED, and whoever hears it cannot store it: the receiver gave the preimage, so the payment is made.
+func TestAFailureWithAPreimageIsNoFailure(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	r := b.NewRelay(func(c *relay.Config) {
+		c.Nodes = otherwise{Nodes: b.Nodes, report: func(u *paidaction.PaymentUpdate) {
+			if u.Preimage != nil {
+				u.State = paidaction.PaymentFailed
+			}
+		}}
+	})
+	lost := func(context.Context, int64) (paidaction.Progress, error) {
+		return paidaction.Waiting, errors.New("the database is away")
+	}
+	if sent, err := r.Step(b.Ctx, "one", lost); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
