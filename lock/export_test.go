@@ -1,6 +1,9 @@
 package lock
 
-import "maps"
+import (
+	"maps"
+	"time"
+)
 
 // Waiting is how many wait for a key.
 func (m *Memory) Waiting(key string) int {
@@ -38,4 +41,11 @@ func (m *Memory) Holder(key string) Ticket {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.keys[key].holder.Ticket
+}
+
+// Until is when the lease ends if nobody touches it.
+func (s *Lease) Until() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ends()
 }

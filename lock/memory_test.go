@@ -127,6 +127,54 @@ func TestALeaseCountsFromBeforeTheQuestion(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
+// lateTouch has a touch done at once, and tells of it late.
+type lateTouch struct {
+	*lock.Memory
+	begun *time.Time
+}
+
+func (s lateTouch) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	*s.begun = time.Now()
+	valid, err := s.Memory.Touch(ctx, touches)
+	<-time.After(60 * time.Millisecond)
+	return valid, err
+}
+
+// TestATouchCountsFromBeforeTheQuestion: a lease is nobody's any more once the store gives the lock to another one, however long the answer to the last touch took.
+func TestATouchCountsFromBeforeTheQuestion(t *testing.T) {
+	t.Parallel()
+	store := lateTouch{lock.NewMemory(0), new(time.Time)}
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+	lease := locktest.Acquire(t, l, "k", lock.Options{Manual: true})
+	const ttl = 20 * time.Second
+	if err := lease.Touch(t.Context(), ttl); err != nil {
+		t.Error(err)
+	}
+	if late := lease.Until().Sub(store.begun.Add(ttl)); late > 0 {
+		t.Errorf("the lease ends %v after its lock", late)
+	}
+}
+
+// TestAShortLeaseIsShortFromTheQueueToo: who is handed the lock has it for as long as they asked for, though their process lives on.
+func TestAShortLeaseIsShortFromTheQueueToo(t *testing.T) {
+	t.Parallel()
+	store := lock.NewMemory(0)
+	strategy := locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}
+	first, second := locktest.Open(t, strategy, locktest.Patient), locktest.Open(t, strategy, locktest.Patient)
+	lease := locktest.Acquire(t, first, "k", lock.Options{})
+	const ttl = 2 * time.Second
+	handed := locktest.Go(t.Context(), second, "k", lock.Options{TTL: ttl, Manual: true})
+	locktest.Eventually(t, "it waits", func() bool { return store.Waiting("k") == 1 })
+	locktest.Release(t, lease)
+	got := locktest.Wait(t, "the lease", handed)
+	if got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	if left := time.Until(got.Lease.Until()); left > ttl {
+		t.Errorf("it is taken to last for %v, and was asked for for %v", left, ttl)
+	}
+}
+
 // TestWhoHasLostTheLockIsToldSo: the store has given the lock to nobody or another one, as it may to who stood still. Its touch and its release say so.
 func TestWhoHasLostTheLockIsToldSo(t *testing.T) {
 	t.Parallel()
