@@ -246,3 +246,37 @@ func TestWhoLooksNotesThatTheNodeHasIt(t *testing.T) {
 	}
 	b.WantState(pa.ID, paidaction.Forwarding)
 }
+
+// Whoever audits a node looks once at all that is in work there, however much hangs in front of it.
+func TestAnAuditReachesAllThatIsInWork(t *testing.T) {
+	b := setup(t)
+	first := b.zap()
+	b.pay(first)
+	const others = 450
+	b.copies(first, others, time.Hour)
+	if n := b.Count(`WITH claimed AS (UPDATE relay_payment SET stage = 'in_work', node = 'one' RETURNING 1) SELECT count(*) FROM claimed`); n != 1+others {
+		t.Fatalf("%d payments are in work", n)
+	}
+	looks := map[int64]int{}
+	ctx, end := context.WithCancel(b.Ctx)
+	defer end()
+	err := b.Relay.Audit(ctx, "one", func(_ context.Context, action int64) (paidaction.Progress, error) {
+		if looks[action]++; looks[action] > 1 {
+			t.Errorf("action %d is looked at again", action)
+			end()
+		}
+		return paidaction.Waiting, nil
+	})
+	if err != nil || len(looks) != 1+others {
+		t.Errorf("%d of %d payments were looked at, error %v", len(looks), 1+others, err)
+	}
+}
+
+// That one audit fails is no reason to stop the work.
+func TestAnAuditThatFailsStopsNothing(t *testing.T) {
+	b := setup(t).rich(100)
+	b.Run(b.NewRelay(func(c *relay.Config) { c.Pool = b.without("-- name: RelayOfNode ") }))
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+}
