@@ -10,10 +10,13 @@ func (p *Pool) Waiting() int {
 }
 
 // KeepLocks has the locks of slots kept, however long nobody wants them: whether a slot is just being given back is then no matter of time.
-func (p *Pool) KeepLocks() {
+func (p *Pool) KeepLocks() { p.KeepLocksFor(time.Hour) }
+
+// KeepLocksFor has the locks of slots kept, however long nobody wants them, unless they were got so long ago.
+func (p *Pool) KeepLocksFor(most time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keptIdle, p.keptFor = time.Hour, time.Hour
+	p.keptIdle, p.keptFor = time.Hour, most
 }
 
 // Settled returns when the pool has shown what it has last done: who gets a lease has it a moment before.

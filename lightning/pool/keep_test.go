@@ -80,6 +80,21 @@ func TestALockIsNotKeptForEver(t *testing.T) {
 	})
 }
 
+// Nor once it was got long ago, whoever may want it here in a moment.
+func TestALockThatWasGotLongAgoIsNotKept(t *testing.T) {
+	t.Parallel()
+	w, _ := counting(t)
+	s := quick()
+	s.Cooldown, s.Probe = 0, time.Hour
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	here, elsewhere := w.open(s, alice), w.open(s, alice)
+	here.KeepLocksFor(time.Millisecond)
+	lease := here.lease(pool.Need{})
+	pause(2 * time.Millisecond)
+	release(t, lease, pool.Done(0))
+	release(t, elsewhere.lease(pool.Need{}), pool.Done(0))
+}
+
 // Nor is it where nobody here wants it, after a payment that failed because of the node, or by a pool that is closed.
 func TestWhatIsNotWantedIsNotKept(t *testing.T) {
 	t.Parallel()
