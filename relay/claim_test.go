@@ -145,6 +145,30 @@ func TestAFailureFromBeforeTheSendIsNoWordOfWhatWasLost(t *testing.T) {
 	b.wantSound()
 }
 
+// It is given up by the word of that node once its invoice has expired, which has an earlier failure to show and no payment.
+func TestWhatWasLostAfterAFailureIsGivenUp(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	stop()
+	again := b.withdraw(inv.Bolt11)
+	b.Node.FailBefore(simnode.MethodPay, 1)
+	if sent, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); err != nil || !sent {
+		t.Fatal(sent, err)
+	}
+	b.Clock.Advance(over)
+	b.Advance(again.ID)
+	b.AwaitStage(again.ID, "incoming")
+	b.Clock.Advance(2 * time.Hour)
+	for b.Advance(again.ID) == paidaction.Moved {
+	}
+	b.WantState(again.ID, paidaction.Failed)
+	b.wantPaidOut(inv.Hash, 0)
+	b.wantSats(200_000)
+	b.wantSound()
+}
+
 // The node that is left a payment because it has it is wiped before anybody looks again: that it does not know it then is no word of it.
 func TestANodeThatForgotWhatWasLeftToItSaysNothing(t *testing.T) {
 	b := setup(t, "one", "two").rich(100)
