@@ -170,6 +170,38 @@ func TestPriceThatMovedIsRefused(t *testing.T) {
 	}
 }
 
+// peered is broken, and pays half of its price directly.
+type peered struct {
+	broken
+	receiver int64
+}
+
+func (peered) Spec() paidaction.Spec {
+	return paidaction.Spec{Kind: "PEERED", Anonable: true, Methods: []paidaction.Method{paidaction.P2P}}
+}
+func (p *peered) Peers(_ context.Context, tx *paidaction.Tx, _ struct{}) ([]paidaction.Peer, error) {
+	return []paidaction.Peer{{Receiver: p.receiver, Share: tx.Cost / 2}}, nil
+}
+
+// A price that moves while the receiver's wallet is asked: what the wallet gave an invoice over is a share of another price, and could be more than the payer pays.
+func TestPriceThatMovedWhileAWalletWasAskedIsRefused(t *testing.T) {
+	t.Parallel()
+	price := paidaction.Msat(100 * sat)
+	action := &peered{broken: broken{price: &price, perform: func(*paidaction.Tx) error { return nil }}}
+	w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(action))
+	action.receiver = w.User("receiver", 0, 0)
+	wallet := w.Wallets.Add(action.receiver)
+	for _, moved := range []paidaction.Msat{10 * sat, 200 * sat} {
+		price = 100 * sat
+		wallet.Before = func() { price = moved }
+		_, err := w.Try(0, "PEERED", struct{}{}, "", "")
+		w.WantRefusal(err, paidaction.CodePriceChanged)
+	}
+	if n := w.Count(`SELECT count(*) FROM inner_invoice`); len(wallet.Issued) != 2 || n != 0 {
+		t.Errorf("%d invoices were asked for, and %d wrapped", len(wallet.Issued), n)
+	}
+}
+
 // spec 05.16a: a plain invoice is paid after our cancel was committed. The money is there, so the action counts.
 func TestPlainInvoicePaidAfterOurCancelWasCommitted(t *testing.T) {
 	t.Parallel()
