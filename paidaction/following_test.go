@@ -89,6 +89,18 @@ func TestWhatFollowsIsDoneTogether(t *testing.T) {
 	}
 }
 
+// It is done where nothing is done together, too.
+func TestWhatFollowsIsDoneWithoutCompany(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{MaxGroup: 1})
+	item := w.Post(w.User("author", 1000*sat, 0), "a post")
+	w.Pay(w.User("reader", 100*sat, 0), community.KindZap, community.ZapArgs{Item: item, Sats: 10}, paidaction.FeeCredit)
+	w.Drain()
+	if n := w.Count(`SELECT count(*) FROM notification WHERE kind = 'ZAP'`); n != 1 {
+		t.Errorf("the author was told of %d zaps, want 1", n)
+	}
+}
+
 // Where what follows one payment cannot be done, only its own job is told, and everything that follows the others is done (spec 05.29).
 func TestWhatFollowsOneTakesNoOtherWithIt(t *testing.T) {
 	t.Parallel()
