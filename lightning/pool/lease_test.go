@@ -290,6 +290,26 @@ func TestTheContextOfALease(t *testing.T) {
 	release(t, p.lease(pool.Need{}), pool.ReceiverFault())
 }
 
+// A lease is released once: what comes after it has the slot of the next one left alone.
+func TestALeaseIsReleasedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := briefly()
+	s.Cooldown = 0
+	p := w.open(s, member{"alice", newNode("a", 1000*sat), 1})
+	lease := p.lease(pool.Need{})
+	release(t, lease, pool.Done(0))
+	next := p.lease(pool.Need{})
+	if err := lease.Release(t.Context(), pool.Done(0)); !errors.Is(err, lock.ErrNotOwner) {
+		t.Errorf("released again: %v", err)
+	}
+	p.none(pool.Need{}, pool.Busy)
+	if err := next.Context().Err(); err != nil {
+		t.Errorf("the next lease: %v", err)
+	}
+	release(t, next, pool.Done(0))
+}
+
 // While the lock or the database is away nobody gets a node: spec 04 §4.1, closed.
 func TestWithoutTheLockNobodyGetsANode(t *testing.T) {
 	t.Parallel()
