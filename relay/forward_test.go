@@ -517,6 +517,25 @@ func TestTheNextAttemptTakesFromNoBalanceThatWasNotNamed(t *testing.T) {
 	b.wantSound()
 }
 
+// Nor where no wallet is left that it could be paid to directly: then it waits for the payment of an invoice.
+func TestTheNextAttemptOfWhoChoseTakesFromNoBalance(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	pa := b.zap()
+	b.pay(pa)
+	stop := b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	b.Fund(b.payer, 100_000, 100_000)
+	b.wallet.Err = errors.New("the wallet is asleep")
+	b.Drain()
+	if next := b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor); next.State.Terminal() || next.Invoice.Bolt11 == "" {
+		t.Errorf("the next attempt is %s by %s", next.State, next.Method)
+	}
+	b.WantBalance(ledger.UserCredits(b.payer), 100_000)
+	b.WantBalance(ledger.UserSats(b.payer), 100_000)
+}
+
 // A node that is away for a moment is no reason to give the payer's zap up: the job that prepares the next attempt comes again.
 func TestTheNextAttemptIsPreparedOnceTheNodeIsBack(t *testing.T) {
 	b := setup(t)
