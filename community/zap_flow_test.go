@@ -1,6 +1,8 @@
 package community_test
 
 import (
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
@@ -20,13 +22,13 @@ func assetOf(m paidaction.Method) ledger.Asset {
 func seeItems(w *enginetest.World, ids ...int64) func(*int64) any {
 	return func(viewer *int64) any {
 		q := db.New(w.Pool)
-		comments, err := q.CommentIDs(w.Ctx, db.CommentIDsParams{Parents: ids, Viewer: viewer, Page: 100})
+		found, err := w.Pool.Query(w.Ctx, `SELECT id FROM item WHERE id = ANY($1) OR parent_id = ANY($1) ORDER BY id`, ids)
 		if err != nil {
 			w.Fatal(err)
 		}
-		all := append([]int64(nil), ids...)
-		for _, c := range comments {
-			all = append(all, c.ID)
+		all, err := pgx.CollectRows(found, pgx.RowTo[int64])
+		if err != nil {
+			w.Fatal(err)
 		}
 		rows, err := q.ItemsByID(w.Ctx, db.ItemsByIDParams{Ids: all, Viewer: viewer})
 		if err != nil {

@@ -147,9 +147,8 @@ func TestPendingZapIsSeenByNobodyElse(t *testing.T) {
 	if got := item(w, post); got.Msat != 0 || got.Upvotes != 0 {
 		t.Errorf("%+v", got)
 	}
-	mine, err := db.New(w.Pool).PendingZapsOf(w.Ctx, db.PendingZapsOfParams{UserID: &payer, ItemIds: []int64{post}})
-	if err != nil || len(mine) != 1 || mine[0].Msat != 10*sat {
-		t.Errorf("%v, %v", mine, err)
+	if n := w.Count(`SELECT sum(msat) FROM zap WHERE item_id = $1 AND user_id = $2 AND state = 'PENDING'`, post, payer); n != 10*sat {
+		t.Errorf("%d msat are pending", n)
 	}
 }
 

@@ -126,11 +126,6 @@ FROM item JOIN item_count c ON c.item_id = item.id LEFT JOIN LATERAL (
 WHERE item.id = ANY(@ids::bigint[]) AND item.deleted_at IS NULL
     AND (item.state = 'PAID' OR item.author_id = sqlc.narg(viewer)::bigint);
 
--- name: CommentIDs :many
-SELECT id, parent_id FROM item
-WHERE parent_id = ANY(@parents::bigint[]) AND deleted_at IS NULL AND (state = 'PAID' OR author_id = sqlc.narg(viewer)::bigint)
-ORDER BY id LIMIT @page;
-
 -- name: InsertTerritory :exec
 INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (name) DO NOTHING;

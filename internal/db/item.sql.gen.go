@@ -66,43 +66,6 @@ func (q *Queries) ClaimFingerprint(ctx context.Context, arg ClaimFingerprintPara
 	return result.RowsAffected(), nil
 }
 
-const commentIDs = `-- name: CommentIDs :many
-SELECT id, parent_id FROM item
-WHERE parent_id = ANY($1::bigint[]) AND deleted_at IS NULL AND (state = 'PAID' OR author_id = $2::bigint)
-ORDER BY id LIMIT $3
-`
-
-type CommentIDsParams struct {
-	Parents []int64
-	Viewer  *int64
-	Page    int32
-}
-
-type CommentIDsRow struct {
-	ID       int64
-	ParentID *int64
-}
-
-func (q *Queries) CommentIDs(ctx context.Context, arg CommentIDsParams) ([]CommentIDsRow, error) {
-	rows, err := q.db.Query(ctx, commentIDs, arg.Parents, arg.Viewer, arg.Page)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CommentIDsRow
-	for rows.Next() {
-		var i CommentIDsRow
-		if err := rows.Scan(&i.ID, &i.ParentID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const countCommentsSince = `-- name: CountCommentsSince :one
 SELECT ((SELECT count(*) FROM item c WHERE c.author_id = $1 AND c.parent_id = $2 AND c.state <> 'FAILED' AND c.created_at > $3)
     + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = $1 AND a.state IN ('PENDING', 'PENDING_HELD')

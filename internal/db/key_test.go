@@ -155,18 +155,6 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 	}
 }
 
-// What one user has zapped and not yet paid is found among that alone, however much has been paid.
-func TestPendingZapsAreFoundAmongThePending(t *testing.T) {
-	t.Parallel()
-	e := &explained{t: t, pool: pgtest.New(t)}
-	if _, err := db.New(e).PendingZapsOf(t.Context(), db.PendingZapsOfParams{UserID: new(int64(1)), ItemIds: []int64{1, 2}}); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(e.plan, "zap_pending") {
-		t.Errorf("the plan:\n%s", e.plan)
-	}
-}
-
 // A claim reads the first of what waits and its own attempts, whatever waited when it was planned.
 func TestAClaimReadsOnePayment(t *testing.T) {
 	t.Parallel()

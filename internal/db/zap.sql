@@ -52,11 +52,6 @@ WITH zaps AS MATERIALIZED (
 INSERT INTO item_delta (item_id, down_msat, downvotes, vote_micros)
 SELECT item_id, msat AS down_msat, voters AS downvotes, -micros AS vote_micros FROM counts WHERE @down::boolean;
 
--- name: PendingZapsOf :many
--- What one user has zapped and not yet paid, per item: shown to that user alone.
-SELECT item_id, sum(msat)::bigint AS msat FROM zap
-WHERE user_id = @user_id AND item_id = ANY(@item_ids::bigint[]) AND state = 'PENDING' AND NOT down GROUP BY item_id;
-
 -- name: InsertDonation :exec
 INSERT INTO donation (action_id, user_id, msat, state) VALUES (@action_id, sqlc.narg(user_id), @msat, 'PENDING');
 

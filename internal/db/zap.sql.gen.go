@@ -196,42 +196,6 @@ func (q *Queries) MarkZapsPaid(ctx context.Context, actionIds []int64) error {
 	return err
 }
 
-const pendingZapsOf = `-- name: PendingZapsOf :many
-SELECT item_id, sum(msat)::bigint AS msat FROM zap
-WHERE user_id = $1 AND item_id = ANY($2::bigint[]) AND state = 'PENDING' AND NOT down GROUP BY item_id
-`
-
-type PendingZapsOfParams struct {
-	UserID  *int64
-	ItemIds []int64
-}
-
-type PendingZapsOfRow struct {
-	ItemID int64
-	Msat   int64
-}
-
-// What one user has zapped and not yet paid, per item: shown to that user alone.
-func (q *Queries) PendingZapsOf(ctx context.Context, arg PendingZapsOfParams) ([]PendingZapsOfRow, error) {
-	rows, err := q.db.Query(ctx, pendingZapsOf, arg.UserID, arg.ItemIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PendingZapsOfRow
-	for rows.Next() {
-		var i PendingZapsOfRow
-		if err := rows.Scan(&i.ItemID, &i.Msat); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const repointZap = `-- name: RepointZap :execrows
 UPDATE zap SET action_id = $1, msat = $2, state = 'PENDING' WHERE action_id = $3
 `
