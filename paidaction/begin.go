@@ -148,7 +148,7 @@ func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.Raw
 		Args: a.args, Result: result, Attempt: int(a.number), Genesis: tx.Action, CreatedAt: tx.Now, ChangedAt: tx.Now, proved: tx.proof.proved,
 		Invoice: tx.invoice}
 	if tx.invoice != nil {
-		pa.Deadline = &tx.invoice.ExpiresAt
+		pa.Deadline, pa.client = &tx.invoice.ExpiresAt, a.client
 	}
 	if a.genesis != nil {
 		pa.Genesis = *a.genesis

@@ -67,7 +67,7 @@ func (e *Engine) prepare(ctx context.Context, failed *PaidAction) error {
 	if err != nil {
 		return fmt.Errorf("read the invoice of action %d: %w", failed.ID, err)
 	}
-	a := &attempt{def: e.actions[failed.Kind], args: failed.Args, payer: failed.Payer, client: inv.ClientHash, number: int16(failed.Attempt) + 1,
+	a := &attempt{def: e.actions[failed.Kind], args: failed.Args, payer: failed.Payer, client: failed.client, number: int16(failed.Attempt) + 1,
 		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: inv.Chosen}
 	_, err = e.walk(ctx, a, "")
 	return err

@@ -84,14 +84,10 @@ func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node
 	if n == 0 {
 		return db.InsertInvoiceParams{}, fmt.Errorf("%w: it gave the hash %s twice", errNotOpen, f.Hash)
 	}
-	inv := db.InsertInvoiceParams{
+	return db.InsertInvoiceParams{
 		ActionID: tx.Action, Node: node, PaymentHash: f.Hash[:], Hold: true, AmountMsat: int64(tx.Cost), Memo: memo,
 		CltvDelta: int32(f.CLTVDelta), ExpiresAt: tx.Now.Add(f.Expiry), Chosen: a.chosen,
-	}
-	if a.payer == nil {
-		inv.ClientHash = a.client
-	}
-	return inv, nil
+	}, nil
 }
 
 // storeInner stores the receiver's invoice, which the outer one wraps.

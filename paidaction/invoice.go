@@ -25,15 +25,11 @@ func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *
 		return db.InsertInvoiceParams{}, err
 	}
 	hash := preimage.Hash()
-	inv := db.InsertInvoiceParams{
+	return db.InsertInvoiceParams{
 		ActionID: tx.Action, Node: node, PaymentHash: hash[:], Preimage: preimage[:], Hold: tx.Method != Optimistic,
 		AmountMsat: int64(tx.Cost), Memo: memo, CltvDelta: int32(e.Settings.CLTVDelta), ExpiresAt: tx.Now.Add(e.Settings.InvoiceExpiry),
 		Chosen: a.chosen,
-	}
-	if a.payer == nil {
-		inv.ClientHash = a.client
-	}
-	return inv, nil
+	}, nil
 }
 
 // issue opens the invoice of an action (as just read or written) at its node, stores the bolt11, and returns the

@@ -37,6 +37,7 @@ type PaidAction struct {
 	settleNow       bool   // the step just taken permitted the settle: nothing need be looked up first
 	current         bool   // it holds all that the next step needs, so it need not be read again
 	proved          *int64 // the anonymous action whose secret the payer has shown
+	client          []byte // hash of an anonymous payer's address, see ClientHash
 }
 
 // Invoice is what the payer pays.
@@ -108,7 +109,7 @@ func view(row db.GetActionRow) *PaidAction {
 		ID: a.ID, Kind: a.Kind, Flow: Flow(a.Flow), Method: Method(a.Method), State: State(a.State), Payer: a.PayerID,
 		Cost: Msat(a.CostMsat), Args: a.Args, Result: a.Result, Deadline: a.Deadline, Attempt: int(a.Attempt), Genesis: a.ID,
 		Successor: a.SuccessorID, CreatedAt: a.CreatedAt, ChangedAt: a.ChangedAt, settlePermitted: a.SettlePermittedAt, proved: a.ProvedID,
-		againRefused: a.AgainRefusedAt != nil,
+		againRefused: a.AgainRefusedAt != nil, client: a.ClientHash,
 	}
 	if a.GenesisID != nil {
 		pa.Genesis = *a.GenesisID

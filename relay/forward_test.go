@@ -484,7 +484,7 @@ func TestTheNextAttemptOfAnAnonymousPayerIsTheirs(t *testing.T) {
 	b.Await(pa.ID, paidaction.Failed)
 	b.Drain()
 	next := *b.WantState(pa.ID, paidaction.Retrying).Successor
-	if n := b.Count(`SELECT count(*) FROM invoice JOIN invoice AS first USING (client_hash) WHERE invoice.action_id = $1 AND first.action_id = $2`, next, pa.ID); n != 1 {
+	if n := b.Count(`SELECT count(*) FROM paid_action JOIN paid_action AS first USING (client_hash) WHERE paid_action.id = $1 AND first.id = $2`, next, pa.ID); n != 1 {
 		t.Error("it counts as nobody's")
 	}
 }

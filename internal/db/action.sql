@@ -187,8 +187,8 @@ SELECT id, args_hash FROM paid_action WHERE payer_id = @payer_id AND idempotency
 SELECT id, args_hash FROM paid_action WHERE payer_id IS NULL AND idempotency_key = @idempotency_key;
 
 -- name: InsertInvoice :exec
-INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, chosen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, chosen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: SetBolt11 :execrows
 -- Under the action's lock, and only while it waits for its payer: an invoice that was issued too late is never handed

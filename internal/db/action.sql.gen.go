@@ -403,7 +403,7 @@ func (q *Queries) GetCursor(ctx context.Context, node string) (NodeCursor, error
 }
 
 const getInvoice = `-- name: GetInvoice :one
-SELECT action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, bolt11, received_msat, dropped_at, chosen FROM invoice WHERE action_id = $1
+SELECT action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, bolt11, received_msat, dropped_at, chosen FROM invoice WHERE action_id = $1
 `
 
 func (q *Queries) GetInvoice(ctx context.Context, actionID int64) (Invoice, error) {
@@ -419,7 +419,6 @@ func (q *Queries) GetInvoice(ctx context.Context, actionID int64) (Invoice, erro
 		&i.Memo,
 		&i.CltvDelta,
 		&i.ExpiresAt,
-		&i.ClientHash,
 		&i.Bolt11,
 		&i.ReceivedMsat,
 		&i.DroppedAt,
@@ -616,8 +615,8 @@ func (q *Queries) InsertHistory(ctx context.Context, arg InsertHistoryParams) er
 }
 
 const insertInvoice = `-- name: InsertInvoice :exec
-INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, client_hash, chosen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, chosen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 `
 
 type InsertInvoiceParams struct {
@@ -630,7 +629,6 @@ type InsertInvoiceParams struct {
 	Memo        string
 	CltvDelta   int32
 	ExpiresAt   time.Time
-	ClientHash  []byte
 	Chosen      bool
 }
 
@@ -645,7 +643,6 @@ func (q *Queries) InsertInvoice(ctx context.Context, arg InsertInvoiceParams) er
 		arg.Memo,
 		arg.CltvDelta,
 		arg.ExpiresAt,
-		arg.ClientHash,
 		arg.Chosen,
 	)
 	return err

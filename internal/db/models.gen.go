@@ -99,7 +99,6 @@ type Invoice struct {
 	Memo         string
 	CltvDelta    int32
 	ExpiresAt    time.Time
-	ClientHash   []byte
 	Bolt11       *string
 	ReceivedMsat *int64
 	DroppedAt    *time.Time
