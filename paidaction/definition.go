@@ -125,11 +125,7 @@ func (d definition[A, R]) onPaid(ctx context.Context, tx *Tx, rawArgs, rawResult
 	if err := d.action.OnPaid(ctx, tx, args, result); err != nil {
 		return err
 	}
-	// Splits sum exactly, for every action there will ever be: handing out more or less than the cost is a fault.
-	if tx.given != tx.Cost {
-		return fmt.Errorf("%s handed out %d msat of %d", d.Spec().Kind, tx.given, tx.Cost)
-	}
-	return nil
+	return tx.handedOut(d.Spec().Kind)
 }
 
 func (d definition[A, R]) onFail(ctx context.Context, tx *Tx, rawArgs, rawResult json.RawMessage) error {
@@ -245,18 +241,8 @@ func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, membe
 	}
 	for i, t := range typed {
 		m := members[i]
-		m.typed, m.err = t, t.Err
-		if m.err == nil {
-			// An action that costs nothing is begun in another way.
-			m.err = d.checkCost(t.Tx.Cost)
-		}
-		if m.err == nil && t.Tx.Cost == 0 {
-			m.err = errApart
-		}
-		if err := m.agreed(t.Tx.Cost); m.err == nil && err != nil {
-			m.err = err
-		}
-		if m.err != nil {
+		m.typed = t
+		if m.err = d.inTheWay(m.attempt, t); m.err != nil {
 			continue
 		}
 		var err error
@@ -265,6 +251,20 @@ func (d definition[A, R]) costTogether(ctx context.Context, q *db.Queries, membe
 		}
 	}
 	return nil
+}
+
+// inTheWay is what is in the way of a member whose price is known, or nil.
+func (d definition[A, R]) inTheWay(a *attempt, m *Member[A, R]) error {
+	if m.Err != nil {
+		return m.Err
+	}
+	if err := d.checkCost(m.Tx.Cost); err != nil {
+		return err
+	}
+	if m.Tx.Cost == 0 {
+		return errApart // what costs nothing is begun in another way
+	}
+	return a.agreed(m.Tx.Cost)
 }
 
 func (d definition[A, R]) payTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error {

@@ -230,24 +230,19 @@ func insertTogether(ctx context.Context, q *db.Queries, def Definition, first St
 // bookTogether stores the job for after the payments, and books them.
 func (e *Engine) bookTogether(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, now time.Time, members []*member,
 	post func(context.Context, *db.Queries, time.Time, []ledger.Entry) error) error {
-	job := Job{Kind: JobAfterPaid}
 	var entries []ledger.Entry
-	for i, m := range members {
-		if m.tx.given != m.tx.Cost {
-			return fmt.Errorf("%s handed out %d msat of %d", def.Spec().Kind, m.tx.given, m.tx.Cost)
+	for _, m := range members {
+		if err := m.tx.handedOut(def.Spec().Kind); err != nil {
+			return err
 		}
 		if err := m.tx.payExcess(m.found.received - m.tx.Cost); err != nil {
 			return err
 		}
-		if i == 0 {
-			job.Action = m.tx.Action
-		} else {
-			job.With = append(job.With, m.tx.Action)
-		}
 		entries = append(entries, ledger.Entry{Action: &m.tx.Action, Transfers: append(m.tx.transfers, m.tx.spent...)})
 	}
 	if def.SideEffects() {
-		if err := e.Jobs.Insert(ctx, pg, job); err != nil {
+		ids := actionsOf(members)
+		if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAfterPaid, Action: ids[0], With: ids[1:]}); err != nil {
 			return fmt.Errorf("store the job for after the payments: %w", err)
 		}
 	}

@@ -46,6 +46,15 @@ func (tx *Tx) Pay(to ledger.Account, amount Msat, reason string) error {
 	return err
 }
 
+// handedOut fails unless all of the price was handed out, once. Splits sum exactly, for every action there will ever be:
+// anything else is a fault.
+func (tx *Tx) handedOut(kind string) error {
+	if tx.given != tx.Cost {
+		return fmt.Errorf("%s handed out %d msat of %d", kind, tx.given, tx.Cost)
+	}
+	return nil
+}
+
 // PayFee hands out the part of the price that belongs to nobody in particular. If the territory has a founder,
 // rewardsPct percent go to the rewards pool and the rest to the founder; otherwise all of it goes to the pool. Both get
 // the asset that was paid with (spec 02 §2.4).
