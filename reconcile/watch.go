@@ -103,24 +103,7 @@ func (w *Watch) Turn(ctx context.Context) error {
 		return err
 	}
 	w.say(ctx, report)
-	checked := last.CheckedTo
-	report.Unasked = before.Unasked
-	report.Marks, report.MarksBefore = before.Marks, before.MarksBefore
-	switch silent := len(report.Unknown) > 0; {
-	case !report.reached.IsZero():
-		// It went as far as its time allowed, and the next one goes on there. What a node could not be asked on the way is for when there is time again.
-		checked = &report.reached
-		report.Marks, report.MarksBefore = nil, nil // or the next one would not go on there
-		if silent && report.Unasked == nil {
-			report.Unasked = new(c.Changed.Add(overlap))
-		}
-	case silent: // what a node could not be asked is looked at again
-	case report.Unasked != nil:
-		checked, report.Unasked = report.Unasked, nil
-	default:
-		checked = &now
-		report.Marks, report.MarksBefore = &Marks{History: newest.History, Posting: newest.Posting}, before.Marks
-	}
+	checked := report.leave(before, last.CheckedTo, c.Changed, now, Marks{History: newest.History, Posting: newest.Posting})
 	text, err := json.Marshal(report)
 	if err != nil {
 		return fmt.Errorf("write down what was found: %w", err)
@@ -131,6 +114,29 @@ func (w *Watch) Turn(ctx context.Context) error {
 	}
 	w.show(report, ended, checked)
 	return nil
+}
+
+// leave writes into the report of a run what it leaves to the next one, and returns up to when all that has changed was looked at then. The run before it has left
+// it the report before, and checked; it began at a moment, when history and postings went as far as newest, and looked at what has changed since.
+func (r *Report) leave(before Report, checked *time.Time, since, began time.Time, newest Marks) *time.Time {
+	r.Unasked, r.Marks, r.MarksBefore = before.Unasked, before.Marks, before.MarksBefore
+	silent := len(r.Unknown) > 0
+	switch {
+	case !r.reached.IsZero():
+		// It went as far as its time allowed, and the next one goes on there. What a node could not be asked on the way is for when there is time again.
+		r.Marks, r.MarksBefore = nil, nil // or the next one would not go on there
+		if silent && r.Unasked == nil {
+			r.Unasked = new(since.Add(overlap))
+		}
+		return &r.reached
+	case silent: // what a node could not be asked is looked at again
+		return checked
+	case r.Unasked != nil:
+		checked, r.Unasked = r.Unasked, nil
+		return checked
+	}
+	r.Marks, r.MarksBefore = &newest, before.Marks
+	return &began
 }
 
 // now is the injected time in the precision of the database.
