@@ -16,7 +16,6 @@ import (
 // NodeInfo is what a node says about itself.
 type NodeInfo struct {
 	PubKey  string // hex
-	Alias   string
 	Version string // as LND writes it: "0.21.3-beta commit=…"
 	Network string // mainnet, testnet, signet, regtest, simnet
 	Height  uint32 // of the best block it knows
@@ -32,7 +31,7 @@ func (c *Client) Info(ctx context.Context) (NodeInfo, error) {
 		return NodeInfo{}, err
 	}
 	node := NodeInfo{
-		PubKey: info.IdentityPubkey, Alias: info.Alias, Version: info.Version,
+		PubKey: info.IdentityPubkey, Version: info.Version,
 		Height: info.BlockHeight, Synced: info.SyncedToChain, Graph: info.SyncedToGraph,
 	}
 	for _, bit := range []lnwire.FeatureBit{lnwire.KeysendRequired, lnwire.KeysendOptional} {

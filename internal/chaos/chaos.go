@@ -29,8 +29,8 @@ func Stack() stack.Options {
 	}}
 }
 
-// Limit is how soon the API has to serve again after a kill of the service or of the database.
-const Limit = 2 * time.Second
+// limit is how soon the API has to serve again after a kill of the service or of the database.
+const limit = 2 * time.Second
 
 const (
 	readyPatience = time.Minute

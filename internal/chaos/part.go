@@ -19,7 +19,7 @@ type part struct {
 	runs  func() bool
 
 	serves func(context.Context) error // asks once whether it does
-	// bounded is whether it has to serve again within Limit; the service does without the others.
+	// bounded is whether it has to serve again within limit; the service does without the others.
 	bounded bool
 	// patience is how long it may run without serving before it is killed, as one that hangs; 0 is for ever.
 	patience time.Duration

@@ -26,7 +26,7 @@ type Summary struct {
 	Repeated    int64          `json:"repeated"` // because there was no answer
 	ServedP50   int64          `json:"served_again_p50_ms"`
 	ServedMax   int64          `json:"served_again_max_ms"`
-	Late        int            `json:"late"` // served again after more than Limit
+	Late        int            `json:"late"` // served again after more than limit
 }
 
 // OK says that nothing was lost, nothing is stuck, and that the API was never away for too long.
@@ -81,7 +81,7 @@ func (r *run) summary() *Summary {
 		}
 		served = append(served, times...)
 		for _, t := range times {
-			if t > Limit {
+			if t > limit {
 				s.Late++
 				fmt.Fprintf(table, "%s served again after %d ms\t\t\t\t\t\n", p.name, t.Milliseconds())
 			}

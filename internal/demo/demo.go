@@ -38,13 +38,13 @@ type Summary struct {
 // Environment is what the service's settings have to be: those of people who cannot wait.
 func Environment() []string {
 	return []string{
-		"HOLDFAST_INVOICE_EXPIRY=" + InvoiceExpiry.String(), "HOLDFAST_LOG_LEVEL=info",
+		"HOLDFAST_INVOICE_EXPIRY=" + invoiceExpiry.String(), "HOLDFAST_LOG_LEVEL=info",
 		"HOLDFAST_RELAY_SEND_WINDOW=3s", "HOLDFAST_RELAY_AUDIT=1s",
 	}
 }
 
-// InvoiceExpiry is how long payers have in the demo: long enough for a restart of any part, short enough to watch one expire.
-const InvoiceExpiry = 25 * time.Second
+// invoiceExpiry is how long payers have in the demo: long enough for a restart of any part, short enough to watch one expire.
+const invoiceExpiry = 25 * time.Second
 
 // flowTimeout is for one flow, an expiry and a restart included.
 const flowTimeout = 90 * time.Second
