@@ -243,7 +243,7 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 	return moved && err == nil, err
 }
 
-// setState writes the new state, what came with it, and the history. It returns false where the action has already left
+// setState writes the new state and what came with it. Like writeStep, it returns false where the action has already left
 // the step's first state.
 func (e *Engine) setState(ctx context.Context, q *db.Queries, id int64, step Step, found finding, now time.Time) (bool, error) {
 	set := db.MoveActionParams{ID: id, FromState: string(step.From), ToState: string(step.To), At: now,
@@ -254,6 +254,12 @@ func (e *Engine) setState(ctx context.Context, q *db.Queries, id int64, step Ste
 	if found.failure != nil {
 		set.FailureCode, set.FailureMessage = new(string(found.failure.Code)), &found.failure.Message
 	}
+	return writeStep(ctx, q, set, step.When)
+}
+
+// writeStep writes what a step makes of an action's row, and its history. It returns false where the action has already
+// left the step's first state.
+func writeStep(ctx context.Context, q *db.Queries, set db.MoveActionParams, fact Fact) (bool, error) {
 	n, err := q.MoveAction(ctx, set)
 	if err != nil {
 		return false, fmt.Errorf("move the state: %w", err)
@@ -261,8 +267,7 @@ func (e *Engine) setState(ctx context.Context, q *db.Queries, id int64, step Ste
 	if n == 0 {
 		return false, nil
 	}
-	if err := q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: id, FromState: new(string(step.From)),
-		ToState: string(step.To), Fact: string(step.When), At: now}); err != nil {
+	if err := q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: set.ID, FromState: &set.FromState, ToState: set.ToState, Fact: string(fact), At: set.At}); err != nil {
 		return false, fmt.Errorf("write the history: %w", err)
 	}
 	return true, nil

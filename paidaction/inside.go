@@ -38,14 +38,13 @@ func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx
 	if n == 0 {
 		return Errorf(CodeDuplicate, "This invoice is being paid, or was paid already.")
 	}
-	n, err = q.MoveAction(ctx, db.MoveActionParams{ID: other.ID, FromState: other.State, ToState: string(step.To), At: tx.Now,
-		Deadline: e.deadlineAfter(step.To, tx.Now)})
-	if err != nil || n == 0 {
-		return fmt.Errorf("move the action to pay for (%d rows): %w", n, err)
+	moved, err := writeStep(ctx, q, db.MoveActionParams{ID: other.ID, FromState: other.State, ToState: string(step.To), At: tx.Now,
+		Deadline: e.deadlineAfter(step.To, tx.Now)}, step.When)
+	if err != nil {
+		return fmt.Errorf("action %d, which is to be paid for: %w", other.ID, err)
 	}
-	if err := q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: other.ID, FromState: &other.State, ToState: string(step.To),
-		Fact: string(step.When), At: tx.Now}); err != nil {
-		return fmt.Errorf("write its history: %w", err)
+	if !moved {
+		return fmt.Errorf("action %d, which is to be paid for, has moved on though it is locked", other.ID)
 	}
 	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: other.ID}); err != nil {
 		return fmt.Errorf("store its job: %w", err)

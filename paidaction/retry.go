@@ -78,14 +78,13 @@ func (e *Engine) RetryUntil(pa *PaidAction) *time.Time {
 // suffice to let only one retry win.
 func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAction, successor int64, now time.Time) error {
 	step, _ := FindStep(Flow(previous.Flow), Failed, RetryRequested)
-	n, err := q.MoveAction(ctx, db.MoveActionParams{ID: previous.ID, FromState: string(step.From), ToState: string(step.To), At: now,
-		SuccessorID: &successor})
+	moved, err := writeStep(ctx, q, db.MoveActionParams{ID: previous.ID, FromState: string(step.From), ToState: string(step.To), At: now,
+		SuccessorID: &successor}, step.When)
 	if err != nil {
 		return fmt.Errorf("hand over to the successor: %w", err)
 	}
-	if n == 0 {
+	if !moved {
 		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.")
 	}
-	return q.InsertHistory(ctx, db.InsertHistoryParams{ActionID: previous.ID, FromState: &previous.State, ToState: string(step.To),
-		Fact: string(step.When), At: now})
+	return nil
 }
