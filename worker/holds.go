@@ -103,29 +103,15 @@ func (l *Listener) watch(ctx context.Context, hash paidaction.Hash) {
 	if !ok {
 		return
 	}
-	put, heard := l.put(ctx), l.Metrics.holdsHeard.WithLabelValues(l.node)
 	go func() {
 		defer l.holds.end(hash, number)
 		for failures := 0; ; failures++ {
-			first := true
-			err := l.events.WatchInvoice(ctx, hash, func(e paidaction.InvoiceEvent) error {
-				if first {
-					heard.Inc()
-				}
-				first, failures = false, 0
-				if e.State != paidaction.InvoiceAccepted && e.State != paidaction.InvoiceCanceled {
-					return nil // the stream of all invoices reports it, and again after a break
-				}
-				// The indices belong to the stream of all invoices, which brings this event as well. If they were noted
-				// here, the cursor could pass events that are still on their way there.
-				e.AddIndex, e.SettleIndex = 0, 0
-				return put(e)
-			})
-			if !first {
-				heard.Dec()
-			}
+			heard, err := l.hear(ctx, hash)
 			if err == nil || ctx.Err() != nil {
 				return
+			}
+			if heard {
+				failures = 0
 			}
 			l.Metrics.reconnects.WithLabelValues(l.node, "invoice").Inc()
 			l.Log.DebugContext(ctx, "the stream of a hold invoice ended and is opened again", "node", l.node, "hash", hash, "error", err)
@@ -134,4 +120,27 @@ func (l *Listener) watch(ctx context.Context, hash paidaction.Hash) {
 			}
 		}
 	}()
+}
+
+// hear follows one hold invoice for as long as its stream lasts, and reports whether the stream said anything. It
+// returns nil after a final state.
+func (l *Listener) hear(ctx context.Context, hash paidaction.Hash) (heard bool, err error) {
+	put, streams := l.put(ctx), l.Metrics.holdsHeard.WithLabelValues(l.node)
+	err = l.events.WatchInvoice(ctx, hash, func(e paidaction.InvoiceEvent) error {
+		if !heard {
+			heard = true
+			streams.Inc()
+		}
+		if e.State != paidaction.InvoiceAccepted && e.State != paidaction.InvoiceCanceled {
+			return nil // the stream of all invoices reports it, and again after a break
+		}
+		// The indices belong to the stream of all invoices, which brings this event as well. If they were noted here,
+		// the cursor could pass events that are still on their way there.
+		e.AddIndex, e.SettleIndex = 0, 0
+		return put(e)
+	})
+	if heard {
+		streams.Dec()
+	}
+	return heard, err
 }
