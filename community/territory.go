@@ -178,8 +178,11 @@ type reservation[A interface{ territory() string }] struct {
 // Perform reserves the territory. Cost has locked and checked it.
 func (reservation[A]) Perform(ctx context.Context, tx *paidaction.Tx, a A) (TerritoryResult, error) {
 	n, err := tx.DB.ReserveTerritory(ctx, db.ReserveTerritoryParams{Name: a.territory(), ActionID: tx.Action})
-	if err != nil || n == 0 {
-		return TerritoryResult{}, fmt.Errorf("reserve territory %s (%d rows): %w", a.territory(), n, err)
+	if err != nil {
+		return TerritoryResult{}, fmt.Errorf("reserve territory %s: %w", a.territory(), err)
+	}
+	if n == 0 {
+		return TerritoryResult{}, errNotReserved(a.territory(), tx.Action)
 	}
 	return TerritoryResult{Territory: a.territory()}, nil
 }
@@ -187,10 +190,18 @@ func (reservation[A]) Perform(ctx context.Context, tx *paidaction.Tx, a A) (Terr
 // OnFail frees the territory.
 func (reservation[A]) OnFail(ctx context.Context, tx *paidaction.Tx, a A, _ TerritoryResult) error {
 	n, err := tx.DB.FreeTerritory(ctx, db.FreeTerritoryParams{Name: a.territory(), ActionID: tx.Action})
-	if err != nil || n == 0 {
-		return fmt.Errorf("free territory %s (%d rows): %w", a.territory(), n, err)
+	if err != nil {
+		return fmt.Errorf("free territory %s: %w", a.territory(), err)
+	}
+	if n == 0 {
+		return errNotReserved(a.territory(), tx.Action)
 	}
 	return nil
+}
+
+// errNotReserved is a fault: a payment for a territory goes on although another one is under way for it, or none.
+func errNotReserved(name string, action int64) error {
+	return fmt.Errorf("territory %s is not reserved for action %d", name, action)
 }
 
 // payTerritory makes a payment count: it applies change to the territory, and ends the reservation. All the money goes
@@ -201,7 +212,7 @@ func payTerritory(ctx context.Context, tx *paidaction.Tx, name string, change fu
 		return fmt.Errorf("lock territory %s: %w", name, err)
 	}
 	if t.PendingAction == nil || *t.PendingAction != tx.Action {
-		return fmt.Errorf("territory %s is not reserved for action %d", name, tx.Action)
+		return errNotReserved(name, tx.Action)
 	}
 	change(&t)
 	if err := saveTerritory(ctx, tx.DB, t); err != nil {

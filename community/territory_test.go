@@ -395,3 +395,20 @@ func TestPendingTerritory(t *testing.T) {
 	w.WantRefusal(err, paidaction.CodeDuplicate)
 	w.WantConserved()
 }
+
+// What has gone wrong is told where a territory is not reserved for the payment that has it performed or undone.
+func TestATerritoryThatIsNotReservedIsAFault(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	tx := &paidaction.Tx{DB: db.New(w.Pool), Action: 7, Now: w.Clock.Now()}
+	_, performed := community.TerritoryUpdate{}.Perform(w.Ctx, tx, community.TerritoryUpdateArgs{Name: "nowhere"})
+	for what, err := range map[string]error{
+		"performed": performed,
+		"undone":    community.TerritoryUpdate{}.OnFail(w.Ctx, tx, community.TerritoryUpdateArgs{Name: "nowhere"}, community.TerritoryResult{}),
+		"dropped":   community.TerritoryCreate{}.OnFail(w.Ctx, tx, community.TerritoryCreateArgs{Name: "nowhere"}, community.TerritoryResult{}),
+	} {
+		if err == nil || err.Error() != "territory nowhere is not reserved for action 7" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

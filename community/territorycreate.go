@@ -82,8 +82,11 @@ func (TerritoryCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a Territor
 // OnFail frees the name.
 func (TerritoryCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a TerritoryCreateArgs, _ TerritoryResult) error {
 	n, err := tx.DB.DropTerritory(ctx, db.DropTerritoryParams{Name: a.Name, ActionID: tx.Action})
-	if err != nil || n == 0 {
-		return fmt.Errorf("drop territory %s (%d rows): %w", a.Name, n, err)
+	if err != nil {
+		return fmt.Errorf("drop territory %s: %w", a.Name, err)
+	}
+	if n == 0 {
+		return errNotReserved(a.Name, tx.Action)
 	}
 	return nil
 }
