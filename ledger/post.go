@@ -21,7 +21,7 @@ var ErrInsufficient = errors.New("the balance does not suffice")
 type Transfer struct {
 	From, To Account
 	Msat     int64
-	Reason   string // what it was for, in a word: "zap", "fee", "overpaid"
+	Reason   string // what it was for, in a few words: "zap", "overpaid", "unused routing fee"
 }
 
 // Entry is what one action books.
@@ -166,7 +166,7 @@ func debit(ctx context.Context, q *db.Queries, a Account, msat int64) error {
 	if n == 1 {
 		return nil
 	}
-	if err := fold(ctx, q, []int64{int64(a)}); err != nil {
+	if err := fold(ctx, q, a); err != nil {
 		return err
 	}
 	if n, err = q.Debit(ctx, take); err != nil {
@@ -178,14 +178,14 @@ func debit(ctx context.Context, q *db.Queries, a Account, msat int64) error {
 	return nil
 }
 
-// fold adds the deltas of these accounts to their balances. It locks the accounts before it touches their deltas, in
-// the same order as a debit.
-func fold(ctx context.Context, q *db.Queries, ids []int64) error {
-	if err := q.LockAccounts(ctx, ids); err != nil {
-		return fmt.Errorf("lock accounts: %w", err)
+// fold adds the deltas of an account to its balance. It locks the account before it touches its deltas, in the same order
+// as a debit.
+func fold(ctx context.Context, q *db.Queries, a Account) error {
+	if err := Lock(ctx, q, a); err != nil {
+		return err
 	}
-	if _, err := q.FoldAccounts(ctx, ids); err != nil {
-		return fmt.Errorf("fold balances: %w", err)
+	if _, err := q.FoldAccounts(ctx, []int64{int64(a)}); err != nil {
+		return fmt.Errorf("fold the balance of %s: %w", a, err)
 	}
 	return nil
 }
