@@ -38,7 +38,7 @@ export const itemFragment = `fragment Item on Item {
 export const commentFragment = `fragment Comment on Item { id kind state title body author { name } createdAt msat }`
 export type Comment = Pick<Item, 'id' | 'kind' | 'state' | 'title' | 'body' | 'author' | 'createdAt' | 'msat'>
 
-export function Author({ of }: { of: Comment }) {
+function Author({ of }: { of: Comment }) {
   return of.author ? <Link to={`/u/${of.author.name}`}>{of.author.name}</Link> : <span>anonymous</span>
 }
 
@@ -57,7 +57,7 @@ export function Byline({ item }: { item: Comment & Partial<Item> }) {
   )
 }
 
-export function ItemTitle({ item }: { item: Item }) {
+function ItemTitle({ item }: { item: Item }) {
   const away = item.url && safeURL(item.url)
   return (
     <>

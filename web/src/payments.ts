@@ -2,7 +2,7 @@ import { ask, follow, key, Refusal } from './api'
 import { touch } from './query'
 import { Store } from './store'
 
-export type ActionState =
+type ActionState =
   | 'PENDING' | 'PENDING_HELD' | 'HELD' | 'FORWARDING' | 'FORWARDED' | 'FAILED_FORWARD' | 'CANCELING' | 'PAID' | 'FAILED' | 'RETRYING'
 
 export type Action = {
@@ -28,7 +28,7 @@ export const actionFragment = `fragment Action on PaidAction {
 const over = (a: Action) => ['PAID', 'FAILED', 'RETRYING'].includes(a.state)
 
 // Intent is what somebody wants to do, and pay for. The types of its arguments are those of the schema.
-export type Intent = {
+type Intent = {
   what: string // for people: "Zap of 10 sats"
   mutation: string
   args: Record<string, [type: string, value: unknown]>
@@ -161,7 +161,7 @@ export class Payment {
 }
 
 // actionOf reads an action of one's own.
-export async function actionOf(id: string): Promise<Action> {
+async function actionOf(id: string): Promise<Action> {
   const query = `query ($id: ID!, $secret: String) { action: paidAction(id: $id, secret: $secret) { ...Action } } ${actionFragment}`
   return (await ask<{ action: Action }>(query, { id, secret: secretOf(id) })).action
 }

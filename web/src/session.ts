@@ -2,7 +2,7 @@ import { ask, key } from './api'
 import { changed } from './query'
 import { Store } from './store'
 
-export type Me = { user: { id: string; name: string }; creditsMsat: string; satsMsat: string; unseenNotifications: number }
+type Me = { user: { id: string; name: string }; creditsMsat: string; satsMsat: string; unseenNotifications: number }
 
 // me is whoever has signed in; null: nobody, or not known yet.
 export const me = new Store<Me | null>(null)
