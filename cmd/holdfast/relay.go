@@ -62,11 +62,7 @@ func (c relayList) Run(ctx context.Context, e *environment) error {
 	}
 	if c.Stage != "" {
 		if !slices.Contains(paidaction.Stages, paidaction.Stage(c.Stage)) {
-			names := make([]string, len(paidaction.Stages))
-			for i, stage := range paidaction.Stages {
-				names[i] = string(stage)
-			}
-			return fmt.Errorf("%w: there is no stage %q; the stages are %s", errArguments, c.Stage, strings.Join(names, " "))
+			return fmt.Errorf("%w: there is no stage %q; the stages are %s", errArguments, c.Stage, strings.Trim(fmt.Sprint(paidaction.Stages), "[]"))
 		}
 		arg.Stage = &c.Stage
 	}
