@@ -4565,61 +4565,61 @@ func newExecutionContext(
 
 var sources = []*ast.Source{
 	{Name: "../../../schema.graphql", Input: `"""
-Mutations of this field's kind cost money. The arguments, apart from idempotencyKey, paymentMethod, maxCostSats and secret, are the action's own
-arguments, by the same names; the field's type is the action with its result.
+This field costs money: it is a paid action of this kind. Apart from idempotencyKey, paymentMethod, maxCostSats and secret, its arguments
+are the action's own, under the same names; its type is the action with its result.
 """
 directive @pays(kind: String!) on FIELD_DEFINITION
 
 """
-What a key is good for. A request needs all that its fields need, and is refused as a whole where its key lacks one of them. Without a
-key nothing is asked for but to be signed in, where that is needed.
+What a key allows. A request needs every scope that its fields need, and is refused as a whole if its key lacks one of them. A request
+without a key needs no scope, only a sign-in where a field requires one.
 """
 enum Scope {
-  "To read what the key's owner sees. Without it a key sees what everybody sees, and what it just did."
+  "Read what the key's owner sees. Without it, a key sees only what everybody sees, and the result of what it just did."
   READ
-  "To pay for what is done here, from the balances or by invoice, to try again and to cancel."
+  "Pay for actions here, from the balances or by invoice; retry and cancel them."
   SPEND
-  "To let money leave: by Lightning, or to whoever redeems an invite."
+  "Send money out: over Lightning, or to whoever redeems an invite."
   WITHDRAW
-  "To change the wallets that get what others pay, webhooks, and preferences."
+  "Change the wallets that receive what others pay, the webhooks, and the preferences."
   SETTINGS
 }
-"What a key must be good for to ask for this field."
+"The scope that a key must have to ask for this field."
 directive @needs(scope: Scope!) on FIELD_DEFINITION
 
-"Generated types embed what this interface has."
+"Generated types embed the fields of this interface."
 directive @goEmbedInterface on INTERFACE
 
-"A whole number of satoshi, of 64 bits, as a JSON number."
+"A whole number of sats (64-bit), as a JSON number."
 scalar Sats
-"A whole number of millisatoshi, of 64 bits, as a string of digits."
+"A whole number of millisatoshis (64-bit), as a string of digits."
 scalar Msat
-"A moment, in RFC 3339 and UTC."
+"A time in UTC, in the format of RFC 3339."
 scalar Time
-"A day of UTC, such as 2026-01-31."
+"A day in UTC, such as 2026-01-31."
 scalar Date
 
-"Who has to move next."
+"Where a paid action stands, and who has to act next."
 enum ActionState {
-  "Done already, and seen by the payer alone; the invoice is open: the payer moves."
+  "The action is done, but only its payer sees it. The invoice is open: the payer has to pay it."
   PENDING
-  "The invoice is open: the payer moves. What was asked for is done once the payment is held; by P2P already, as in PENDING, for who is signed in."
+  "The invoice is open: the payer has to pay it. The action is done once the payment is held; with P2P and a signed-in payer it is done already, as in PENDING."
   PENDING_HELD
-  "The payment is held, and what was asked for is done; we are taking the payment."
+  "The payment is held and the action is done; we are settling the payment."
   HELD
-  "The payment is on its way to its receiver."
+  "The payment is on its way to the receiver."
   FORWARDING
-  "The receiver has the payment; we are taking ours."
+  "The receiver has been paid; we are settling the payer's payment."
   FORWARDED
-  "The receiver could not be paid; the money is going back."
+  "The receiver could not be paid; the money is going back to the payer."
   FAILED_FORWARD
   "The invoice is being cancelled."
   CANCELING
-  "Paid, for good."
+  "Paid. This is final."
   PAID
-  "Not paid, and not done. It may be tried again."
+  "Not paid and not done. It may be retried."
   FAILED
-  "Tried again: successorId is the new attempt."
+  "Retried: successorId is the new attempt."
   RETRYING
 }
 
@@ -4627,23 +4627,23 @@ enum ActionState {
 enum PaymentMethod {
   "It costs nothing."
   ZERO_COST
-  "By an invoice that pays its receiver directly."
+  "By an invoice; the payment is passed on to the receiver's own wallet."
   P2P
   "From the balance of credits."
   FEE_CREDIT
   "From the balance of sats."
   REWARD_SATS
-  "By invoice; done at once, and shown to others when it is paid."
+  "By invoice; the action is done at once, and shown to others when it is paid."
   OPTIMISTIC
-  "By invoice; done when the payment has arrived."
+  "By invoice; the action is done when the payment has arrived."
   PESSIMISTIC
   "A withdrawal."
   OUTGOING
 }
 
 """
-Something that costs money, as its payer sees it: the one truth about it. Every paying mutation returns it, paidAction reads it
-again, paidActionUpdated follows it.
+Something that costs money, as its payer sees it. Every mutation that costs money returns it, paidAction reads it again, and
+paidActionUpdated follows it.
 """
 interface PaidAction @goEmbedInterface {
   id: ID!
@@ -4654,11 +4654,11 @@ interface PaidAction @goEmbedInterface {
   costMsat: Msat!
   "The cost in whole sats, rounded up."
   costSats: Sats!
-  "What to pay; null where the balance paid."
+  "The invoice to pay; null if it was paid from a balance."
   invoice: Invoice
   "Why it failed, or is about to."
   failure: Failure
-  "Until when the one who moves next has to move; of a FAILED action, until when it may be tried again."
+  "The time by which whoever has to act next must do so. For a FAILED action: the time until which it may be retried."
   deadline: Time
   "1 for the first attempt."
   attempt: Int!
@@ -4668,19 +4668,19 @@ interface PaidAction @goEmbedInterface {
   successorId: ID
   createdAt: Time!
   changedAt: Time!
-  "For those who are not signed in: proves that the action is theirs. Keep it; nobody else has it."
+  "Proves that the action is yours if you are not signed in. Keep it; nobody else has it."
   secret: String
 }
 
 type Invoice {
-  "Null for the moment until the node has issued it, and once it was dropped (setPreferences)."
+  "Null until the node has issued it, and after it was dropped (see setPreferences)."
   bolt11: String
   "In hex."
   paymentHash: String!
   amountMsat: Msat!
-  "What has arrived; null while nothing has."
+  "The amount that has arrived; null if nothing has yet."
   receivedMsat: Msat
-  "The payment is held until what was asked for is done, and goes back otherwise."
+  "Whether this is a hold invoice: the payment is held until the action is done, and goes back if it is not."
   hold: Boolean!
   expiresAt: Time!
 }
@@ -4688,11 +4688,11 @@ type Invoice {
 type Failure {
   "A stable code."
   code: String!
-  "A sentence for people."
+  "A sentence to show to people."
   message: String!
 }
 
-"An item of whatever kind."
+"Creates an item of any kind."
 type ItemCreateAction implements PaidAction {
   id: ID!
   kind: String!
@@ -4709,15 +4709,15 @@ type ItemCreateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: ItemCreateResult
 }
 type ItemCreateResult {
-  "Null where it is not, or not yet, to be seen."
+  "Null if you may not see it, or not yet."
   item: Item
 }
 
-"A change to what was written, and what it carries besides."
+"Changes an item: its text, forwards, uploads or boost."
 type ItemUpdateAction implements PaidAction {
   id: ID!
   kind: String!
@@ -4734,7 +4734,7 @@ type ItemUpdateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: ItemUpdateResult
 }
 type ItemUpdateResult {
@@ -4757,7 +4757,7 @@ type ZapAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: ZapResult
 }
 type ZapResult {
@@ -4781,7 +4781,7 @@ type PollVoteAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: PollVoteResult
 }
 type PollVoteResult {
@@ -4806,7 +4806,7 @@ type DownZapAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: ZapResult
 }
 
@@ -4826,7 +4826,7 @@ type BoostAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: BoostResult
 }
 type BoostResult {
@@ -4850,7 +4850,7 @@ type DonateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: DonateResult
 }
 type DonateResult {
@@ -4873,7 +4873,7 @@ type BuyCreditsAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: BuyCreditsResult
 }
 type BuyCreditsResult {
@@ -4896,7 +4896,7 @@ type ReceiveAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: ReceiveResult
 }
 type ReceiveResult {
@@ -4919,13 +4919,13 @@ type WithdrawAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: WithdrawResult
 }
 type WithdrawResult {
-  "What the payee gets."
+  "What the payee receives."
   msat: Msat!
-  "What routing may cost; the rest comes back."
+  "The most that routing may cost; what is not used comes back."
   maxFeeMsat: Msat!
 }
 
@@ -4945,7 +4945,7 @@ type TerritoryCreateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: TerritoryResult
 }
 type TerritoryUpdateAction implements PaidAction {
@@ -4964,7 +4964,7 @@ type TerritoryUpdateAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: TerritoryResult
 }
 type TerritoryBillingAction implements PaidAction {
@@ -4983,7 +4983,7 @@ type TerritoryBillingAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: TerritoryResult
 }
 type TerritoryUnarchiveAction implements PaidAction {
@@ -5002,15 +5002,15 @@ type TerritoryUnarchiveAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: TerritoryResult
 }
 type TerritoryResult {
-  "Null where it is not, or no longer, to be seen."
+  "Null if you may not see it, or may no longer."
   territory: Territory
 }
 
-"A gift to somebody who has redeemed an invite, as the inviter sees it, who pays."
+"The gift to somebody who redeemed an invite. Its payer is the inviter."
 type InviteGiftAction implements PaidAction {
   id: ID!
   kind: String!
@@ -5027,7 +5027,7 @@ type InviteGiftAction implements PaidAction {
   createdAt: Time!
   changedAt: Time!
   secret: String
-  "What was done; undone again in FAILED. Null while it has not been done."
+  "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: InviteGiftResult
 }
 type InviteGiftResult {
@@ -5036,171 +5036,171 @@ type InviteGiftResult {
 }
 
 """
-Everything here that costs money, trying again too, takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
-same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
-paymentMethod asks for one way to pay; without it the first that works is taken. maxCostSats is the most that it may cost: where the price has
-risen above it, nothing happens (PRICE_CHANGED, and extensions.costMsat says what it costs now). Several in one request are done one after the other, each
-by itself: what is refused is null and has an error at its path, and the others are answered all the same.
+Every mutation that costs money, and retryPaidAction too, takes three more arguments. idempotencyKey makes it safe to repeat: the same key and
+arguments give the same action, however often they are sent (at most 255 bytes; at least 22 random characters if you are not signed in).
+paymentMethod asks for one way to pay; without it, the first that works is used. maxCostSats is the most that it may cost, in sats: if the price
+has risen above that, nothing happens (PRICE_CHANGED; extensions.costMsat is the price now). Several mutations in one request run one after
+the other, each by itself: one that is refused is null and has an error at its path, and the others are answered all the same.
 """
 type Mutation {
-  "boost, in sats, is added to the price, and so are the fees of uploads."
+  "Writes a post. The boost, in sats, and the fees for uploads are added to its price."
   createPost(title: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
-  "Answers an item."
+  "Writes a comment on an item."
   createComment(parent: ID!, body: String!, forwards: [Forward!], uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
-  "A post that leads elsewhere, by http or https."
+  "Writes a post that links to an http or https address."
   createLink(title: String!, url: String!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   """
-  A post with 2 to 10 possible answers. A vote costs price; from closesAt on nobody can vote, and without it the poll stays open.
+  Writes a post with 2 to 10 options to vote for. A vote costs price, in sats. Nobody can vote from closesAt on; without it the poll stays open.
   """
   createPoll(title: String!, options: [String!]!, price: Sats! = 1, closesAt: Time, body: String! = "", territory: String,
     forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   """
-  A post that promises an amount for a comment below it. Nothing is set aside: the bounty is paid once its owner has zapped one comment
-  with that much.
+  Writes a post that promises an amount, in sats, for a comment below it. Nothing is set aside: the bounty counts as paid once its author has
+  zapped one comment with that much.
   """
   createBounty(title: String!, bounty: Sats!, body: String! = "", territory: String, forwards: [Forward!], boost: Sats, uploads: [ID!],
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
-  "Offers a job."
+  "Writes a post that offers a job."
   createJob(title: String!, company: String!, location: String! = "", body: String! = "", territory: String,
     forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
-  "What one says of oneself; everybody has one bio."
+  "Writes your bio. Everybody can have one."
   createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
-  "Votes in a poll, once a person. Nobody else learns what for."
+  "Votes in a poll; each person votes once. Nobody else learns which option you voted for."
   pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): PollVoteAction @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
   """
-  Changes what oneself has written, for ten minutes after it was paid (edit-window of the service); what is left out stays. forwards are replaced, uploads are
-  added, and so is boost, in sats, both at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
-  Those who were not signed in send the secret that they got.
+  Changes an item that you wrote, for ten minutes after it was paid (the service's edit-window); what is left out stays as it is. forwards are
+  replaced. uploads and boost, in sats, are added, at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
+  If you were not signed in when you wrote it, send the secret that you got.
   """
   updateItem(item: ID!, title: String, body: String, url: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
     secret: String, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemUpdateAction @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
-  "Gives sats to an item: what the fee leaves of them goes to its author, and to those it forwards to."
+  "Gives sats to an item. After the fee they go to its author and to those it forwards to."
   zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ZapAction @pays(kind: "ZAP") @needs(scope: SPEND)
-  "Lowers an item; all of it goes to the rewards pool. Nobody is told whose it was."
+  "Ranks an item lower. All of the sats go to the rewards pool. Nobody is told who sent them."
   downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DownZapAction @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
-  "Ranks a post higher for thirty days (boost-lasts of the service)."
+  "Ranks a post higher for thirty days (the service's boost-lasts)."
   boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BoostAction @pays(kind: "BOOST") @needs(scope: SPEND)
-  "Gives to the rewards pool."
+  "Gives sats to the rewards pool."
   donate(sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DonateAction @pays(kind: "DONATE") @needs(scope: SPEND)
-  "One credit is one sat."
+  "Buys credits. One credit costs one sat."
   buyCredits(credits: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BuyCreditsAction @pays(kind: "BUY_CREDITS") @needs(scope: SPEND)
 
-  "Founds a territory, for one period. The costs are those of a post and of a comment in it."
+  "Founds a territory and pays for one period. baseCostSats is what a post in it costs, replyCostSats what a comment costs."
   territoryCreate(name: String!, description: String! = "", baseCostSats: Sats!, replyCostSats: Sats!, billing: TerritoryBilling!,
     autoRenew: Boolean! = false, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryCreateAction @pays(kind: "TERRITORY_CREATE") @needs(scope: SPEND)
   """
-  Changes one's own territory; what is not given stays. A longer billing costs what it costs more than was paid for the period; all else
-  is free, and a shorter billing begins with the next bill.
+  Changes your own territory; what is left out stays as it is. A longer billing period costs the difference to what was paid for the current
+  one. Everything else is free, and a shorter billing period begins with the next bill.
   """
   territoryUpdate(name: String!, description: String, baseCostSats: Sats, replyCostSats: Sats, billing: TerritoryBilling,
     autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUpdateAction @pays(kind: "TERRITORY_UPDATE") @needs(scope: SPEND)
-  "Pays for the next period of one's own territory."
+  "Pays for the next period of your own territory."
   territoryBilling(name: String!,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryBillingAction @pays(kind: "TERRITORY_BILLING") @needs(scope: SPEND)
-  "Takes a stopped territory over, for one period."
+  "Takes over a stopped territory and pays for one period."
   territoryUnarchive(name: String!, billing: TerritoryBilling!, autoRenew: Boolean! = false,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUnarchiveAction @pays(kind: "TERRITORY_UNARCHIVE") @needs(scope: SPEND)
 
-  "Sends to a user: to their own wallet if they have one, else to their balance."
+  "Pays a user: into their own wallet if they have one, otherwise into their balance."
   receive(user: ID!, msat: Msat!, comment: String,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ReceiveAction @pays(kind: "RECEIVE") @needs(scope: SPEND)
   """
-  Pays an invoice (bolt11) or a lightning address from the balance of sats. An address needs the amount. Routing may cost maxFeeSats;
-  what it does not cost comes back.
+  Pays an invoice (bolt11) or a lightning address from your balance of sats. For an address, sats is required. Routing may cost up to
+  maxFeeSats; what is not used comes back.
   """
   withdraw(to: String!, sats: Sats, maxFeeSats: Sats!, comment: String,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): WithdrawAction @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)
 
   """
-  Tries a FAILED action again: the new attempt comes back. Those who are not signed in send the secret. Without an idempotencyKey, whoever asks again
-  since the answer was lost is told ALREADY_RETRIED, and finds the attempt as successorId of the action.
+  Tries a FAILED action again, and returns the new attempt. If you are not signed in, send the secret. If the answer is lost and you ask again
+  without an idempotencyKey, you get ALREADY_RETRIED; the new attempt is then the action's successorId.
   """
   retryPaidAction(id: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats, secret: String): PaidAction @needs(scope: SPEND)
-  "Gives up an action whose invoice is not paid."
+  "Cancels an action whose invoice is not paid."
   cancelInvoice(id: ID!, secret: String): PaidAction @needs(scope: SPEND)
 
   """
-  Saves a wallet to receive payments with. It is tested before: it must issue an invoice. With an id it takes the place of that
-  wallet of one's own, else it is a new one, asked last.
+  Saves a wallet that receives payments. It is tested first: it must issue an invoice. With an id, it replaces that wallet of yours;
+  without one, it is added and asked last.
   """
   walletSave(id: ID, label: String! = "", settings: WalletSettings!): Wallet! @needs(scope: SETTINGS)
-  "Whether a wallet is asked for invoices."
+  "Turns a wallet on or off: whether it is asked for invoices."
   walletEnable(id: ID!, enabled: Boolean!): Wallet! @needs(scope: SETTINGS)
-  "Forgets a wallet, its settings and its log. The others come back."
+  "Deletes a wallet with its settings and its log. Returns the wallets that are left."
   walletRemove(id: ID!): [Wallet!]! @needs(scope: SETTINGS)
-  "Says in which order one's wallets are asked. Each is named once."
+  "Sets the order in which your wallets are asked. Name each of them once."
   walletsReorder(ids: [ID!]!): [Wallet!]! @needs(scope: SETTINGS)
 
-  "Makes an invite: so many newcomers get so many credits each, from one's own balance, when they redeem it."
+  "Makes an invite: up to limit newcomers can redeem it, and each gets giftCredits from your balance of credits."
   createInvite(giftCredits: Sats!, limit: Int!): Invite! @needs(scope: WITHDRAW)
-  "Takes an invite back: nobody can redeem it any more."
+  "Revokes an invite: nobody can redeem it any more."
   revokeInvite(code: String!): Invite! @needs(scope: WITHDRAW)
-  "Redeems an invite, once, and only shortly after signing up."
+  "Redeems an invite. You can do this once, and only shortly after signing up."
   redeemInvite(code: String!): InviteRedemption! @needs(scope: SPEND)
-  "Replaces one's preferences: what is left out is as it is for everybody."
+  "Replaces your preferences: what is left out goes back to its default."
   setPreferences(dropInvoicesAfterDays: Int): Preferences! @needs(scope: SETTINGS)
-  "Says that one has seen one's notifications up to this one."
+  "Marks your notifications up to this one as seen."
   notificationsSeen(upTo: ID!): Me! @needs(scope: READ)
 
   """
-  Tells a server of one's own what becomes of one's actions, and what one receives (docs/webhooks.md): of these events, such as action.paid,
-  payout.failed and payment.received, or of all if they are left out. The secret is shown this once.
+  Adds a webhook: a server of yours is told what becomes of your actions and what you receive (docs/webhooks.md). events names what it is
+  told of, such as action.paid, payout.failed and payment.received; without it, everything. The secret is shown only this once.
   """
   webhookCreate(url: String!, events: [String!]! = []): WebhookSecret! @needs(scope: SETTINGS)
-  "A new secret, which is shown this once. For a day messages are signed with those before too."
+  "Makes a new secret, which is shown only this once. For a day, messages are also signed with the earlier ones."
   webhookRotate(id: ID!): WebhookSecret! @needs(scope: SETTINGS)
-  "Whether a server is told; one that was given up is told again."
+  "Turns a webhook on or off. One that was disabled because it kept failing can be turned on again."
   webhookEnable(id: ID!, enabled: Boolean!): Webhook! @needs(scope: SETTINGS)
-  "Forgets a webhook with all its messages, and shows those that are left."
+  "Deletes a webhook with all its messages. Returns the webhooks that are left."
   webhookRemove(id: ID!): [Webhook!]! @needs(scope: SETTINGS)
-  "Sends a message of the type webhook.test, which tells of nothing."
+  "Sends a message of the type webhook.test, which reports nothing."
   webhookTest(id: ID!): WebhookMessage! @needs(scope: SETTINGS)
-  "Sends a message once more, under the same id, whether it was delivered or given up."
+  "Sends a message again under the same id, whether it was delivered or given up."
   webhookRedeliver(message: ID!): WebhookMessage! @needs(scope: SETTINGS)
 
-  "In development only: a new user. The key is shown this once."
+  "Makes a new user. In development only. The key is shown only this once."
   signUp(name: String!): SignUp! @needs(scope: SETTINGS)
-  "Begins to sign in by a wallet (LNURL-auth): show what it answers to a wallet, and ask signedIn meanwhile. register is the word that the wallet shows."
+  "Begins to sign in with a wallet (LNURL-auth): show the answer to a wallet, and ask signedIn meanwhile. register only sets the word that the wallet shows."
   signIn(register: Boolean! = false): SignIn! @needs(scope: SETTINGS)
   """
-  What came of signIn or linkWalletKey: null while no wallet has signed; then, once, a key. Ask every second or two. A wallet that is not known
-  makes a new user, by this name, or by one that is drawn. It is good for what scopes says, and everything if they are left out.
-  A wallet is linked by this, and only with confirmed: send it, with a key as good as linkWalletKey needs, once people say that their own wallet
-  has signed, and never by itself: who saw the code may have signed it first. CONTESTED says that somebody else has signed it too.
+  The outcome of signIn or linkWalletKey: null until a wallet has signed; then, only once, a key. Ask every second or two. A wallet that is not
+  known makes a new user with this name, or a random one. The key has these scopes, or all of them if they are left out.
+  After linkWalletKey this links the wallet, but only with confirmed and a key as good as linkWalletKey needs. Send confirmed only when people say
+  that their own wallet has signed, never automatically: somebody else who saw the code may have signed first. CONTESTED means that two wallets signed.
   """
   signedIn(secret: String!, name: String, scopes: [Scope!], confirmed: Boolean! = false): SignedIn @needs(scope: SETTINGS)
-  "Begins to let a further wallet open one's account. This needs a key that is good for everything: so is who signs in by that wallet."
+  "Begins to link another wallet that can sign in to your account. This needs a key with every scope, since signing in with that wallet gives every scope."
   linkWalletKey: SignIn! @needs(scope: SETTINGS)
-  "Takes back the key that this is asked with, and says whose it was. A site's token is not ours to take back (FORBIDDEN)."
+  "Revokes the key that this request is sent with, and returns its owner. A site's token is not ours to revoke (FORBIDDEN)."
   signOut: User! @needs(scope: READ)
 }
 
-"Gives a part of what an item earns to somebody else."
+"Gives a share of what an item earns to somebody else."
 input Forward {
   user: ID!
-  "Of what the author would get, in percent."
+  "The share, in percent of what the author would get."
   pct: Int!
 }
 
-"How a wallet is reached: exactly one of these. It is encrypted, and never shown again."
+"How to reach a wallet: give exactly one of these. It is stored encrypted, and never shown again."
 input WalletSettings {
-  "name@domain, an LNURL (lnurl1…), or the address that it stands for."
+  "name@domain, an LNURL (lnurl1…), or the URL that it encodes."
   lightningAddress: String
   lndRest: LndRestSettings
   lndGrpc: LndGrpcSettings
   lnbits: LnbitsSettings
-  "A connection of Nostr Wallet Connect, nostr+walletconnect://…, that may make invoices."
+  "A Nostr Wallet Connect connection, nostr+walletconnect://…, that is allowed to make invoices."
   nwc: String
 }
 input LndRestSettings {
   "https://host:8080"
   url: String!
-  "In hex. invoice.macaroon is enough, and a macaroon that may do more is dangerous."
+  "In hex. invoice.macaroon is enough; a macaroon that allows more is dangerous."
   macaroon: String!
-  "The text of tls.cert, unless everybody trusts the certificate."
+  "The text of tls.cert; leave it out if the certificate is publicly trusted."
   certificate: String! = ""
 }
 input LndGrpcSettings {
@@ -5217,71 +5217,71 @@ input LnbitsSettings {
 
 type SignUp {
   user: User!
-  "To be sent as: Authorization: Bearer <key>"
+  "Send it as: Authorization: Bearer <key>"
   key: String!
 }
 
-"What a wallet is to be shown."
+"What to show to a wallet."
 type SignIn {
-  "For a QR code: lnurl1… in capitals. As a link it follows lightning:"
+  "For a QR code: lnurl1… in capitals. For a link, put lightning: before it."
   lnurl: String!
-  "The same as keyauth://…, which a wallet on the same device opens."
+  "The same as a keyauth://… link, which opens a wallet on the same device."
   keyauth: String!
-  "For signedIn. Whoever has it gets the key: it is never shown."
+  "For signedIn. Whoever has it can get the key, so never show it."
   secret: String!
-  "Until when a wallet can sign."
+  "The time until which a wallet can sign."
   expiresAt: Time!
 }
 type SignedIn {
   user: User!
-  "To be sent as: Authorization: Bearer <key>. Null where a wallet was linked."
+  "Send it as: Authorization: Bearer <key>. Null if a wallet was linked."
   key: String
-  "Until when the key is good."
+  "The time until which the key is valid."
   expiresAt: Time
-  "This was the first time, and the user is new."
+  "Whether this made a new user."
   new: Boolean!
 }
 
 type Query {
-  "Who the key belongs to; null without one."
+  "The owner of the key; null without a key."
   me: Me @needs(scope: READ)
-  "An action of one's own. Those who are not signed in send the secret."
+  "One of your own actions. If you are not signed in, send the secret."
   paidAction(id: ID!, secret: String): PaidAction! @needs(scope: READ)
-  "One's own actions, newest first."
+  "Your own actions, newest first."
   paidActions(first: Int! = 20, after: ID): PaidActionPage! @needs(scope: READ)
-  "Null where there is no such item, or it is not to be seen."
+  "Null if there is no such item, or you may not see it."
   item(id: ID!): Item @needs(scope: READ)
   """
-  Posts that everybody sees, of all territories or of one. What was zapped or boosted in the last second may not rank yet. Posts that
-  are written while one reads on neither repeat what was read nor hide what was not.
+  The posts that everybody sees, from all territories or from one. A zap or boost of the last second may not count yet. Posts that are
+  written while you page through neither repeat nor hide others.
   """
   items(sort: FeedSort! = NEW, within: FeedWindow! = ALL, territory: String, first: Int! = 20, after: String): FeedPage! @needs(scope: READ)
   """
-  What a post, or with a parent a comment, would cost at this moment: more the more one has written lately. Nothing is promised; the price
-  is computed again when it is written.
+  What a post, or with a parent a comment, would cost right now. The more you have written lately, the more it costs. This is an estimate:
+  the price is computed again when you write it.
   """
   itemPriceMsat(parent: ID, territory: String, boost: Sats, uploads: [ID!]): Msat! @needs(scope: READ)
   territory(name: String!): Territory @needs(scope: READ)
-  "All territories by name, the stopped ones too. after is the name that next was."
+  "All territories by name, stopped ones included. after is a name, as next gives it."
   territories(first: Int! = 20, after: String): TerritoryPage! @needs(scope: READ)
   user(name: String!): User @needs(scope: READ)
-  "What is in the rewards pool."
+  "What is in the rewards pool now, in msat."
   rewardsMsat: Assets! @needs(scope: READ)
-  "What a day's pool was, and who got it; of the last day that was paid if none is given. Null for a day that is not paid."
+  "The rewards pool of a day, and who got it. Without a day: of the last day that was paid out. Null for a day that was not."
   rewards(day: Date): RewardDay @needs(scope: READ)
-  "One's own invites, newest first."
+  "Your own invites, newest first."
   invites(first: Int! = 20, after: ID): InvitePage! @needs(scope: READ)
   preferences: Preferences! @needs(scope: READ)
-  "What one should know of, newest first."
+  "Your notifications, newest first."
   notifications(first: Int! = 20, after: ID): NotificationPage! @needs(scope: READ)
-  "One's own wallets, in the order in which they are asked."
+  "Your own wallets, in the order in which they are asked."
   wallets: [Wallet!]! @needs(scope: READ)
-  "One's own webhooks, oldest first."
+  "Your own webhooks, oldest first."
   webhooks: [Webhook!]! @needs(scope: READ)
 }
 
 type Subscription {
-  "The action as it is now, then again after each change, until it has ended. Changes that follow each other quickly come as one."
+  "The action as it is now, and again after each change until it has ended. Changes in quick succession may arrive as one."
   paidActionUpdated(id: ID!, secret: String): PaidAction! @needs(scope: READ)
 }
 
@@ -5289,30 +5289,30 @@ type User {
   id: ID!
   name: String!
   createdAt: Time!
-  "What they say of themselves."
+  "What they say about themselves."
   bio: Item
-  "How many posts of theirs were paid for."
+  "How many of their posts are paid."
   postCount: Int!
   commentCount: Int!
   "Their posts and comments, newest first."
   items(first: Int! = 20, after: ID): ItemPage!
 }
 
-"Two balances that are never added up: credits can be spent here alone, sats can be withdrawn."
+"The owner of the key, with two separate balances: credits can only be spent here, sats can be withdrawn."
 type Me {
   user: User!
   creditsMsat: Msat!
   satsMsat: Msat!
-  "What one paid for and what one was paid, newest first. What came to balances long ago may be archived, and is not listed then."
+  "What you paid for and what you were paid, newest first. What came to your balances long ago may be archived, and is then not listed."
   history(first: Int! = 20, after: String): HistoryPage!
-  "How many notifications came since notificationsSeen; at most 100 are counted."
+  "How many notifications have come since notificationsSeen. Counts up to 100."
   unseenNotifications: Int!
 }
 
-"Exactly one of the two."
+"A line of the history: either action or received is set, the other is null."
 type HistoryEntry {
   at: Time!
-  "What one paid for, each attempt by itself."
+  "Something you paid for; each attempt is a line of its own."
   action: PaidAction
   received: Received
 }
@@ -5320,20 +5320,20 @@ type HistoryEntry {
 type Received {
   msat: Msat!
   asset: Asset!
-  "It came to one's own wallet, not to a balance."
+  "Whether it came to your own wallet rather than to a balance."
   direct: Boolean!
-  "What for, in a word or two."
+  "What it was for, in a word or two."
   reason: String!
-  "The kind of action it came from, if it came from one."
+  "The kind of action it came from, if any."
   kind: String
-  "The item that action was about, if it was about one."
+  "The item that the action was about, if any."
   item: Item
-  "What whoever paid to one's address wrote."
+  "The message from whoever paid to your lightning address."
   comment: String
-  "Who whoever paid to one's address says to be."
+  "Who the payer to your lightning address claims to be."
   sender: Sender
 }
-"What a payer says of themselves, empty where nothing. Nobody has checked any of it."
+"What a payer says about themselves; empty if they said nothing. None of it is verified."
 type Sender {
   name: String!
   identifier: String!
@@ -5352,47 +5352,47 @@ type Assets {
 "The rewards of a day."
 type RewardDay {
   day: Date!
-  "What the day left in the pool."
+  "What was in the pool at the end of the day."
   poolCreditsMsat: Msat!
   poolSatsMsat: Msat!
-  "What was paid of it: all, or nothing where nobody's items gained anything; then the next day has it."
+  "What was paid out of it: all, or nothing if nobody's items gained anything; the next day then has it."
   paidCreditsMsat: Msat!
   paidSatsMsat: Msat!
   paidAt: Time!
-  "Who was paid, the highest rank first. after is a rank."
+  "Who was paid, best rank first. after is a rank, as next gives it."
   receivers(first: Int! = 20, after: ID): RewardPage!
 }
 type Reward {
-  "1 is the highest: by the weighted votes of the day for what they wrote."
+  "1 is the best. People are ranked by the day's weighted votes for what they wrote."
   rank: Int!
   user: User!
   creditsMsat: Msat!
   satsMsat: Msat!
 }
 
-"Who has the code can redeem it."
+"Newcomers who have the code can redeem it."
 type Invite {
   code: String!
-  "What each newcomer gets, in credits."
+  "What each newcomer gets, in credits (msat)."
   giftMsat: Msat!
-  "How many may redeem it."
+  "How many newcomers may redeem it."
   usesLimit: Int!
   used: Int!
   createdAt: Time!
-  "Null unless it was taken back."
+  "Null unless it was revoked."
   revokedAt: Time
 }
 type InviteRedemption {
-  "What was given, in credits."
+  "What was given, in credits (msat)."
   giftMsat: Msat!
 }
 
 type Preferences {
-  "How many days after an action has ended the text of its invoice is forgotten. Null: it is kept."
+  "How many days after an action has ended the text of its invoice is deleted. Null: it is kept."
   dropInvoicesAfterDays: Int
 }
 
-"A post, a comment (with a parent), a bio, or a post of another kind, with what that kind has."
+"A post of any kind, a comment or a bio. A comment has a parent; url, poll, bounty and job are there for their kinds alone."
 type Item {
   id: ID!
   kind: ItemKind!
@@ -5400,11 +5400,11 @@ type Item {
   "Null for comments and bios."
   title: String
   body: String!
-  "Null for the anonymous."
+  "Null if it was written without signing in."
   author: User
   territory: Territory
   parent: Item
-  "Of a link."
+  "For a link only."
   url: String
   poll: Poll
   bounty: Bounty
@@ -5412,40 +5412,39 @@ type Item {
   createdAt: Time!
   "When its text was last changed; null if never."
   editedAt: Time
-  "What it will say once its author has paid for that; seen by the author alone."
+  "A change that its author has not paid for yet; only the author sees it."
   pendingEdit: ItemEdit
-  "The files it carries; those that are not paid are seen by its author alone."
+  "Its files. Only the author sees those that are not paid."
   uploads: [Upload!]!
-  "What it was zapped with."
+  "What it was zapped with, in all."
   msat: Msat!
-  "The part of it that was paid with credits."
+  "The part of msat that was paid with credits."
   creditMsat: Msat!
-  "What everything below it was zapped with."
+  "What all comments below it were zapped with, in all."
   commentMsat: Msat!
   upvotes: Int!
-  "What it was zapped downwards with."
+  "What it was down-zapped with, in all."
   downMsat: Msat!
   downvotes: Int!
-  "What it is boosted with at present."
+  "What it is boosted with now."
   boostMsat: Msat!
   "How many comments are below it, at any depth."
   commentCount: Int!
   "Its direct comments, oldest first."
   comments(first: Int! = 20, after: ID): ItemPage!
   """
-  All that is below it down to that depth, as one reads it from top to bottom: each comment, then what is below it; siblings oldest
-  first.
+  All comments below it down to that depth, in reading order: each comment, then those below it; siblings oldest first.
   """
   thread(limit: Int! = 200, depth: Int! = 6, after: ID): ThreadPage!
-  "The attempt that pays for it now; for its author alone."
+  "The current attempt to pay for it; only the author sees it."
   payment: PaidAction
 }
 type ThreadNode {
-  "Null where it was deleted; what is below it stays."
+  "Null if it was deleted; what is below it stays."
   item: Item
   "1 for a direct comment."
   depth: Int!
-  "What is below it is left out since it is too deep; its own thread has it."
+  "Whether comments below it are left out because they are too deep; its own thread has them."
   more: Boolean!
 }
 
@@ -5456,28 +5455,28 @@ enum ItemKind {
   POLL
   BOUNTY
   JOB
-  "What its author says of themselves; not among the posts."
+  "What its author says about themselves; not listed among posts."
   BIO
 }
 
 type Poll {
-  "What a vote costs."
+  "What a vote costs, in sats."
   price: Sats!
-  "From then on nobody can vote; null where the poll stays open."
+  "Nobody can vote from then on; null if the poll stays open."
   closesAt: Time
   options: [PollOption!]!
-  "One's own vote, shown to nobody else."
+  "Your own vote; nobody else sees it."
   myVote: MyVote
 }
 type PollOption {
   id: ID!
   text: String!
-  "Those that are paid."
+  "Counts paid votes only."
   votes: Int!
 }
 type MyVote {
   option: PollOption!
-  "PENDING until it is paid: then it counts."
+  "PENDING until it is paid; it counts from then on."
   state: ItemState!
 }
 
@@ -5485,35 +5484,35 @@ type Bounty {
   sats: Sats!
   "Null while it is open."
   paidAt: Time
-  "The comment it was paid to."
+  "The comment that it was paid to."
   paidTo: Item
 }
 
 type Job {
   company: String!
-  "Empty where it does not matter."
+  "Empty if it does not matter."
   location: String!
 }
 
 type ItemEdit {
   title: String
   body: String!
-  "Of a link."
+  "For a link only."
   url: String
   createdAt: Time!
 }
 
-"A file. It is sent as the body of POST /uploads, which answers with its id."
+"A file. Send it as the body of POST /uploads, which answers with its id."
 type Upload {
   id: ID!
-  "Where it is, from the top of this service."
+  "The path of the file at this service."
   url: String!
   "image/png, image/jpeg, image/gif, image/webp or video/mp4."
   contentType: String!
   bytes: Int!
 }
 
-"PENDING and FAILED items are seen by their author alone."
+"Only the author sees PENDING and FAILED items."
 enum ItemState {
   PENDING
   PAID
@@ -5530,37 +5529,37 @@ type Territory {
   createdAt: Time!
   state: TerritoryState!
   description: String!
-  "How it is paid for next. This and the three below are shown to the founder alone."
+  "The next billing period. Only the founder sees this field and the three below."
   billing: TerritoryBilling
-  "Whether it is paid for from the founder's balance when it is due."
+  "Whether it is paid from the founder's balance when it is due."
   autoRenew: Boolean
-  "Null where it is paid for ever."
+  "Null if it is paid for ever."
   paidUntil: Time
   "When it will be stopped; null unless it is due."
   graceUntil: Time
-  "How it went from founder to founder, newest first."
+  "How it passed from founder to founder, newest first."
   transfers(first: Int! = 20, after: ID): TerritoryTransferPage!
 }
 
 enum TerritoryState {
-  "Its first payment is under way; it is seen by its founder alone."
+  "Its first payment is under way; only its founder sees it."
   PENDING
   ACTIVE
-  "Due, and not paid: it will be stopped."
+  "Payment is due: if it is not paid, it will be stopped."
   GRACE
-  "Archived: to be read, and to be taken over."
+  "Archived: it can be read, and somebody can take it over."
   STOPPED
 }
 
-"For how long a territory is paid at a time."
+"How long one payment for a territory lasts."
 enum TerritoryBilling {
   MONTHLY
   YEARLY
-  "For ever."
+  "Paid once, for ever."
   ONCE
 }
 
-"Somebody took a stopped territory over."
+"A stopped territory was taken over."
 type TerritoryTransfer {
   id: ID!
   from: User!
@@ -5577,11 +5576,11 @@ type Notification {
   kind: String!
   item: Item
   territory: Territory
-  "Of which day's reward it tells."
+  "For a reward: the day it is for."
   day: Date
-  "What it is about, if one has paid for it, or tried to."
+  "The action that it is about, if you paid for it or tried to."
   action: PaidAction
-  "Until when that action may be tried again; null where it may not be, or was."
+  "The time until which that action may be retried; null if it cannot be, or already was."
   retryUntil: Time
   createdAt: Time!
 }
@@ -5589,13 +5588,13 @@ type Notification {
 enum FeedSort {
   "Newest first."
   NEW
-  "By zaps, down-zaps and boost, against age."
+  "By zaps, down-zaps and boost, weighed against age."
   HOT
   "By zaps and down-zaps."
   TOP
 }
 
-"How old posts may be, by the sort TOP: written within the last 1, 7, 30 or 365 days."
+"For the sort TOP: only posts written within the last 1, 7, 30 or 365 days, or all."
 enum FeedWindow {
   DAY
   WEEK
@@ -5612,17 +5611,17 @@ enum WalletKind {
   NWC
 }
 
-"Where somebody receives payments, as they alone see it. What opens it is never shown."
+"A wallet that receives payments, as only its owner sees it. Its secrets are never shown."
 type Wallet {
   id: ID!
   kind: WalletKind!
   label: String!
-  "The lowest is asked first."
+  "The wallet with the lowest is asked first."
   priority: Int!
   enabled: Boolean!
   createdAt: Time!
   changedAt: Time!
-  "What became of its invoices, newest first."
+  "What happened when it was asked for invoices, newest first."
   log(first: Int! = 20, after: ID): WalletLogPage!
 }
 type WalletLogEntry {
@@ -5630,59 +5629,59 @@ type WalletLogEntry {
   ok: Boolean!
   "A stable code."
   code: String!
-  "A sentence for people."
+  "A sentence to show to people."
   message: String!
-  "How long the wallet took to answer."
+  "How long the wallet took to answer, in milliseconds."
   ms: Int!
   at: Time!
 }
 
-"A server that is told what becomes of one's actions."
+"A server of yours that is told what becomes of your actions and what you receive."
 type Webhook {
   id: ID!
   url: String!
-  "None stands for all."
+  "The events that it is told of; empty means all."
   events: [String!]!
   createdAt: Time!
-  "Since when nothing has been delivered that was tried; after three days the webhook is disabled."
+  "Since when every delivery has failed; after three days the webhook is disabled. Null if it is not failing."
   failingSince: Time
-  "Null unless it is told no more."
+  "Null unless it is disabled."
   disabledAt: Time
-  "What it was told, and is to be told, newest first; what has ended is kept for 30 days."
+  "Its messages, sent and still to send, newest first. Those that have ended are kept for 30 days."
   messages(first: Int! = 20, after: ID): WebhookMessagePage!
 }
 type WebhookSecret {
   webhook: Webhook!
-  "What its messages are signed with: whsec_…"
+  "The key that its messages are signed with: whsec_…"
   secret: String!
 }
 type WebhookMessage {
-  "In the header it is msg_ and this."
+  "The webhook-id header is msg_ followed by this."
   id: ID!
   type: String!
-  "Null for a test, and of a payment that was received: the action is its payer's."
+  "Null for a test, and for a payment that was received, whose action belongs to its payer."
   action: PaidAction
   createdAt: Time!
-  "When it is tried again; null before the first time, and at the end."
+  "When delivery is tried again; null before the first attempt and after the last."
   nextAttemptAt: Time
-  "Null while it is to be tried."
+  "When it was delivered or given up; null until then."
   endedAt: Time
-  "False at the end: it was given up."
+  "If this is false and endedAt is set, it was given up."
   delivered: Boolean!
   "Oldest first."
   attempts: [WebhookAttempt!]!
 }
 type WebhookAttempt {
   at: Time!
-  "How long it took."
+  "How long it took, in milliseconds."
   ms: Int!
-  "Of the answer; null where none came."
+  "The HTTP status of the answer; null if none came."
   status: Int
   "A stable code: DELIVERED, REFUSED, GONE, UNREACHABLE, TIMEOUT, CERTIFICATE, ADDRESS_REFUSED or ANSWER_TOO_LARGE."
   code: String!
 }
 
-"One page of a list. next is what to send as after for the page that follows; null at the end."
+"One page of a list. Send next as after to get the following page; null at the end."
 type ItemPage {
   nodes: [Item!]!
   next: ID

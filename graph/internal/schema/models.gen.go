@@ -15,8 +15,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
-// Something that costs money, as its payer sees it: the one truth about it. Every paying mutation returns it, paidAction reads it
-// again, paidActionUpdated follows it.
+// Something that costs money, as its payer sees it. Every mutation that costs money returns it, paidAction reads it again, and
+// paidActionUpdated follows it.
 type PaidAction interface {
 	IsPaidAction()
 }
@@ -26,8 +26,8 @@ type Assets struct {
 	Sats    paidaction.Msat `json:"sats"`
 }
 
-// Something that costs money, as its payer sees it: the one truth about it. Every paying mutation returns it, paidAction reads it
-// again, paidActionUpdated follows it.
+// Something that costs money, as its payer sees it. Every mutation that costs money returns it, paidAction reads it again, and
+// paidActionUpdated follows it.
 type BasePaidAction struct {
 	ID int64 `json:"id"`
 	// The kind of action, a stable name.
@@ -37,11 +37,11 @@ type BasePaidAction struct {
 	CostMsat      paidaction.Msat   `json:"costMsat"`
 	// The cost in whole sats, rounded up.
 	CostSats int64 `json:"costSats"`
-	// What to pay; null where the balance paid.
+	// The invoice to pay; null if it was paid from a balance.
 	Invoice *Invoice `json:"invoice,omitempty"`
 	// Why it failed, or is about to.
 	Failure *Failure `json:"failure,omitempty"`
-	// Until when the one who moves next has to move; of a FAILED action, until when it may be tried again.
+	// The time by which whoever has to act next must do so. For a FAILED action: the time until which it may be retried.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	// 1 for the first attempt.
 	Attempt int `json:"attempt"`
@@ -51,7 +51,7 @@ type BasePaidAction struct {
 	SuccessorID *int64    `json:"successorId,omitempty"`
 	CreatedAt   time.Time `json:"createdAt"`
 	ChangedAt   time.Time `json:"changedAt"`
-	// For those who are not signed in: proves that the action is theirs. Keep it; nobody else has it.
+	// Proves that the action is yours if you are not signed in. Keep it; nobody else has it.
 	Secret *string `json:"secret,omitempty"`
 }
 
@@ -59,7 +59,7 @@ func (BasePaidAction) IsPaidAction() {}
 
 type BoostAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.BoostResult `json:"result,omitempty"`
 }
 
@@ -69,13 +69,13 @@ type Bounty struct {
 	Sats int64 `json:"sats"`
 	// Null while it is open.
 	PaidAt *time.Time `json:"paidAt,omitempty"`
-	// The comment it was paid to.
+	// The comment that it was paid to.
 	PaidTo *db.ItemsByIDRow `json:"paidTo,omitempty"`
 }
 
 type BuyCreditsAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.BuyCreditsResult `json:"result,omitempty"`
 }
 
@@ -83,7 +83,7 @@ func (BuyCreditsAction) IsPaidAction() {}
 
 type DonateAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.DonateResult `json:"result,omitempty"`
 }
 
@@ -91,7 +91,7 @@ func (DonateAction) IsPaidAction() {}
 
 type DownZapAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.ZapResult `json:"result,omitempty"`
 }
 
@@ -100,7 +100,7 @@ func (DownZapAction) IsPaidAction() {}
 type Failure struct {
 	// A stable code.
 	Code string `json:"code"`
-	// A sentence for people.
+	// A sentence to show to people.
 	Message string `json:"message"`
 }
 
@@ -114,10 +114,10 @@ type HistoryPage struct {
 	Next  *string            `json:"next,omitempty"`
 }
 
-// A gift to somebody who has redeemed an invite, as the inviter sees it, who pays.
+// The gift to somebody who redeemed an invite. Its payer is the inviter.
 type InviteGiftAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.InviteGiftResult `json:"result,omitempty"`
 }
 
@@ -129,42 +129,42 @@ type InvitePage struct {
 }
 
 type InviteRedemption struct {
-	// What was given, in credits.
+	// What was given, in credits (msat).
 	GiftMsat paidaction.Msat `json:"giftMsat"`
 }
 
 type Invoice struct {
-	// Null for the moment until the node has issued it, and once it was dropped (setPreferences).
+	// Null until the node has issued it, and after it was dropped (see setPreferences).
 	Bolt11 *string `json:"bolt11,omitempty"`
 	// In hex.
 	PaymentHash string          `json:"paymentHash"`
 	AmountMsat  paidaction.Msat `json:"amountMsat"`
-	// What has arrived; null while nothing has.
+	// The amount that has arrived; null if nothing has yet.
 	ReceivedMsat *paidaction.Msat `json:"receivedMsat,omitempty"`
-	// The payment is held until what was asked for is done, and goes back otherwise.
+	// Whether this is a hold invoice: the payment is held until the action is done, and goes back if it is not.
 	Hold      bool      `json:"hold"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// An item of whatever kind.
+// Creates an item of any kind.
 type ItemCreateAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.ItemCreateResult `json:"result,omitempty"`
 }
 
 func (ItemCreateAction) IsPaidAction() {}
 
-// One page of a list. next is what to send as after for the page that follows; null at the end.
+// One page of a list. Send next as after to get the following page; null at the end.
 type ItemPage struct {
 	Nodes []*db.ItemsByIDRow `json:"nodes"`
 	Next  *int64             `json:"next,omitempty"`
 }
 
-// A change to what was written, and what it carries besides.
+// Changes an item: its text, forwards, uploads or boost.
 type ItemUpdateAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.ItemUpdateResult `json:"result,omitempty"`
 }
 
@@ -172,7 +172,7 @@ func (ItemUpdateAction) IsPaidAction() {}
 
 type Job struct {
 	Company string `json:"company"`
-	// Empty where it does not matter.
+	// Empty if it does not matter.
 	Location string `json:"location"`
 }
 
@@ -192,34 +192,34 @@ type LndGrpcSettings struct {
 type LndRestSettings struct {
 	// https://host:8080
 	URL string `json:"url"`
-	// In hex. invoice.macaroon is enough, and a macaroon that may do more is dangerous.
+	// In hex. invoice.macaroon is enough; a macaroon that allows more is dangerous.
 	Macaroon string `json:"macaroon"`
-	// The text of tls.cert, unless everybody trusts the certificate.
+	// The text of tls.cert; leave it out if the certificate is publicly trusted.
 	Certificate string `json:"certificate"`
 }
 
-// Two balances that are never added up: credits can be spent here alone, sats can be withdrawn.
+// The owner of the key, with two separate balances: credits can only be spent here, sats can be withdrawn.
 type Me struct {
 	User        *db.Usr         `json:"user"`
 	CreditsMsat paidaction.Msat `json:"creditsMsat"`
 	SatsMsat    paidaction.Msat `json:"satsMsat"`
-	// What one paid for and what one was paid, newest first. What came to balances long ago may be archived, and is not listed then.
+	// What you paid for and what you were paid, newest first. What came to your balances long ago may be archived, and is then not listed.
 	History *HistoryPage `json:"history"`
-	// How many notifications came since notificationsSeen; at most 100 are counted.
+	// How many notifications have come since notificationsSeen. Counts up to 100.
 	UnseenNotifications int `json:"unseenNotifications"`
 }
 
-// Everything here that costs money, trying again too, takes three more arguments. idempotencyKey makes it repeatable: the same key and arguments give the
-// same action, however often they are sent (at most 255 bytes; at least 22 random characters from those who are not signed in).
-// paymentMethod asks for one way to pay; without it the first that works is taken. maxCostSats is the most that it may cost: where the price has
-// risen above it, nothing happens (PRICE_CHANGED, and extensions.costMsat says what it costs now). Several in one request are done one after the other, each
-// by itself: what is refused is null and has an error at its path, and the others are answered all the same.
+// Every mutation that costs money, and retryPaidAction too, takes three more arguments. idempotencyKey makes it safe to repeat: the same key and
+// arguments give the same action, however often they are sent (at most 255 bytes; at least 22 random characters if you are not signed in).
+// paymentMethod asks for one way to pay; without it, the first that works is used. maxCostSats is the most that it may cost, in sats: if the price
+// has risen above that, nothing happens (PRICE_CHANGED; extensions.costMsat is the price now). Several mutations in one request run one after
+// the other, each by itself: one that is refused is null and has an error at its path, and the others are answered all the same.
 type Mutation struct {
 }
 
 type MyVote struct {
 	Option *db.PollOptionsRow `json:"option"`
-	// PENDING until it is paid: then it counts.
+	// PENDING until it is paid; it counts from then on.
 	State string `json:"state"`
 }
 
@@ -234,18 +234,18 @@ type PaidActionPage struct {
 }
 
 type Poll struct {
-	// What a vote costs.
+	// What a vote costs, in sats.
 	Price int64 `json:"price"`
-	// From then on nobody can vote; null where the poll stays open.
+	// Nobody can vote from then on; null if the poll stays open.
 	ClosesAt *time.Time           `json:"closesAt,omitempty"`
 	Options  []*db.PollOptionsRow `json:"options"`
-	// One's own vote, shown to nobody else.
+	// Your own vote; nobody else sees it.
 	MyVote *MyVote `json:"myVote,omitempty"`
 }
 
 type PollVoteAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.PollVoteResult `json:"result,omitempty"`
 }
 
@@ -256,7 +256,7 @@ type Query struct {
 
 type ReceiveAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.ReceiveResult `json:"result,omitempty"`
 }
 
@@ -267,31 +267,31 @@ type RewardPage struct {
 	Next  *int64       `json:"next,omitempty"`
 }
 
-// What a wallet is to be shown.
+// What to show to a wallet.
 type SignIn struct {
-	// For a QR code: lnurl1… in capitals. As a link it follows lightning:
+	// For a QR code: lnurl1… in capitals. For a link, put lightning: before it.
 	Lnurl string `json:"lnurl"`
-	// The same as keyauth://…, which a wallet on the same device opens.
+	// The same as a keyauth://… link, which opens a wallet on the same device.
 	Keyauth string `json:"keyauth"`
-	// For signedIn. Whoever has it gets the key: it is never shown.
+	// For signedIn. Whoever has it can get the key, so never show it.
 	Secret string `json:"secret"`
-	// Until when a wallet can sign.
+	// The time until which a wallet can sign.
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 type SignUp struct {
 	User *db.Usr `json:"user"`
-	// To be sent as: Authorization: Bearer <key>
+	// Send it as: Authorization: Bearer <key>
 	Key string `json:"key"`
 }
 
 type SignedIn struct {
 	User *db.Usr `json:"user"`
-	// To be sent as: Authorization: Bearer <key>. Null where a wallet was linked.
+	// Send it as: Authorization: Bearer <key>. Null if a wallet was linked.
 	Key *string `json:"key,omitempty"`
-	// Until when the key is good.
+	// The time until which the key is valid.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// This was the first time, and the user is new.
+	// Whether this made a new user.
 	New bool `json:"new"`
 }
 
@@ -300,7 +300,7 @@ type Subscription struct {
 
 type TerritoryBillingAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.TerritoryResult `json:"result,omitempty"`
 }
 
@@ -308,7 +308,7 @@ func (TerritoryBillingAction) IsPaidAction() {}
 
 type TerritoryCreateAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.TerritoryResult `json:"result,omitempty"`
 }
 
@@ -326,7 +326,7 @@ type TerritoryTransferPage struct {
 
 type TerritoryUnarchiveAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.TerritoryResult `json:"result,omitempty"`
 }
 
@@ -334,7 +334,7 @@ func (TerritoryUnarchiveAction) IsPaidAction() {}
 
 type TerritoryUpdateAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.TerritoryResult `json:"result,omitempty"`
 }
 
@@ -350,14 +350,14 @@ type WalletLogPage struct {
 	Next  *int64                 `json:"next,omitempty"`
 }
 
-// How a wallet is reached: exactly one of these. It is encrypted, and never shown again.
+// How to reach a wallet: give exactly one of these. It is stored encrypted, and never shown again.
 type WalletSettings struct {
-	// name@domain, an LNURL (lnurl1…), or the address that it stands for.
+	// name@domain, an LNURL (lnurl1…), or the URL that it encodes.
 	LightningAddress *string          `json:"lightningAddress,omitempty"`
 	LndRest          *LndRestSettings `json:"lndRest,omitempty"`
 	LndGrpc          *LndGrpcSettings `json:"lndGrpc,omitempty"`
 	Lnbits           *LnbitsSettings  `json:"lnbits,omitempty"`
-	// A connection of Nostr Wallet Connect, nostr+walletconnect://…, that may make invoices.
+	// A Nostr Wallet Connect connection, nostr+walletconnect://…, that is allowed to make invoices.
 	Nwc *string `json:"nwc,omitempty"`
 }
 
@@ -368,13 +368,13 @@ type WebhookMessagePage struct {
 
 type WebhookSecret struct {
 	Webhook *webhook.Webhook `json:"webhook"`
-	// What its messages are signed with: whsec_…
+	// The key that its messages are signed with: whsec_…
 	Secret string `json:"secret"`
 }
 
 type WithdrawAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.WithdrawResult `json:"result,omitempty"`
 }
 
@@ -382,7 +382,7 @@ func (WithdrawAction) IsPaidAction() {}
 
 type ZapAction struct {
 	BasePaidAction
-	// What was done; undone again in FAILED. Null while it has not been done.
+	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.ZapResult `json:"result,omitempty"`
 }
 
