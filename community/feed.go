@@ -56,7 +56,7 @@ var firstPlace = place{math.MaxInt64, math.MaxInt64}
 // Errors: INVALID_INPUT for a cursor of another feed, and for a window with a sort that has none.
 func (f Feed) Page(ctx context.Context, q *db.Queries, now time.Time, cursor string, most int) (ids []int64, next string, err error) {
 	if f.Within != WithinAll && f.Sort != SortTop {
-		return nil, "", paidaction.Errorf(paidaction.CodeInvalidInput, "Only the sort TOP has a window of time.")
+		return nil, "", paidaction.Errorf(paidaction.CodeInvalidInput, "Only the sort TOP takes a window of time.")
 	}
 	after := firstPlace
 	if cursor != "" {
@@ -124,7 +124,7 @@ func (f Feed) parse(cursor string) (p place, err error) {
 		_, err = fmt.Sscanf(string(text), string(f.Sort)+" %d %d", &p.Score, &p.ID)
 	}
 	if err != nil || f.cursor(p) != cursor {
-		return p, paidaction.Errorf(paidaction.CodeInvalidInput, "This is not a cursor of this list. Begin without one.")
+		return p, paidaction.Errorf(paidaction.CodeInvalidInput, "This cursor is not from this list. Start without one.")
 	}
 	return p, nil
 }

@@ -38,7 +38,7 @@ func checkForwardees(ctx context.Context, tx *paidaction.Tx, author *int64, list
 	users := make([]int64, len(list))
 	for i, f := range list {
 		if author != nil && f.User == *author {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "You cannot forward to yourself: what is not forwarded is yours.")
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "You cannot forward to yourself: what is not forwarded is yours anyway.")
 		}
 		users[i] = f.User
 	}

@@ -34,7 +34,7 @@ func checkUpTo(what string, sats int64, most paidaction.Msat) error {
 		return err
 	}
 	if sats > most.Sats() {
-		return paidaction.Errorf(paidaction.CodeInvalidAmount, "A %s is at most %d sats.", what, most.Sats())
+		return paidaction.Errorf(paidaction.CodeInvalidAmount, "A %s can be at most %d sats.", what, most.Sats())
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func checkText(what, text string, least, most int) error {
 	}
 	for _, r := range text {
 		if r == 0 {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "The %s holds a character that cannot be stored.", what)
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "The %s contains a character that cannot be stored.", what)
 		}
 	}
 	switch n := utf8.RuneCountInString(text); {

@@ -55,7 +55,7 @@ func (ig InviteGift) Cost(ctx context.Context, tx *paidaction.Tx, a InviteGiftAr
 		return 0, err
 	}
 	if *tx.Payer != invite.InviterID {
-		return 0, paidaction.Errorf(paidaction.CodeForbidden, "This is another one's invite.")
+		return 0, paidaction.Errorf(paidaction.CodeForbidden, "This invite is somebody else's.")
 	}
 	if a.User == invite.InviterID {
 		return 0, paidaction.Errorf(paidaction.CodeForbidden, "You cannot redeem an invite of your own.")
@@ -65,7 +65,7 @@ func (ig InviteGift) Cost(ctx context.Context, tx *paidaction.Tx, a InviteGiftAr
 		return 0, fmt.Errorf("read the newcomer: %w", err)
 	}
 	if len(found) == 0 || tx.Now.Sub(found[0].CreatedAt) > ig.Settings.NewcomerWindow {
-		return 0, paidaction.Errorf(paidaction.CodeForbidden, "An invite is for those who have just signed up.")
+		return 0, paidaction.Errorf(paidaction.CodeForbidden, "Only people who have just signed up can redeem an invite.")
 	}
 	return paidaction.Msat(invite.GiftMsat), nil
 }
@@ -77,13 +77,13 @@ func (InviteGift) Perform(ctx context.Context, tx *paidaction.Tx, a InviteGiftAr
 		return InviteGiftResult{}, fmt.Errorf("insert the redemption: %w", err)
 	}
 	if n == 0 {
-		return InviteGiftResult{}, paidaction.Errorf(paidaction.CodeDuplicate, "You have redeemed an invite before.")
+		return InviteGiftResult{}, paidaction.Errorf(paidaction.CodeDuplicate, "You have already redeemed an invite.")
 	}
 	if n, err = tx.DB.UseInvite(ctx, a.Code); err != nil {
 		return InviteGiftResult{}, fmt.Errorf("use the invite: %w", err)
 	}
 	if n == 0 {
-		return InviteGiftResult{}, paidaction.Errorf(paidaction.CodeForbidden, "This invite is used up, or was taken back.")
+		return InviteGiftResult{}, paidaction.Errorf(paidaction.CodeForbidden, "This invite is used up or was revoked.")
 	}
 	return InviteGiftResult{User: a.User, Msat: int64(tx.Cost)}, nil
 }
@@ -143,7 +143,7 @@ func CreateInvite(ctx context.Context, q *db.Queries, inviter, giftCredits, limi
 		return db.Invite{}, fmt.Errorf("count invites: %w", err)
 	}
 	if open >= maxOpenInvites {
-		return db.Invite{}, paidaction.Errorf(paidaction.CodeInvalidInput, "You have %d invites that are not used up. Take some back first.", open)
+		return db.Invite{}, paidaction.Errorf(paidaction.CodeInvalidInput, "You have %d invites that are not used up yet. Revoke some first.", open)
 	}
 	var code [16]byte
 	if _, err := io.ReadFull(random, code[:]); err != nil {

@@ -145,7 +145,7 @@ func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 		return 0, nil, err
 	}
 	if len(parent.Ancestors) >= maxDepth {
-		return 0, nil, paidaction.Errorf(paidaction.CodeInvalidInput, "This thread is too deep to go on. Answer further up.")
+		return 0, nil, paidaction.Errorf(paidaction.CodeInvalidInput, "This thread is too deep to continue. Reply further up.")
 	}
 	rootAuthor = parent.AuthorID
 	if len(parent.Ancestors) > 0 {
@@ -270,7 +270,7 @@ func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a 
 		return fmt.Errorf("claim the fingerprint: %w", err)
 	}
 	if n == 0 {
-		return paidaction.Errorf(paidaction.CodeDuplicate, "The same was posted a moment ago.")
+		return paidaction.Errorf(paidaction.CodeDuplicate, "The same thing was posted a moment ago.")
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (a ItemCreateArgs) text() string {
 // checkKind refuses what an item of its kind cannot have.
 func (ic ItemCreate) checkKind(a ItemCreateArgs) error {
 	if len(a.kinds()) > 1 {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "One item cannot be a %s at once.", strings.ToLower(strings.Join(a.kinds(), " and a ")))
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "An item cannot be a %s at the same time.", strings.ToLower(strings.Join(a.kinds(), " and a ")))
 	}
 	least := 0
 	if kind := a.kind(); kind == itemComment || kind == itemBio {
@@ -115,10 +115,10 @@ func checkURL(text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "A link needs a whole address that begins with http:// or https://.")
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "A link needs a full address that begins with http:// or https://.")
 	}
 	if u.User != nil {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "Everybody would see the name or password in this address. Leave it out.")
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "Everybody would see the user name or password in this address. Leave it out.")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (a ItemCreateArgs) checkNow(payer *int64, now time.Time) error {
 		return paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to write a bio.")
 	}
 	if payer == nil && a.Bounty != nil {
-		return paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to promise a bounty: only its owner can pay it.")
+		return paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to promise a bounty: only its author can pay it.")
 	}
 	if a.PollArgs != nil && a.ClosesAt != nil && !a.ClosesAt.After(now) {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "The poll must close in the future.")
@@ -144,7 +144,7 @@ func checkFirstBio(ctx context.Context, tx *paidaction.Tx) error {
 		return fmt.Errorf("look for a bio: %w", err)
 	}
 	if has {
-		return paidaction.Errorf(CodeBioExists, "You have a bio. Edit it instead.")
+		return paidaction.Errorf(CodeBioExists, "You already have a bio. Edit it instead.")
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (ItemUpdate) Spec() paidaction.Spec {
 // Check refuses texts over their limits, and an empty change.
 func (ItemUpdate) Check(a ItemUpdateArgs) error {
 	if a.Title == nil && a.Body == nil && a.URL == nil && a.Forwards == nil && len(a.Uploads) == 0 && a.Boost == 0 {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "Say what is to be changed.")
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "Say what to change.")
 	}
 	if a.Title != nil {
 		if err := checkText("title", strings.TrimSpace(*a.Title), 1, maxTitle); err != nil {
@@ -126,10 +126,10 @@ func ownItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, error) 
 	case gone || item.State != statePaid && !mine:
 		return item, paidaction.Errorf(paidaction.CodeNotFound, "There is no such item.")
 	case !mine:
-		return item, paidaction.Errorf(paidaction.CodeForbidden, "You can change only what you wrote. If you were not signed in then, send the secret that you got for it.")
+		return item, paidaction.Errorf(paidaction.CodeForbidden, "You can only change what you wrote. If you were not signed in then, send the secret that you got.")
 	case item.State != statePaid:
 		// The change would race against the payment: which of the two texts was paid for?
-		return item, paidaction.Errorf(CodeNotPaid, "This is not paid yet. Pay for it first, or give it up and write it anew.")
+		return item, paidaction.Errorf(CodeNotPaid, "This is not paid yet. Pay for it first, or cancel it and write it again.")
 	}
 	return item, nil
 }
@@ -187,7 +187,7 @@ func (iu ItemUpdate) checkChange(ctx context.Context, tx *paidaction.Tx, item db
 		return fmt.Errorf("read when the item was paid: %w", err)
 	}
 	if tx.Now.Sub(paid) > iu.Settings.EditWindow {
-		return paidaction.Errorf(CodeEditWindowOver, "The text can be changed for %s after it was paid for, and no longer.", iu.Settings.EditWindow)
+		return paidaction.Errorf(CodeEditWindowOver, "The text can only be changed for %s after it was paid for.", iu.Settings.EditWindow)
 	}
 	return nil
 }

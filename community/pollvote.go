@@ -55,7 +55,7 @@ func (PollVote) Cost(ctx context.Context, tx *paidaction.Tx, a PollVoteArgs) (pa
 		return 0, fmt.Errorf("look for a vote: %w", err)
 	}
 	if voted {
-		return 0, paidaction.Errorf(CodeAlreadyVoted, "You have voted in this poll. A vote that you have not paid can be cancelled.")
+		return 0, paidaction.Errorf(CodeAlreadyVoted, "You have already voted in this poll. You can cancel a vote that you have not paid yet.")
 	}
 	return paidaction.Msat(*poll.PollMsat), nil
 }

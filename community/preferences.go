@@ -26,7 +26,7 @@ func SetPreferences(ctx context.Context, q *db.Queries, user int64, p Preference
 	arg := db.SetPreferenceParams{UserID: user, At: now}
 	if days := p.DropInvoicesAfterDays; days != nil {
 		if *days < 1 || *days > maxDropDays {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "Invoices can be forgotten after 1 to %d days.", maxDropDays)
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "Choose between 1 and %d days after which invoices are deleted.", maxDropDays)
 		}
 		arg.DropInvoicesAfterDays = new(int32(*days))
 	}

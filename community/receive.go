@@ -64,7 +64,7 @@ func (Receive) Check(a ReceiveArgs) error {
 		return paidaction.Errorf(paidaction.CodeInvalidAmount, "The amount must be a whole number of sats above zero.")
 	}
 	if len(a.Described) != 0 && len(a.Described) != sha256.Size {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "The hash of the description has another length.")
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "The hash of the description has the wrong length.")
 	}
 	if s := a.Sender; s != nil {
 		if err := cmp.Or(checkText("payer's name", s.Name, 0, maxSenderText), checkText("payer's identifier", s.Identifier, 0, maxSenderText),
@@ -84,7 +84,7 @@ func (Receive) DescriptionHash(a ReceiveArgs) (hash [32]byte) {
 // Cost is what is sent. Users who do not exist can receive nothing.
 func (Receive) Cost(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs) (paidaction.Msat, error) {
 	if _, err := tx.DB.Trust(ctx, a.User); errors.Is(err, pgx.ErrNoRows) {
-		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is nobody with this address.")
+		return 0, paidaction.Errorf(paidaction.CodeNotFound, "Nobody has this address.")
 	} else if err != nil {
 		return 0, fmt.Errorf("look for the receiver: %w", err)
 	}

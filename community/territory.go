@@ -104,7 +104,7 @@ var territoryName = regexp.MustCompile(`^[a-z0-9_]{1,32}$`)
 
 func checkTerritoryName(name string) error {
 	if !territoryName.MatchString(name) {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "A territory's name has 1 to 32 characters: small letters, digits and underscores.")
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "A territory's name has 1 to 32 characters: lowercase letters, digits and underscores.")
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (s Settings) checkItemCost(sats int64) error {
 		return err
 	}
 	if sats > s.TerritoryMaxCost.Sats() {
-		return paidaction.Errorf(paidaction.CodeInvalidAmount, "A post or a comment costs at most %d sats.", s.TerritoryMaxCost.Sats())
+		return paidaction.Errorf(paidaction.CodeInvalidAmount, "A post or a comment can cost at most %d sats.", s.TerritoryMaxCost.Sats())
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func lockTerritory(ctx context.Context, tx *paidaction.Tx, name string) (db.Terr
 	case err != nil:
 		return t, fmt.Errorf("lock territory %s: %w", name, err)
 	case t.PendingAction != nil:
-		return t, paidaction.Errorf(paidaction.CodeTryAgain, "A payment for this territory is under way. Try again when it has ended.")
+		return t, paidaction.Errorf(paidaction.CodeTryAgain, "A payment for this territory is under way. Try again when it is done.")
 	}
 	return t, nil
 }
@@ -162,7 +162,7 @@ func lockOwnTerritory(ctx context.Context, tx *paidaction.Tx, name string) (db.T
 	case err != nil:
 		return t, err
 	case t.FounderID != *tx.Payer:
-		return t, paidaction.Errorf(paidaction.CodeForbidden, "Only its founder can do this for a territory.")
+		return t, paidaction.Errorf(paidaction.CodeForbidden, "Only the founder of a territory can do this.")
 	case t.State == territoryStopped:
 		return t, paidaction.Errorf(CodeArchived, "This territory is archived. Take it over to run it again.")
 	}

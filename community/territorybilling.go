@@ -41,13 +41,13 @@ func (b TerritoryBilling) Cost(ctx context.Context, tx *paidaction.Tx, a Territo
 	case err != nil:
 		return 0, err
 	case t.PaidUntil == nil:
-		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "This territory is paid once and for all: nothing is due.")
+		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "This territory is paid for ever: nothing is due.")
 	case a.Renews != nil && !(t.AutoRenew && t.PaidUntil.Equal(*a.Renews)):
 		// It was due before the lock was held. Since then its founder has paid or cancelled the renewal, and has not
 		// asked for another period.
-		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "This period is paid for, or is not to be renewed.")
+		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "This period is already paid for, or the territory is not set to renew.")
 	case t.PeriodStart.After(tx.Now):
-		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "The next period is paid for. Come back when it has begun.")
+		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "The next period is already paid for. Come back when it has begun.")
 	}
 	return b.Settings.TerritoryPrice(Billing(t.Billing)), nil
 }

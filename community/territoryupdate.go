@@ -40,7 +40,7 @@ func (u TerritoryUpdate) Check(a TerritoryUpdateArgs) error {
 		return err
 	}
 	if a == (TerritoryUpdateArgs{Name: a.Name}) {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "Say what is to change.")
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "Say what to change.")
 	}
 	if a.Description != nil {
 		if err := checkText("description", *a.Description, 0, maxDescription); err != nil {
@@ -67,7 +67,7 @@ func (u TerritoryUpdate) Cost(ctx context.Context, tx *paidaction.Tx, a Territor
 		return 0, err
 	}
 	if Billing(t.Billing) == Once && *a.Billing != Once {
-		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "This territory is paid once and for all: there is no next bill to make smaller.")
+		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "This territory is paid for ever: there is no next bill to make smaller.")
 	}
 	return u.Settings.TerritoryChange(Billing(t.Billing), *a.Billing, paidaction.Msat(t.PaidMsat)), nil
 }

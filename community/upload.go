@@ -107,7 +107,7 @@ func CheckUnpaid(ctx context.Context, q *db.Queries, s Settings, owner *int64, c
 	}
 	if left.Files >= s.MaxUnpaidUploads || left.Bytes+bytes > s.MaxUnpaidUploadBytes {
 		return paidaction.Errorf(CodeTooManyUploads,
-			"You have uploaded %d files that no paid post or comment carries yet. Use them first, or wait until they are deleted.", left.Files)
+			"You have uploaded %d files that are not in a paid post or comment yet. Use them first, or wait until they are deleted.", left.Files)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func checkUploadIDs(ids []int64) error {
 }
 
 func errTooManyInItem() error {
-	return paidaction.Errorf(paidaction.CodeInvalidInput, "An item carries at most %d uploads.", maxUploads)
+	return paidaction.Errorf(paidaction.CodeInvalidInput, "An item can have at most %d uploads.", maxUploads)
 }
 
 // uploadFee is what these uploads cost together. It locks them until the commit, so that they stay free for
@@ -148,7 +148,7 @@ func uploadFee(ctx context.Context, tx *paidaction.Tx, ids []int64) (paidaction.
 		return 0, fmt.Errorf("lock the uploads: %w", err)
 	}
 	if len(rows) < len(ids) {
-		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is no such upload of yours, or not any more. Upload the file again.")
+		return 0, paidaction.Errorf(paidaction.CodeNotFound, "You have no such upload, or no longer. Upload the file again.")
 	}
 	var fee paidaction.Msat
 	for _, row := range rows {

@@ -55,7 +55,7 @@ func (Withdraw) Check(a WithdrawArgs) error {
 		}
 	}
 	if a.MaxFeeSats < 0 {
-		return paidaction.Errorf(paidaction.CodeInvalidAmount, "The highest fee cannot be below zero.")
+		return paidaction.Errorf(paidaction.CodeInvalidAmount, "The highest fee cannot be negative.")
 	}
 	if a.MaxFeeSats > 0 {
 		if err := checkSats(a.MaxFeeSats); err != nil {

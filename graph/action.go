@@ -124,7 +124,7 @@ func terms(key *string, method *paidaction.Method, most *int64) (again string, t
 	switch {
 	case most == nil || *most > math.MaxInt64/1000: // no price is as high
 	case *most < 0:
-		return again, t, paidaction.Errorf(paidaction.CodeInvalidAmount, "Nothing costs less than nothing: maxCostSats is 0 or more.")
+		return again, t, paidaction.Errorf(paidaction.CodeInvalidAmount, "maxCostSats cannot be negative.")
 	default:
 		t.MaxCost = new(paidaction.Msat(*most * 1000))
 	}

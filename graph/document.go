@@ -113,7 +113,7 @@ func (d documents) count(doc *ast.QueryDocument) *gqlerror.Error {
 	}
 	switch {
 	case c.circle != "":
-		return refusal(errcode.ValidationFailed, "The fragment %s is spread within itself.", shortened(c.circle))
+		return refusal(errcode.ValidationFailed, "The fragment %s contains itself.", shortened(c.circle))
 	case total > d.limits.Selections:
 		return refusal(string(codeSelectionLimit), "The query has too many selections: with its fragments spread out at most %d are allowed.", d.limits.Selections)
 	}

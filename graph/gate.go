@@ -52,11 +52,11 @@ func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationC
 	case root.depth > g.Limits.Depth && !sizes.introspects:
 		return refusal(string(codeDepthLimit), "The query is %d fields deep; at most %d are allowed.", root.depth, g.Limits.Depth)
 	case op.Operation.Operation == ast.Query && root.own > g.Limits.Queries:
-		return refusal(string(codeQueryLimit), "A request may ask for at most %d things, the fields of the query itself.", g.Limits.Queries)
+		return refusal(string(codeQueryLimit), "A request can ask for at most %d top-level fields.", g.Limits.Queries)
 	case op.Operation.Operation == ast.Mutation && root.own > g.Limits.Mutations:
-		return refusal(string(codeMutationLimit), "A request may hold at most %d mutations.", g.Limits.Mutations)
+		return refusal(string(codeMutationLimit), "A request can have at most %d mutations.", g.Limits.Mutations)
 	case op.Operation.Operation == ast.Subscription && len(graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})) != 1:
-		return refusal(errcode.ValidationFailed, "A subscription follows one thing: ask for exactly one of its fields, and do not skip it.")
+		return refusal(errcode.ValidationFailed, "A subscription follows one thing: ask for exactly one field, and do not skip it.")
 	}
 	if err := checkScopes(ctx, sizes.needs); err != nil {
 		return g.present(ctx, err)

@@ -57,7 +57,7 @@ func parseHistoryPlace(text string) (historyPlace, error) {
 }
 
 func errHistoryPlace() error {
-	return paidaction.Errorf(paidaction.CodeInvalidInput, "Send as after what came as next.")
+	return paidaction.Errorf(paidaction.CodeInvalidInput, "For after, send what you got as next.")
 }
 
 // History is resolved for the one whose it is.

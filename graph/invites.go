@@ -69,7 +69,7 @@ func (m mutations) RedeemInvite(ctx context.Context, code string) (*schema.Invit
 		Key:    fmt.Sprintf("invite %s redeemed by %d", code, user), // so that it can be repeated
 		Caller: paidaction.Caller{User: &invite.InviterID}})
 	if errors.Is(err, paidaction.Refused(paidaction.CodeInsufficientFunds)) {
-		return nil, paidaction.Errorf(paidaction.CodeInsufficientFunds, "The gift cannot be given at the moment. Ask the one who invited you.")
+		return nil, paidaction.Errorf(paidaction.CodeInsufficientFunds, "The gift cannot be given at the moment. Ask whoever invited you.")
 	}
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ var namePattern = regexp.MustCompile(`^[a-z0-9_]{1,32}$`)
 // newUser makes a user, or refuses as SignUp does.
 func newUser(ctx context.Context, q *db.Queries, name string, now time.Time) (int64, error) {
 	if !namePattern.MatchString(name) {
-		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "A name has 1 to 32 characters: small letters, digits and underscores.")
+		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "A name has 1 to 32 characters: lowercase letters, digits and underscores.")
 	}
 	user, err := q.InsertUser(ctx, db.InsertUserParams{Name: name, CreatedAt: now})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -76,7 +76,7 @@ func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time,
 func tidyScopes(scopes []string) ([]string, error) {
 	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
 	if len(scopes) == 0 || slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(Scopes, s) }) {
-		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "Say what the key is good for: one or more of %s.", strings.Join(Scopes, ", "))
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "Say what the key allows: one or more of %s.", strings.Join(Scopes, ", "))
 	}
 	return scopes, nil
 }

@@ -75,7 +75,7 @@ func (l Limits) checkThread(limit, depth int) error {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Ask for 1 to %d at a time.", l.Thread)
 	}
 	if depth < 1 || depth > l.Thread {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "A thread is read to a depth of 1 to %d.", l.Thread)
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "A thread can be read to a depth of 1 to %d.", l.Thread)
 	}
 	return nil
 }

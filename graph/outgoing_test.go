@@ -165,7 +165,7 @@ func TestReceive(t *testing.T) {
 			t.Errorf("%s: %s", m, r.Raw)
 		}
 	}
-	for m, why := range map[string]string{"2100000000000001000": "larger than all bitcoin", "9223372036854775808000": "larger than all bitcoin", "1e3": "digits alone"} {
+	for m, why := range map[string]string{"2100000000000001000": "larger than all the bitcoin", "9223372036854775808000": "larger than all the bitcoin", "1e3": "digits only"} {
 		if r := a.Do(nobody, send, vars{"u": bob.ID, "m": m}); r.code() != "INVALID_AMOUNT" || !strings.Contains(r.Raw, why) {
 			t.Errorf("%s: %s", m, r.Raw)
 		}

@@ -56,7 +56,7 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 		located.Path = out.Path
 		return located
 	case errors.Is(err, context.DeadlineExceeded):
-		return coded(out, codeTimeLimit, "This took too long and was given up. Look whether it was done; with an idempotency key it may be sent again.")
+		return coded(out, codeTimeLimit, "This took too long and was given up. Check whether it was done; with an idempotency key you can safely send it again.")
 	case errors.Is(err, context.Canceled):
 		// Whoever asked has gone.
 		return coded(out, paidaction.CodeTryAgain, "The request was given up.")
@@ -66,7 +66,7 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 		f = newFault()
 		r.Log.ErrorContext(ctx, "a request failed", "fault", f.id, "path", out.Path.String(), "error", err)
 	}
-	out = coded(out, paidaction.CodeInternal, fmt.Sprintf("Something went wrong on our side. Try again; if it stays so, ask about %s.", f.id))
+	out = coded(out, paidaction.CodeInternal, fmt.Sprintf("Something went wrong on our side. Try again; if it keeps happening, ask about %s.", f.id))
 	out.Extensions["fault"] = f.id
 	return out
 }

@@ -79,7 +79,7 @@ func (m *meter) take(who string, now time.Time) error {
 func (m *meter) refusal() error {
 	wait := int(math.Ceil(1 / m.perSecond))
 	return &rateError{httpError{http.StatusTooManyRequests, paidaction.Errorf(codeRateLimit,
-		"These were too many requests in a short time. Nothing was done. Wait %d s and try again.", wait)}, wait}
+		"Too many requests in a short time. Nothing was done. Wait %d s and try again.", wait)}, wait}
 }
 
 // rateError says besides after how many seconds it is worth trying again.

@@ -89,7 +89,7 @@ func (d *door) checkUpgrade(r *http.Request) error {
 	if from, err := url.Parse(origin); err == nil && from.Host != "" && strings.EqualFold(from.Host, r.Host) {
 		return nil
 	}
-	return refused(http.StatusForbidden, paidaction.CodeForbidden, "Pages from elsewhere may not open a websocket here.")
+	return refused(http.StatusForbidden, paidaction.CodeForbidden, "Pages from other sites may not open a websocket here.")
 }
 
 // clientAddress is where a request comes from. What trusted proxies say is believed, from the nearest outwards, up to the

@@ -27,7 +27,7 @@ func (s *session) may(scope string) error {
 	if s.user == nil || slices.Contains(s.scopes, scope) {
 		return nil
 	}
-	return refused(http.StatusForbidden, paidaction.CodeForbidden, "This key is not good for "+scope+". Nothing was done. Use a key that is.")
+	return refused(http.StatusForbidden, paidaction.CodeForbidden, "This key does not have the scope "+scope+". Nothing was done. Use a key that has it.")
 }
 
 // viewer is whose eyes a request sees with; nil are those of everybody.

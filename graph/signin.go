@@ -49,7 +49,7 @@ func (m mutations) mayLink(ctx context.Context) (user *int64, err error) {
 
 func (m mutations) challenge(ctx context.Context, action keyauth.Action, links *int64) (*schema.SignIn, error) {
 	if m.Public == nil {
-		return nil, paidaction.Errorf(paidaction.CodeForbidden, "Signing in by a wallet is not set up here.")
+		return nil, paidaction.Errorf(paidaction.CodeForbidden, "Signing in with a wallet is not set up here.")
 	}
 	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (m mutations) signInKey(ctx context.Context, q *db.Queries, user int64, sco
 // firstSignIn makes the user of a wallet that is not known.
 func (m mutations) firstSignIn(ctx context.Context, q *db.Queries, linking []byte, name *string, now time.Time) (user int64, err error) {
 	if !m.NewUsers {
-		return 0, paidaction.Errorf(paidaction.CodeForbidden, "This wallet opens no account, and signing up is closed here.")
+		return 0, paidaction.Errorf(paidaction.CodeForbidden, "No account belongs to this wallet, and signing up is closed here.")
 	}
 	if name != nil {
 		user, err = newUser(ctx, q, *name, now)
@@ -181,7 +181,7 @@ func (m mutations) SignOut(ctx context.Context) (*db.Usr, error) {
 		return nil, fmt.Errorf("revoke a key: %w", err)
 	}
 	if n == 0 { // a token, which is its site's
-		return nil, paidaction.Errorf(paidaction.CodeForbidden, "This is no key that could be taken back. If your site has signed you in, sign out there.")
+		return nil, paidaction.Errorf(paidaction.CodeForbidden, "This key cannot be revoked here. If your site has signed you in, sign out there.")
 	}
 	return loadersOf(ctx).users.Load(ctx, *s.user)
 }

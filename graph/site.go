@@ -16,7 +16,7 @@ import (
 )
 
 func errToken() error {
-	return refused(http.StatusUnauthorized, paidaction.CodeUnauthenticated, "This token is not good here, or has expired. Get a new one from your site.")
+	return refused(http.StatusUnauthorized, paidaction.CodeUnauthenticated, "This token is not valid here, or has expired. Get a new one from your site.")
 }
 
 // isToken says whether a credential is a token of the site, and no key of ours: those have no dots.
@@ -28,7 +28,7 @@ func (r *resolver) isToken(credential string) bool {
 func (r *resolver) authenticateToken(ctx context.Context, token, client string) (*session, error) {
 	claims, err := r.Site.Verify(ctx, token)
 	if errors.Is(err, sitejwt.ErrKeysAway) {
-		return nil, refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "The keys of your site cannot be read at the moment. Try again in a while.")
+		return nil, refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "Your site's keys cannot be read at the moment. Try again in a while.")
 	}
 	if err != nil {
 		return nil, errToken()

@@ -124,14 +124,14 @@ func (f *files) readFile(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	case errors.As(err, &tooLarge):
 		return nil, f.errTooLarge()
 	case err != nil:
-		return nil, refused(http.StatusRequestTimeout, codeTimeLimit, "The file did not arrive in whole. Send it again.")
+		return nil, refused(http.StatusRequestTimeout, codeTimeLimit, "The file did not arrive completely. Send it again.")
 	}
 	return data, nil
 }
 
 func (f *files) errTooLarge() error {
 	return &httpError{http.StatusRequestEntityTooLarge,
-		paidaction.Errorf(codeBodyLimit, "A file has at most %d bytes.", f.Prices.MaxUpload)}
+		paidaction.Errorf(codeBodyLimit, "A file can have at most %d bytes.", f.Prices.MaxUpload)}
 }
 
 func errMediaType() error {
@@ -174,7 +174,7 @@ func (f *files) get(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *files) find(r *http.Request) (row db.UploadByTokenRow, err error) {
-	missing := refused(http.StatusNotFound, paidaction.CodeNotFound, "There is no such file, or it is not yours and not paid yet.")
+	missing := refused(http.StatusNotFound, paidaction.CodeNotFound, "There is no such file, or it is somebody else's and not paid yet.")
 	token := r.PathValue("token")
 	if !tokenPattern.MatchString(token) {
 		return row, missing

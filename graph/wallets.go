@@ -53,7 +53,7 @@ func settingsOf(s schema.WalletSettings) (wallet.Settings, error) {
 		sent = append(sent, wallet.NWC{URI: wallet.Secret(*s.Nwc)})
 	}
 	if len(sent) != 1 {
-		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet is of one kind: send the settings of exactly one.")
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet is of one kind: send the settings of exactly one kind.")
 	}
 	return sent[0], nil
 }

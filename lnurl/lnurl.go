@@ -87,7 +87,7 @@ func (s *server) serve(pays bool, answer answering) http.Handler {
 			return
 		default:
 			h.Set("Allow", http.MethodGet)
-			tell(w, http.StatusMethodNotAllowed, refusal{"ERROR", "Ask by GET."})
+			tell(w, http.StatusMethodNotAllowed, refusal{"ERROR", "Use GET."})
 			return
 		}
 		client, wait, err := s.Askers.Ask(r, pays)

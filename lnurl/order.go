@@ -25,26 +25,26 @@ const maxPayerData = 2048
 func readOrder(query url.Values, most paidaction.Msat) (o order, err error) {
 	for _, name := range []string{"amount", "comment", "payerdata"} {
 		if len(query[name]) > 1 {
-			return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "The request says the %s more than once.", name)
+			return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "The request has the %s more than once.", name)
 		}
 	}
 	amount, err := strconv.ParseUint(query.Get("amount"), 10, 63)
 	if err != nil {
-		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Say the amount in millisatoshi, as a whole number.")
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Give the amount in millisatoshis, as a whole number.")
 	}
 	o.amount = paidaction.Msat(amount)
 	switch {
 	case o.amount < leastSendable || o.amount > most:
-		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Send from %d to %d millisatoshi.", leastSendable, most)
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Send from %d to %d millisatoshis.", leastSendable, most)
 	case o.amount%1000 != 0:
-		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Send whole satoshi: a multiple of 1000 millisatoshi.")
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Send whole sats: a multiple of 1000 millisatoshis.")
 	}
 	o.comment = query.Get("comment")
 	if !utf8.ValidString(o.comment) { // stored as JSON it would become another text
 		return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "The comment is not valid text.")
 	}
 	if utf8.RuneCountInString(o.comment) > community.MaxReceiveComment {
-		return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A comment has at most %d characters.", community.MaxReceiveComment)
+		return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A comment can have at most %d characters.", community.MaxReceiveComment)
 	}
 	o.payerData = query.Get("payerdata")
 	if o.sender, err = readPayerData(o.payerData); err != nil {
@@ -58,7 +58,7 @@ func readPayerData(text string) (*community.Sender, error) {
 	if text == "" {
 		return nil, nil
 	}
-	unreadable := paidaction.Errorf(paidaction.CodeInvalidInput, "The payer data cannot be read: send a JSON object of texts.")
+	unreadable := paidaction.Errorf(paidaction.CodeInvalidInput, "The payer data cannot be read: send a JSON object whose values are strings.")
 	if len(text) > maxPayerData || !utf8.ValidString(text) {
 		return nil, unreadable
 	}
@@ -76,7 +76,7 @@ func readPayerData(text string) (*community.Sender, error) {
 		case "email":
 			sender.Email = value
 		default:
-			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "Of payer data only name, identifier and email are taken.")
+			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "Payer data can only have name, identifier and email.")
 		}
 	}
 	if *sender == (community.Sender{}) {

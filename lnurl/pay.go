@@ -51,7 +51,7 @@ func (s *server) describe(ctx context.Context, r *http.Request, _ string) (any, 
 
 // receiver is whose address it is. Names are in small letters; some wallets write them otherwise.
 func (s *server) receiver(ctx context.Context, name string) (db.Usr, error) {
-	nobody := paidaction.Errorf(paidaction.CodeNotFound, "There is nobody with this address.")
+	nobody := paidaction.Errorf(paidaction.CodeNotFound, "Nobody has this address.")
 	if len(name) > 64 || strings.ContainsRune(name, 0) {
 		return db.Usr{}, nobody
 	}

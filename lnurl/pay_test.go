@@ -45,7 +45,7 @@ func TestAnAddressSaysWhatItTakes(t *testing.T) {
 	}
 	for _, name := range []string{"nobody", "alice%00", "%ff", "%27%20OR%201", strings.Repeat("a", 65)} {
 		for _, path := range []string{"/.well-known/lnurlp/", "/lnurlp/"} {
-			if a := h.Get(h.URL + path + name + "?amount=1000"); a.HTTP != http.StatusNotFound || a.Status != "ERROR" || a.Reason != "There is nobody with this address." {
+			if a := h.Get(h.URL + path + name + "?amount=1000"); a.HTTP != http.StatusNotFound || a.Status != "ERROR" || a.Reason != "Nobody has this address." {
 				t.Errorf("%s%s: %d %s", path, name, a.HTTP, a.Raw)
 			}
 		}
@@ -203,17 +203,17 @@ func TestOrdersThatAreRefused(t *testing.T) {
 	h.User("alice", 0, 0)
 	long := strings.Repeat("☃", community.MaxReceiveComment+1)
 	for query, reason := range map[string]string{
-		"":                            "Say the amount",
-		"amount=":                     "Say the amount",
-		"amount=x":                    "Say the amount",
-		"amount=-1000":                "Say the amount",
-		"amount=1000.5":               "Say the amount",
-		"amount=99999999999999999999": "Say the amount",
+		"":                            "Give the amount",
+		"amount=":                     "Give the amount",
+		"amount=x":                    "Give the amount",
+		"amount=-1000":                "Give the amount",
+		"amount=1000.5":               "Give the amount",
+		"amount=99999999999999999999": "Give the amount",
 		"amount=0":                    "from 1000 to 1000000000",
 		"amount=999":                  "from 1000 to 1000000000",
 		"amount=1000001000":           "from 1000 to 1000000000",
 		"amount=9223372036854775000":  "from 1000 to 1000000000",
-		"amount=1001":                 "whole satoshi",
+		"amount=1001":                 "whole sats",
 		"amount=1000&amount=2000":     "more than once",
 		"amount=1000&comment=" + long: "at most 280 characters",
 		"amount=1000&comment=%00":     "cannot be stored",
@@ -226,10 +226,10 @@ func TestOrdersThatAreRefused(t *testing.T) {
 		`amount=1000&payerdata={"x":`: "payer data cannot be read",
 		`amount=1000&payerdata={}{}`:  "payer data cannot be read",
 		"amount=1000&payerdata=" + long + long + long:                       "payer data cannot be read",
-		`amount=1000&payerdata={"pubkey":"02"}`:                             "only name, identifier and email",
+		`amount=1000&payerdata={"pubkey":"02"}`:                             "can only have name, identifier and email",
 		`amount=1000&payerdata={"auth":{"k1":"00"}}`:                        "payer data cannot be read",
 		`amount=1000&payerdata={"name":1}`:                                  "payer data cannot be read",
-		`amount=1000&payerdata={"NAME":"x"}`:                                "only name, identifier and email",
+		`amount=1000&payerdata={"NAME":"x"}`:                                "can only have name, identifier and email",
 		`amount=1000&payerdata={"name":"` + strings.Repeat("x", 121) + `"}`: "at most 120",
 		`amount=1000&payerdata={"name":"\u0000"}`:                           "cannot be stored",
 	} {
@@ -274,7 +274,7 @@ func TestOrdersAreCounted(t *testing.T) {
 		h.Order("alice", url.Values{"amount": {"1000"}})
 	}
 	a := h.Get(h.URL + "/lnurlp/alice?amount=1000")
-	if a.HTTP != http.StatusTooManyRequests || a.Status != "ERROR" || !strings.Contains(a.Reason, "too many requests") || a.Header.Get("Retry-After") != "5" {
+	if a.HTTP != http.StatusTooManyRequests || a.Status != "ERROR" || !strings.Contains(a.Reason, "Too many requests") || a.Header.Get("Retry-After") != "5" {
 		t.Errorf("%d %s", a.HTTP, a.Raw)
 	}
 	if a := h.Look("alice"); a.Tag != "payRequest" {

@@ -94,7 +94,7 @@ func (a *attempt) price(ctx context.Context, tx *Tx, p plan) (err error) {
 		return errNotOpen
 	}
 	if tx.Method.hasInvoice() && tx.Cost > MaxInvoice {
-		return Errorf(CodeInvalidAmount, "No invoice can be over more than %d sats.", MaxInvoice.Sats())
+		return Errorf(CodeInvalidAmount, "An invoice can be for at most %d sats.", MaxInvoice.Sats())
 	}
 	if asked == P2P && tx.Cost != p.quoted {
 		return Errorf(CodePriceChanged, "The price has changed to %d sats. Try again.", tx.Cost.CeilSats()).costing(tx.Cost)
@@ -118,7 +118,7 @@ func (e *Engine) supposed(err error) error {
 	case "HF007":
 		return errNotOpen
 	case "HF008":
-		return Errorf(CodeTooManyPending, "You have %d withdrawals under way. Wait until one of them has ended.", e.Settings.MaxWithdrawals)
+		return Errorf(CodeTooManyPending, "You have %d withdrawals under way. Wait until one of them is done.", e.Settings.MaxWithdrawals)
 	}
 	return err
 }

@@ -150,7 +150,7 @@ func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time
 		return nil, fmt.Errorf("put the payments into the pipeline: %w", err)
 	}
 	if n != int64(len(actions)) {
-		return nil, Errorf(CodeDuplicate, "This invoice was paid before. Your payment goes back to you.")
+		return nil, Errorf(CodeDuplicate, "This invoice was already paid. Your payment goes back to you.")
 	}
 	return crowded, nil
 }

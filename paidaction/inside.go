@@ -36,7 +36,7 @@ func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx
 		return fmt.Errorf("note who pays: %w", err)
 	}
 	if n == 0 {
-		return Errorf(CodeDuplicate, "This invoice is being paid, or was paid already.")
+		return Errorf(CodeDuplicate, "This invoice is being paid, or was already paid.")
 	}
 	moved, err := writeStep(ctx, q, db.MoveActionParams{ID: other.ID, FromState: other.State, ToState: string(step.To), At: tx.Now,
 		Deadline: e.deadlineAfter(step.To, tx.Now)}, step.When)

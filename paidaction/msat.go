@@ -21,7 +21,7 @@ func Sats(sats int64) (Msat, error) {
 		return 0, Errorf(CodeInvalidAmount, "The amount cannot be negative.")
 	}
 	if sats > int64(MaxMsat)/1000 {
-		return 0, Errorf(CodeInvalidAmount, "The amount is larger than all bitcoin there is.")
+		return 0, Errorf(CodeInvalidAmount, "The amount is larger than all the bitcoin there is.")
 	}
 	return Msat(sats * 1000), nil
 }
@@ -49,7 +49,7 @@ func (m Msat) Times(factor int64) (Msat, error) {
 		return 0, Errorf(CodeInvalidAmount, "The amount cannot be negative.")
 	}
 	if factor != 0 && int64(m) > int64(MaxMsat)/factor {
-		return 0, Errorf(CodeInvalidAmount, "The amount is larger than all bitcoin there is.")
+		return 0, Errorf(CodeInvalidAmount, "The amount is larger than all the bitcoin there is.")
 	}
 	return m * Msat(factor), nil
 }
@@ -62,9 +62,9 @@ func ParseMsat(s string) (Msat, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	switch {
 	case errors.Is(err, strconv.ErrRange), err == nil && Msat(n) > MaxMsat:
-		return 0, Errorf(CodeInvalidAmount, "The amount is larger than all bitcoin there is.")
+		return 0, Errorf(CodeInvalidAmount, "The amount is larger than all the bitcoin there is.")
 	case err != nil:
-		return 0, Errorf(CodeInvalidAmount, "An amount in millisatoshi is a whole number, written as digits alone.")
+		return 0, Errorf(CodeInvalidAmount, "An amount in millisatoshis is a whole number, written in digits only.")
 	}
 	return Msat(n), nil
 }

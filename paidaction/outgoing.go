@@ -81,7 +81,7 @@ func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx
 		return fmt.Errorf("put the payment into the pipeline: %w", err)
 	}
 	if n == 0 {
-		return Errorf(CodeDuplicate, "This invoice is being paid, or was paid already.")
+		return Errorf(CodeDuplicate, "This invoice is being paid, or was already paid.")
 	}
 	return e.debit(ctx, q, pg, tx)
 }

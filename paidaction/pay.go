@@ -83,9 +83,9 @@ func (a *attempt) repeatable(key string, method Method, asked []byte) error {
 	case key == "":
 		return nil
 	case len(key) > 255:
-		return Errorf(CodeInvalidInput, "An idempotency key has at most 255 bytes.")
+		return Errorf(CodeInvalidInput, "An idempotency key can have at most 255 bytes.")
 	case !utf8.ValidString(key) || strings.ContainsRune(key, 0):
-		return Errorf(CodeInvalidInput, "The idempotency key holds a character that cannot be stored.")
+		return Errorf(CodeInvalidInput, "The idempotency key contains a character that cannot be stored.")
 	case a.payer == nil && len(key) < minAnonymous:
 		return Errorf(CodeInvalidInput, "Without signing in, an idempotency key needs at least %d random characters.", minAnonymous)
 	}
@@ -151,7 +151,7 @@ func (e *Engine) winner(ctx context.Context, a *attempt) (id int64, found bool, 
 	case err != nil:
 		return 0, false, fmt.Errorf("look up the idempotency key: %w", err)
 	case !bytes.Equal(hash, a.argsHash):
-		return 0, false, Errorf(CodeIdempotencyConflict, "This idempotency key was used before for something else. Use a new key.")
+		return 0, false, Errorf(CodeIdempotencyConflict, "This idempotency key was already used for something else. Use a new key.")
 	}
 	return id, true, nil
 }
@@ -176,7 +176,7 @@ type attempt struct {
 // agreed refuses a price above what the payer agreed to.
 func (a *attempt) agreed(cost Msat) error {
 	if a.most != nil && cost > *a.most {
-		return Errorf(CodePriceChanged, "The price is %d sats now, more than you agreed to. Look at it again.", cost.CeilSats()).costing(cost)
+		return Errorf(CodePriceChanged, "The price is now %d sats, more than you agreed to. Check it and try again.", cost.CeilSats()).costing(cost)
 	}
 	return nil
 }

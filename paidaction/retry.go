@@ -59,9 +59,9 @@ func (e *Engine) refuseRetry(pa *PaidAction, now time.Time) error {
 	case !retryable:
 		return Errorf(CodeNotRetryable, "This cannot be tried again.")
 	case now.Sub(pa.ChangedAt) > e.Settings.RetryWindow:
-		return Errorf(CodeNotRetryable, "This failed too long ago. Start anew.")
+		return Errorf(CodeNotRetryable, "This failed too long ago. Start again from the beginning.")
 	case pa.Attempt >= e.Settings.MaxAttempts:
-		return Errorf(CodeNotRetryable, "This was tried %d times. Start anew.", pa.Attempt)
+		return Errorf(CodeNotRetryable, "This was tried %d times. Start again from the beginning.", pa.Attempt)
 	}
 	return nil
 }

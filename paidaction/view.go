@@ -70,7 +70,7 @@ func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, erro
 	return e.withSecret(pa), nil
 }
 
-func errNoAction() *Error { return Errorf(CodeNotFound, "There is no such action of yours.") }
+func errNoAction() *Error { return Errorf(CodeNotFound, "You have no such action.") }
 
 // List returns a page of the caller's own actions, newest first, those with ids below before. Anonymous callers have no
 // list: each of their secrets is for one action.

@@ -199,7 +199,7 @@ func (r *Relay) keys(ctx context.Context, node paidaction.SendingNode, name stri
 }
 
 func errAway(cause error) error {
-	return paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be asked now. Try again in a minute.").Because(cause)
+	return paidaction.Errorf(paidaction.CodeLightningUnavailable, "A Lightning node cannot be reached at the moment. Try again in a minute.").Because(cause)
 }
 
 // route is the first route within the budget that a node finds to the receiver, with the terms of an outer invoice for
@@ -234,7 +234,7 @@ func (r *Relay) route(ctx context.Context, receiver int64, bolt11 string, facts 
 // Resolve implements paidaction.Relay.
 func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Payout, error) {
 	if len(r.Nodes.Names()) == 0 {
-		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeMethodUnavailable, "Nothing can be withdrawn here: no payments leave.")
+		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeMethodUnavailable, "Nothing can be withdrawn here: this service sends no payments.")
 	}
 	if p.FeeLimit < r.Settings.MinFee {
 		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Allow a routing fee of at least %d sats.", r.Settings.MinFee.CeilSats())
@@ -248,7 +248,7 @@ func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Pay
 	}
 	inv, err := r.decode(ctx, bolt11)
 	if errors.Is(err, paidaction.ErrBolt11) {
-		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is no invoice or address that can be paid from here.").Because(err)
+		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is not an invoice or address that can be paid from here.").Because(err)
 	}
 	if err != nil {
 		return paidaction.Payout{}, err
@@ -262,11 +262,11 @@ func (r *Relay) address(ctx context.Context, p paidaction.Payee) (string, error)
 		return "", paidaction.Errorf(paidaction.CodeInvalidInput, "Addresses cannot be paid here. Use an invoice.")
 	}
 	if p.Amount <= 0 {
-		return "", paidaction.Errorf(paidaction.CodeInvalidAmount, "Say how many sats the address is to get.")
+		return "", paidaction.Errorf(paidaction.CodeInvalidAmount, "Say how many sats to send to the address.")
 	}
 	bolt11, err := r.Wallets.Address(ctx, p.To, p.Amount, p.Comment)
 	if _, refusal := paidaction.AsRefusal(err); err != nil && !refusal {
-		err = paidaction.Errorf(paidaction.CodeInvalidInput, "The address gives no invoice. Check it, or try again later.").Because(err)
+		err = paidaction.Errorf(paidaction.CodeInvalidInput, "The address gave no invoice. Check it, or try again later.").Because(err)
 	}
 	return bolt11, err
 }
@@ -327,7 +327,7 @@ func (r *Relay) notPaid(ctx context.Context, h paidaction.Hash) error {
 			away = append(away, fmt.Errorf("ask node %s: %w", name, err))
 		default:
 			r.Metrics.already.Inc()
-			return paidaction.Errorf(paidaction.CodeDuplicate, "This invoice is being paid, or was paid already.")
+			return paidaction.Errorf(paidaction.CodeDuplicate, "This invoice is being paid, or was already paid.")
 		}
 	}
 	if len(away) == len(r.Nodes.Names()) {

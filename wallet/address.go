@@ -28,7 +28,7 @@ func (s LightningAddress) tidied(w *Wallets) (Settings, error) {
 		return nil, errOwn
 	}
 	if err != nil {
-		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "That is no lightning address: give name@domain, an LNURL (lnurl1…) or an https:// address.")
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "This is not a lightning address: give name@domain, an LNURL (lnurl1…) or an https:// address.")
 	}
 	return s, nil
 }
@@ -51,7 +51,7 @@ func (s LightningAddress) issue(ctx context.Context, w *Wallets, r Request) (inv
 		r.Amount = max(r.Amount, least)
 	}
 	if r.Amount < least || r.Amount > most {
-		return invoice{}, paidaction.Errorf(CodeAmount, "The wallet takes %s to %s msat at once, and was asked for %s.", least, most, r.Amount)
+		return invoice{}, paidaction.Errorf(CodeAmount, "The wallet takes %s to %s msat at a time, and was asked for %s.", least, most, r.Amount)
 	}
 	bolt11, err := w.callback(ctx, pay, r.Amount, r.Memo)
 	// Some take only whole sats; an invoice that is short by less than a sat will do.

@@ -35,21 +35,21 @@ var ErrNoWallet = fmt.Errorf("%w: none gives an invoice", paidaction.ErrNoReceiv
 // address or a key.
 var (
 	ErrUnreachable = paidaction.Errorf(CodeUnreachable, "The wallet's server could not be reached. Check its address, and that it is running.")
-	ErrKeyRefused  = paidaction.Errorf(CodeKeyRefused, "The wallet refuses the key. Check that it is right, and that it may issue invoices.")
+	ErrKeyRefused  = paidaction.Errorf(CodeKeyRefused, "The wallet refuses the key. Check that it is right and allows making invoices.")
 
 	errTimeout     = paidaction.Errorf(CodeTimeout, "The wallet did not answer in time.")
-	errForbidden   = paidaction.Errorf(CodeForbidden, "The wallet's address leads into a private network, which is not called from here. Give one that is open to the internet.")
-	errAddress     = paidaction.Errorf(CodeForbidden, "The wallet leads to an address that is not called from here: it must begin with https:// and name no user.")
-	errOwn         = paidaction.Errorf(CodeForbidden, "The wallet's address is one of ours: it would ask itself for an invoice. Give one that is elsewhere.")
-	errCertificate = paidaction.Errorf(CodeCertificate, "The certificate of the wallet's server is not trusted. A node that made its own: send that certificate too.")
-	errDeclined    = paidaction.Errorf(CodeDeclined, "The wallet declines to issue an invoice.")
-	errBadAnswer   = paidaction.Errorf(CodeBadAnswer, "The wallet answered something that is no invoice. Check that the address is that of the wallet itself.")
+	errForbidden   = paidaction.Errorf(CodeForbidden, "The wallet's address leads into a private network, which cannot be reached from here. Give one that is open to the internet.")
+	errAddress     = paidaction.Errorf(CodeForbidden, "The wallet leads to an address that is not allowed: it must begin with https:// and contain no user name.")
+	errOwn         = paidaction.Errorf(CodeForbidden, "The wallet's address leads back to this service. Give the address of a wallet elsewhere.")
+	errCertificate = paidaction.Errorf(CodeCertificate, "The certificate of the wallet's server is not trusted. If the node made its own certificate, send that too.")
+	errDeclined    = paidaction.Errorf(CodeDeclined, "The wallet declined to issue an invoice.")
+	errBadAnswer   = paidaction.Errorf(CodeBadAnswer, "The wallet answered with something that is not an invoice. Check that the address is that of the wallet itself.")
 	errTooLarge    = paidaction.Errorf(CodeBadAnswer, "The wallet's answer is too large to be an invoice. Check that the address is that of the wallet itself.")
 	errRedirected  = paidaction.Errorf(CodeBadAnswer, "The wallet redirects too often, or elsewhere. Give the address that it redirects to.")
-	errUnopened    = paidaction.Errorf(CodeUnopened, "The wallet's settings cannot be opened any more. Save it again.")
+	errUnopened    = paidaction.Errorf(CodeUnopened, "The wallet's settings cannot be read any more. Save the wallet again.")
 	errUnsupported = paidaction.Errorf(CodeDeclined, "The wallet does not issue invoices over this connection. Allow it to make invoices.")
 	errBusy        = paidaction.Errorf(CodeDeclined, "The wallet is asked too often. Try again later.")
-	errRelay       = paidaction.Errorf(CodeUnreachable, "The wallet's relay refuses to pass messages on. Connect the wallet through another relay.")
+	errRelay       = paidaction.Errorf(CodeUnreachable, "The wallet's relay refuses to forward messages. Connect the wallet through another relay.")
 )
 
 // refusals maps errors of the protocols to sentences.
@@ -117,7 +117,7 @@ func ofStatus(status int) error {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return ErrKeyRefused
 	}
-	return paidaction.Errorf(CodeBadAnswer, "The wallet's server answered with status %d. Check the address, and that the key may issue invoices.", status)
+	return paidaction.Errorf(CodeBadAnswer, "The wallet's server answered with status %d. Check the address, and that the key allows making invoices.", status)
 }
 
 // ofPayment is what a node's reason for a failed payment means to the wallet's owner. False: the wallet is not at
@@ -127,7 +127,7 @@ func ofPayment(reason paidaction.FailureReason) (*paidaction.Error, bool) {
 	case paidaction.ReasonInsufficientBalance, paidaction.ReasonCanceled:
 		return nil, false
 	case paidaction.ReasonNoRoute:
-		return paidaction.Errorf("PAYMENT_NO_ROUTE", "No way to the wallet's node was found for this amount. It may lack inbound liquidity."), true
+		return paidaction.Errorf("PAYMENT_NO_ROUTE", "No route to the wallet's node was found for this amount. It may lack inbound liquidity."), true
 	case paidaction.ReasonTimeout:
 		return paidaction.Errorf("PAYMENT_TIMEOUT", "The payment did not reach the wallet's node in time."), true
 	case paidaction.ReasonIncorrectDetails:

@@ -48,11 +48,11 @@ func (s LNDREST) tidied(w *Wallets) (Settings, error) {
 
 func (s LNDGRPC) tidied(w *Wallets) (Settings, error) {
 	if w.AddInvoice == nil {
-		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "LND is spoken to by REST here: give its REST address.")
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "This service reaches LND over REST: give its REST address.")
 	}
 	s.Address = strings.TrimSpace(s.Address)
 	if host, port, err := net.SplitHostPort(s.Address); err != nil || host == "" || port == "" || strings.ContainsAny(s.Address, "/@ ") {
-		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "The address of LND's gRPC is a host and a port, such as node.example:10009.")
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "LND's gRPC address is a host and a port, such as node.example:10009.")
 	}
 	var err error
 	s.Macaroon, s.Certificate, err = tidiedNode(s.Macaroon, s.Certificate)
@@ -74,7 +74,7 @@ func tidiedNode(macaroon Secret, certificate string) (Secret, string, error) {
 func (w *Wallets) base(text string) (string, error) {
 	u, err := w.Outside.Parse(strings.TrimSpace(text))
 	if err != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
-		return "", paidaction.Errorf(paidaction.CodeInvalidInput, "The address of the wallet's server must begin with https:// and hold neither a user nor a query.")
+		return "", paidaction.Errorf(paidaction.CodeInvalidInput, "The address of the wallet's server must begin with https:// and contain neither a user name nor a query.")
 	}
 	return strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"), nil
 }

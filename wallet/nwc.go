@@ -23,12 +23,12 @@ func (s NWC) tidied(w *Wallets) (Settings, error) {
 	s.URI = Secret(strings.TrimSpace(string(s.URI)))
 	c, err := nostr.ParseConnection(string(s.URI))
 	if err != nil {
-		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "That is no connection of Nostr Wallet Connect: it begins with nostr+walletconnect:// and holds a relay and a secret.")
+		return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "This is not a Nostr Wallet Connect connection: one begins with nostr+walletconnect:// and contains a relay and a secret.")
 	}
 	for _, relay := range c.Relays {
 		u, err := w.Outside.Parse(relay)
 		if err != nil || !slices.Contains([]string{"wss", "ws"}, u.Scheme) {
-			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "The relay of the connection must begin with wss:// and name no user.")
+			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "The connection's relay must begin with wss:// and contain no user name.")
 		}
 	}
 	return s, nil

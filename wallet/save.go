@@ -30,7 +30,7 @@ func errNoSuchWallet() error {
 // before.
 func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Settings) (Wallet, error) {
 	if utf8.RuneCountInString(label) > maxLabel || !utf8.ValidString(label) || slices.Contains([]byte(label), 0) {
-		return Wallet{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet's label has at most %d characters.", maxLabel)
+		return Wallet{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet's label can have at most %d characters.", maxLabel)
 	}
 	s, err := s.tidied(w)
 	if err != nil {
@@ -41,7 +41,7 @@ func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Sett
 		return Wallet{}, err
 	}
 	if _, busy := w.testing.LoadOrStore(user, true); busy {
-		return Wallet{}, paidaction.Errorf(paidaction.CodeTryAgain, "A wallet of yours is being tested. Wait until that has ended.")
+		return Wallet{}, paidaction.Errorf(paidaction.CodeTryAgain, "One of your wallets is being tested. Try again when that is done.")
 	}
 	ms, err := w.test(ctx, s)
 	w.testing.Delete(user)
@@ -65,7 +65,7 @@ func (w *Wallets) roomFor(ctx context.Context, q *db.Queries, user, id int64) er
 		return errNoSuchWallet()
 	}
 	if id == 0 && len(rows) >= w.Limits.Wallets {
-		return paidaction.Errorf(CodeTooMany, "You have %d wallets, and more are not asked. Remove one first.", len(rows))
+		return paidaction.Errorf(CodeTooMany, "You have %d wallets, which is the most there can be. Remove one first.", len(rows))
 	}
 	return nil
 }
@@ -86,11 +86,11 @@ func (w *Wallets) test(ctx context.Context, s Settings) (ms int64, err error) {
 		if refusal, ok := paidaction.AsRefusal(err); ok {
 			return 0, refusal
 		}
-		return 0, paidaction.Errorf(CodeBadInvoice, "The wallet issued an invoice that our node cannot read. Is it a wallet of the same network?")
+		return 0, paidaction.Errorf(CodeBadInvoice, "The wallet issued an invoice that our node cannot read. Check that the wallet is on the same network.")
 	}
 	// Wallets may cut off less than a sat (spec 05.11).
 	if read.Amount > issued.asked || read.Amount <= issued.asked-1000 {
-		return 0, paidaction.Errorf(CodeBadInvoice, "The wallet was asked for an invoice over %s msat, and issued one over %s.", issued.asked, read.Amount)
+		return 0, paidaction.Errorf(CodeBadInvoice, "The wallet was asked for an invoice for %s msat, and issued one for %s.", issued.asked, read.Amount)
 	}
 	return ms, nil
 }
@@ -172,7 +172,7 @@ func (w *Wallets) Reorder(ctx context.Context, user int64, ids []int64) ([]Walle
 			own = append(own, r.ID)
 		}
 		if !slices.Equal(slices.Sorted(slices.Values(own)), slices.Sorted(slices.Values(ids))) {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "Name each of your wallets once, in the order in which they are to be asked.")
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "Name each of your wallets once, in the order in which to ask them.")
 		}
 		if err := q.OrderWallets(ctx, db.OrderWalletsParams{UserID: user, Ids: ids}); err != nil {
 			return fmt.Errorf("order wallets: %w", err)

@@ -20,7 +20,7 @@ func qrCode(w http.ResponseWriter, r *http.Request) {
 	}
 	code, err := qr.Encode(text, qr.L)
 	if err != nil {
-		http.Error(w, "This text cannot be made a code.", http.StatusBadRequest)
+		http.Error(w, "This text cannot be made into a QR code.", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")

@@ -25,11 +25,11 @@ type Owner *int64
 // Errors: INVALID_INPUT.
 func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events []string) (Webhook, string, error) {
 	if _, err := w.Outside.Parse(url); err != nil || len(url) > 2000 {
-		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "This is no address that is called: send one that begins with https://, without a user in it.")
+		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "This address cannot be called: send one that begins with https:// and contains no user name.")
 	}
 	events = slices.Compact(slices.Sorted(slices.Values(events)))
 	if i := slices.IndexFunc(events, func(e string) bool { return !slices.Contains(Events, e) }); i >= 0 {
-		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "There are no such events. There are: %s.", strings.Join(Events, ", "))
+		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "There is no such event. The events are: %s.", strings.Join(Events, ", "))
 	}
 	if events == nil {
 		events = []string{}
@@ -48,7 +48,7 @@ func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events [
 			return fmt.Errorf("read webhooks: %w", err)
 		}
 		if len(rows) >= most {
-			return paidaction.Errorf(paidaction.CodeInvalidInput, "You have %d webhooks, which is the most there may be. Remove one first.", len(rows))
+			return paidaction.Errorf(paidaction.CodeInvalidInput, "You have %d webhooks, which is the most there can be. Remove one first.", len(rows))
 		}
 		id, err := q.NextWebhookID(ctx)
 		if err != nil {

@@ -27,7 +27,7 @@ func (s *service) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11,
 		}
 	}
 	return paidaction.Bolt11{}, paidaction.Errorf(paidaction.CodeLightningUnavailable,
-		"No Lightning node of ours can look at the wallet's invoice now. Try again later.")
+		"None of our Lightning nodes can read the wallet's invoice now. Try again later.")
 }
 
 // addInvoice has a receiver's LND issue an invoice by gRPC.

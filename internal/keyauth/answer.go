@@ -33,7 +33,7 @@ func Read(query url.Values) (Answer, error) {
 	}
 	for _, name := range []string{"tag", "k1", "sig", "key", "action"} {
 		if len(query[name]) > 1 {
-			return refuse("The request says " + name + " more than once.")
+			return refuse("The request has " + name + " more than once.")
 		}
 	}
 	if query.Get("tag") != "login" {
@@ -51,7 +51,7 @@ func Read(query url.Values) (Answer, error) {
 	}
 	key, err := btcec.ParsePubKey(a.Key[:])
 	if err != nil {
-		return refuse("The key is none of secp256k1.")
+		return refuse("The key is not a secp256k1 key.")
 	}
 	const longest = 144 // digits of a signature in DER
 	said := query.Get("sig")
@@ -64,7 +64,7 @@ func Read(query url.Values) (Answer, error) {
 		return refuse("The signature must be DER in hex.")
 	}
 	if !signature.Verify(a.K1[:], key) {
-		return refuse("The signature is not of this key over k1.")
+		return refuse("The signature over k1 is not from this key.")
 	}
 	return a, nil
 }
@@ -119,7 +119,7 @@ func Sign(ctx context.Context, pool *pgxpool.Pool, a Answer, now time.Time) erro
 }
 
 func errContested() error {
-	return paidaction.Errorf(CodeContested, "Another wallet has signed this code too, so it links neither. Ask for a new one, where nobody else sees it.")
+	return paidaction.Errorf(CodeContested, "Another wallet has signed this code too, so neither was linked. Ask for a new code where nobody else can see it.")
 }
 
 const maxKeys = 20 // that open one account
@@ -131,7 +131,7 @@ func link(ctx context.Context, q *db.Queries, key []byte, user int64, now time.T
 		return fmt.Errorf("count keys: %w", err)
 	}
 	if n >= maxKeys {
-		return paidaction.Errorf(paidaction.CodeInvalidInput, "An account is opened by %d keys at most.", maxKeys)
+		return paidaction.Errorf(paidaction.CodeInvalidInput, "An account can be linked to at most %d wallets.", maxKeys)
 	}
 	n, err = q.InsertLinkingKey(ctx, db.InsertLinkingKeyParams{Key: key, UserID: user, At: now})
 	if err != nil {
@@ -145,7 +145,7 @@ func link(ctx context.Context, q *db.Queries, key []byte, user int64, now time.T
 		return fmt.Errorf("look up a key: %w", err)
 	}
 	if owner != user {
-		return paidaction.Errorf(paidaction.CodeDuplicate, "This wallet opens another account already.")
+		return paidaction.Errorf(paidaction.CodeDuplicate, "This wallet already belongs to another account.")
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func Collect(ctx context.Context, q *db.Queries, secret string, links *int64, no
 		return nil, fmt.Errorf("look up a challenge: %w", err)
 	}
 	if err != nil || row.UsedAt != nil || links != nil && (row.Links == nil || *row.Links != *links) {
-		return nil, paidaction.Errorf(paidaction.CodeNotFound, "Nobody signs in by this secret, or somebody has. Begin again.")
+		return nil, paidaction.Errorf(paidaction.CodeNotFound, "This secret is not valid, or was already used. Begin again.")
 	}
 	if row.ContestedAt != nil {
 		return nil, errContested()

@@ -52,9 +52,9 @@ func (t *turn) Leave() {
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, lock.ErrQueueFull), errors.Is(err, lock.ErrTooManyKeys):
-		return paidaction.Errorf(paidaction.CodeTryAgain, "Too many requests wait for their turn. Let some of them finish, then try again.").Because(err)
+		return paidaction.Errorf(paidaction.CodeTryAgain, "Too many requests are waiting. Let some of them finish, then try again.").Because(err)
 	case errors.Is(err, lock.ErrTimeout):
-		return paidaction.Errorf(paidaction.CodeTryAgain, "Your earlier requests are still at work. Try again when they are done.").Because(err)
+		return paidaction.Errorf(paidaction.CodeTryAgain, "Your earlier requests are still running. Try again when they are done.").Because(err)
 	case errors.Is(err, lock.ErrUnavailable), errors.Is(err, lock.ErrClosed):
 		return paidaction.Errorf(paidaction.CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.").Because(err)
 	}

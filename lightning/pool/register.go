@@ -57,7 +57,7 @@ func (r *Register) Enable(ctx context.Context, name string) error {
 func changed(name string) func(rows int64, err error) error {
 	return func(rows int64, err error) error {
 		if err == nil && rows == 0 {
-			return paidaction.Errorf(paidaction.CodeNotFound, "There is no node %q that was ever asked by a process that pays: holdfast nodes lists those that are configured.", name)
+			return paidaction.Errorf(paidaction.CodeNotFound, "There is no node %q: no process that pays has ever used it. holdfast nodes lists the configured ones.", name)
 		}
 		return err
 	}

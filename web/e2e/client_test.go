@@ -190,7 +190,7 @@ func dearer(t *testing.T, w *world) {
 	}
 	w.give(t, key, `createPost(title: "Written meanwhile", paymentMethod: OPTIMISTIC)`)
 	v.press("Try again")
-	v.sees("The price is 10 sats now, more than you agreed to.")
+	v.sees("The price is now 10 sats, more than you agreed to.")
 	v.await("state() === 'FAILED'")
 	v.press("Try again for 10 sats")
 	w.pay(t, v.invoice())

@@ -29,7 +29,7 @@ func UnmarshalID(v any) (int64, error) {
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id <= 0 {
-		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is nothing with such an id.")
+		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is nothing with this id.")
 	}
 	return id, nil
 }
@@ -84,7 +84,7 @@ func UnmarshalDate(v any) (time.Time, error) {
 	text, _ := v.(string)
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return day, paidaction.Errorf(paidaction.CodeInvalidInput, "A day is written as 2026-01-31.")
+		return day, paidaction.Errorf(paidaction.CodeInvalidInput, "Write a day like this: 2026-01-31.")
 	}
 	return day, nil
 }
@@ -97,7 +97,7 @@ func UnmarshalTime(v any) (time.Time, error) {
 	text, _ := v.(string)
 	at, err := time.Parse(time.RFC3339, text)
 	if year := at.UTC().Year(); err != nil || year < 0 || year > 9999 { // by its zone it can be in a year that RFC 3339 has no number for
-		return at, paidaction.Errorf(paidaction.CodeInvalidInput, "A moment is written as 2026-01-31T12:00:00Z.")
+		return at, paidaction.Errorf(paidaction.CodeInvalidInput, "Write a time like this: 2026-01-31T12:00:00Z.")
 	}
 	return at, nil
 }
@@ -107,7 +107,7 @@ func MarshalActionState(s paidaction.State) graphql.Marshaler { return quoted(st
 
 // UnmarshalActionState reads a state.
 func UnmarshalActionState(v any) (paidaction.State, error) {
-	return oneOf(v, paidaction.States, "That is no state of an action.")
+	return oneOf(v, paidaction.States, "This is not a state of an action.")
 }
 
 // MarshalPaymentMethod writes a payment method.
@@ -115,7 +115,7 @@ func MarshalPaymentMethod(m paidaction.Method) graphql.Marshaler { return quoted
 
 // UnmarshalPaymentMethod reads a payment method.
 func UnmarshalPaymentMethod(v any) (paidaction.Method, error) {
-	return oneOf(v, paidaction.Methods, "That is no way to pay.")
+	return oneOf(v, paidaction.Methods, "This is not a way to pay.")
 }
 
 // MarshalWalletKind writes a kind of wallet.
@@ -123,7 +123,7 @@ func MarshalWalletKind(k wallet.Kind) graphql.Marshaler { return quoted(string(k
 
 // UnmarshalWalletKind reads a kind of wallet.
 func UnmarshalWalletKind(v any) (wallet.Kind, error) {
-	return oneOf(v, wallet.Kinds, "That is no kind of wallet.")
+	return oneOf(v, wallet.Kinds, "This is not a kind of wallet.")
 }
 
 func oneOf[T ~string](v any, all []T, otherwise string) (T, error) {
