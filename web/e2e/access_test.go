@@ -70,10 +70,10 @@ func asksFor(r *network.Request, what string) bool {
 
 // keyboard zaps without a mouse: the dialog takes the focus, keeps it, and gives it back.
 func keyboard(t *testing.T, w *world) {
-	item := w.give(t, w.signUp(t, "typist"), `createPost(title: "Reached by keys", paymentMethod: OPTIMISTIC)`)
+	item := w.give(t, w.signUp(t, "typist"), `createPost(title: "Reached with the keyboard", paymentMethod: OPTIMISTIC)`)
 	v := w.visitor(t)
 	v.open("/items/" + item)
-	v.await("heading('Reached by keys')")
+	v.await("heading('Reached with the keyboard')")
 	key := func(keys string) { v.t.Helper(); v.run(chromedp.KeyEvent(keys)) }
 	for range 40 {
 		key(kb.Tab)
@@ -99,13 +99,13 @@ var axe string
 // reader need. With HOLDFAST_SHOTS it leaves a picture of each in that directory.
 func everyPage(t *testing.T, w *world) {
 	author := w.signUp(t, "painter")
-	w.give(t, author, `territoryCreate(name: "gallery", description: "Pictures, and what is said of them.", baseCostSats: 5, replyCostSats: 1, billing: MONTHLY)`)
-	item := w.give(t, author, `createLink(title: "A bridge of stone, and why it still stands", url: "https://example.org/bridge", body: "Look at the **arch**.", territory: "gallery", paymentMethod: OPTIMISTIC)`)
+	w.give(t, author, `territoryCreate(name: "gallery", description: "Pictures, and talk about them.", baseCostSats: 5, replyCostSats: 1, billing: MONTHLY)`)
+	item := w.give(t, author, `createLink(title: "A stone bridge, and why it still stands", url: "https://example.org/bridge", body: "Look at the **arch**.", territory: "gallery", paymentMethod: OPTIMISTIC)`)
 	w.give(t, "", `createComment(parent: "`+item+`", body: "> Look at the arch.\n\nThe stones carry each other.")`)
 	v := w.visitor(t)
 	for _, p := range []struct{ name, path, text string }{
 		{"signed-out", "/settings", "New here"},
-		{"not-here", "/no/such/page", "Not here"},
+		{"not-here", "/no/such/page", "Not found"},
 	} {
 		v.allowed = "404" // the last one's status
 		v.open(p.path)
@@ -114,17 +114,17 @@ func everyPage(t *testing.T, w *world) {
 	}
 	v.signIn("looker")
 	for _, p := range []struct{ name, path, text string }{
-		{"feed", "/", "A bridge of stone"},
-		{"new", "/new", "A bridge of stone"},
+		{"feed", "/", "A stone bridge"},
+		{"new", "/new", "A stone bridge"},
 		{"item", "/items/" + item, "The stones carry each other"},
 		{"post", "/post", "Price now: 1 sat"},
 		{"territories", "/territories", "gallery"},
-		{"territory", "/t/gallery", "A bridge of stone"},
-		{"profile", "/u/painter", "A bridge of stone"},
+		{"territory", "/t/gallery", "A stone bridge"},
+		{"profile", "/u/painter", "A stone bridge"},
 		{"own-profile", "/u/looker", "History"},
 		{"wallet", "/wallet", "History"},
 		{"credits", "/wallet/credits", "Price: 1,000 sats"},
-		{"withdraw", "/wallet/withdraw", "Routing may cost"},
+		{"withdraw", "/wallet/withdraw", "Most that routing may cost"},
 		{"receiving", "/wallet/receiving", "Add a wallet"},
 		{"notifications", "/notifications", "Nothing yet."},
 		{"settings", "/settings", "You are looker"},

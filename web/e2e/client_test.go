@@ -158,7 +158,7 @@ func failedAndRetried(t *testing.T, w *world) {
 	v.invoice()
 	v.press("Cancel this payment")
 	v.await("state() === 'FAILED'")
-	v.sees("Not paid, and not done.")
+	v.sees("Not paid and not done.")
 	v.press("Close")
 	v.await("!document.querySelector('dialog[open]')")
 

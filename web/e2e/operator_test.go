@@ -11,7 +11,7 @@ import (
 // operatorsPages are held to what all pages promise. River's among them is River's own work: it has to show jobs, to keep to our origin,
 // and to have nothing to complain of under our policy.
 func operatorsPages(t *testing.T, w *world) {
-	w.give(t, "", `createPost(title: "What an operator reads of")`)
+	w.give(t, "", `createPost(title: "What the operator sees")`)
 	v := w.visitor(t)
 	signed := "Basic " + base64.StdEncoding.EncodeToString([]byte("operator:"+w.stack.OperatorKey()))
 	command(v, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": signed}})

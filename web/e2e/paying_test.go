@@ -92,9 +92,9 @@ func oneWayAtATime(t *testing.T, w *world) {
 	anew := func() { v.t.Helper(); v.open("/post"); v.press("Pay 10 sats") }
 	anew()
 	none()
-	v.sees("Your wallet was asked to pay this, before this page was loaded anew.")
+	v.sees("Your wallet was asked to pay this before this page was reloaded.")
 	look(v, "wallet-unheard")
-	v.press("It has not, and will not")
+	v.press("It did not, and will not")
 	all()
 	anew()
 	all()
@@ -133,7 +133,7 @@ func inTime(t *testing.T, w *world) {
 		t.Errorf("it counts from %d to %d", before, now)
 	}
 	v.await("state() === 'FAILED'")
-	v.sees("Not paid, and not done. The invoice was not paid in time.")
+	v.sees("Not paid and not done. The invoice was not paid in time.")
 	v.await("!qr()")
 	v.press("Try again")
 	second := v.invoice()

@@ -48,8 +48,8 @@ function Page() {
 }
 
 function Nowhere() {
-  useTitle('Not here')
-  return <><h1>Not here</h1><p>There is no such page. <Link to="/">Back to the posts</Link></p></>
+  useTitle('Not found')
+  return <><h1>Not found</h1><p>There is no such page. <Link to="/">Back to the posts</Link></p></>
 }
 
 function Header() {
@@ -63,7 +63,7 @@ function Header() {
         <Link to="/territories">Territories</Link>
         {signedIn ? (
           <>
-            <Link to="/notifications">News{unseen > 0 && <> <span class="badge">{unseen}<span class="unseen"> new</span></span></>}</Link>
+            <Link to="/notifications">Notifications{unseen > 0 && <> <span class="badge">{unseen}<span class="unseen"> new</span></span></>}</Link>
             <Link to="/wallet">{mine ? sats(Number(mine.creditsMsat)).replace(/ sats?$/, ' credits') : 'Wallet'}</Link>
             {mine && <Link to={`/u/${mine.user.name}`}>{mine.user.name}</Link>}
             <Link to="/settings">Settings</Link>
@@ -82,7 +82,7 @@ function Waiting() {
   const waiting = underway.use().filter((p) => p !== dialog && p.action && ['PENDING', 'PENDING_HELD'].includes(p.action.state))
   if (waiting.length === 0) return null
   return (
-    <aside class="waiting" aria-label="Payments that wait for you">
+    <aside class="waiting" aria-label="Payments waiting for you">
       {waiting.map((p) => <p key={p}>{p.intent.what} is not paid yet. <button onClick={() => shown.set(p)}>Pay {sats(p.action!.costMsat)}</button></p>)}
     </aside>
   )
@@ -110,7 +110,7 @@ async function recall() {
 function App() {
   return (
     <>
-      <a class="skip" href="#main">To the content</a>
+      <a class="skip" href="#main">Skip to content</a>
       <Header />
       <main id="main" tabIndex={-1}><Page /></main>
       <Waiting />

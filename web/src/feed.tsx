@@ -14,7 +14,7 @@ export function Posts({ sort, territory }: { sort: Sort; territory?: string }) {
   const base = territory ? `/t/${territory}` : ''
   return (
     <>
-      <nav class="tabs" aria-label="Order of the posts">
+      <nav class="tabs" aria-label="Sort posts">
         <Link to={base || '/'}>Hot</Link>
         <Link to={`${base}/new`}>New</Link>
         <Link to={`${base}/top`}>Top</Link>
@@ -33,7 +33,7 @@ export function FeedPage({ sort }: { sort: Sort }) {
         <h1>Posts</h1>
         <Link to="/post" class="button primary">Write a post</Link>
       </div>
-      {!key.use() && <p class="intro">Whatever is written or zapped here costs a few sats, and whoever is zapped earns them. Try it: no account is needed to write a post, and any Lightning wallet pays for it.</p>}
+      {!key.use() && <p class="intro">Writing and zapping cost a few sats here, and authors earn what they are zapped. Try it: you need no account to write a post, and you can pay with any Lightning wallet.</p>}
       <Posts sort={sort} />
     </>
   )

@@ -26,11 +26,11 @@ export function ItemPage({ id }: { id: string }) {
   useTitle(item ? (item.title ?? 'Comment') : 'Item')
   if (error && !data) return <p class="bad" role="alert">{error.message}</p>
   if (!data) return <p class="muted" role="status">Loading…</p>
-  if (!item) return <><h1>Not here</h1><p>There is no such item, or it is not to be seen.</p></>
+  if (!item) return <><h1>Not found</h1><p>There is no such item, or you may not see it.</p></>
   const payable = item.state !== 'PAID' && item.payment
   return (
     <article>
-      {item.parent && <p><Link to={`/items/${item.parent.id}`}>← What this answers</Link></p>}
+      {item.parent && <p><Link to={`/items/${item.parent.id}`}>← In reply to</Link></p>}
       <div class="head item" id={`item-${item.id}`}>
         <Zap item={item} />
         <div>
@@ -39,7 +39,7 @@ export function ItemPage({ id }: { id: string }) {
         </div>
       </div>
       {item.url && <p class="away"><Away url={item.url} /></p>}
-      {payable && <p class="note">You alone see this until it is paid. <button onClick={() => resume(payable, item.title ?? 'Comment', true)}>Pay</button></p>}
+      {payable && <p class="note">Only you can see this until it is paid. <button onClick={() => resume(payable, item.title ?? 'Comment', true)}>Pay</button></p>}
       <Text of={item.body} />
       {item.uploads.map((u) => u.contentType.startsWith('image/') ? <img class="upload" src={u.url} alt="" loading="lazy" /> : <p><a href={u.url}>Video</a></p>)}
       {item.poll && <Votes of={item.poll} />}
@@ -48,7 +48,7 @@ export function ItemPage({ id }: { id: string }) {
         <h2 id="comments">{count(item.commentCount, 'comment')}</h2>
         {item.state === 'PAID' && <CommentForm parent={item.id} />}
         <Branches of={grow(item.thread.nodes)} />
-        {item.thread.next && <p class="muted">The first {item.thread.nodes.length} are shown; each comment's page has all that is below it.</p>}
+        {item.thread.next && <p class="muted">The first {item.thread.nodes.length} are shown; open a comment to see all replies below it.</p>}
       </section>
     </article>
   )
@@ -81,8 +81,8 @@ function Answer({ branch: { item, more, below } }: { branch: Branch }) {
         <Byline item={item} />
       </div>
       <Text of={item.body} />
-      {item.state === 'PAID' && <button class="quiet" aria-expanded={answering} onClick={() => setAnswering(!answering)}>Answer</button>}
-      {' '}<Link to={`/items/${item.id}`} class="quiet">{more ? 'More answers' : 'Link'}</Link>
+      {item.state === 'PAID' && <button class="quiet" aria-expanded={answering} onClick={() => setAnswering(!answering)}>Reply</button>}
+      {' '}<Link to={`/items/${item.id}`} class="quiet">{more ? 'More replies' : 'Link'}</Link>
       {answering && <CommentForm parent={item.id} focus done={() => setAnswering(false)} />}
       <Branches of={below} />
     </li>
@@ -111,7 +111,7 @@ function Votes({ of }: { of: Poll }) {
       <ul class="list">
         {of.options.map((o) => (
           <li>
-            <span>{o.text}</span> <span class="muted">{count(o.votes, 'vote')}{of.myVote?.option.id === o.id && (of.myVote.state === 'PAID' ? ', with yours' : ', yours is not paid yet')}</span>
+            <span>{o.text}</span> <span class="muted">{count(o.votes, 'vote')}{of.myVote?.option.id === o.id && (of.myVote.state === 'PAID' ? ', including yours' : ', yours is not paid yet')}</span>
             {votable && <button onClick={() => void pay({ what: `Vote: ${o.text}`, mutation: 'pollVote', args: { option: ['ID!', o.id] } })}>Vote</button>}
           </li>
         ))}

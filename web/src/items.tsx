@@ -52,7 +52,7 @@ export function Byline({ item }: { item: Comment & Partial<Item> }) {
       {item.title !== null && <>{' · '}<Link to={`/items/${item.id}`}>{count(item.commentCount ?? 0, 'comment')}</Link></>}
       {item.bounty && <>{' · '}<span class="tag">{item.bounty.paidAt ? 'bounty paid' : `bounty ${count(item.bounty.sats, 'sat')}`}</span></>}
       {Number(item.boostMsat ?? 0) > 0 && <>{' · '}<span class="tag">boosted {sats(item.boostMsat!)}</span></>}
-      {item.state !== 'PAID' && <>{' · '}<span class="tag waiting">{item.state === 'PENDING' ? 'not paid yet: seen by you alone' : 'not paid'}</span></>}
+      {item.state !== 'PAID' && <>{' · '}<span class="tag waiting">{item.state === 'PENDING' ? 'not paid yet: only you see it' : 'not paid'}</span></>}
     </p>
   )
 }

@@ -23,9 +23,9 @@ const query = `query ($after: ID) { page: notifications(after: $after) {
   nodes { id kind item { id title } territory { name } day action { ...Action } retryUntil createdAt } next } } ${actionFragment}`
 
 const words: Record<string, string> = {
-  MENTION: 'You were named', REPLY: 'You were answered', ZAP: 'You were zapped', DOWN_ZAPPED: 'Something of yours was down-zapped', RECEIVED: 'You received money',
-  WITHDRAWN: 'Your withdrawal has arrived', TERRITORY_DUE: 'Your territory is due to be paid for', TERRITORY_STOPPED: 'Your territory was stopped',
-  REWARD: 'You were rewarded', INVITE_REDEEMED: 'Your invite was redeemed', WEBHOOK_DISABLED: 'A webhook of yours was disabled',
+  MENTION: 'You were mentioned', REPLY: 'You got a reply', ZAP: 'You were zapped', DOWN_ZAPPED: 'Something you wrote was down-zapped', RECEIVED: 'You received money',
+  WITHDRAWN: 'Your withdrawal has arrived', TERRITORY_DUE: 'Payment for your territory is due', TERRITORY_STOPPED: 'Your territory was stopped',
+  REWARD: 'You got a reward', INVITE_REDEEMED: 'Your invite was redeemed', WEBHOOK_DISABLED: 'One of your webhooks was disabled',
 }
 
 export function NotificationsPage() {

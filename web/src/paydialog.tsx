@@ -28,7 +28,7 @@ function becomes(bolt11: string, now: Asked) {
 const before = (bolt11: string): Asked =>
   sessionStorage.getItem(place(bolt11)) === null
     ? { paying: false, says: '' }
-    : { paying: true, says: 'Your wallet was asked to pay this, before this page was loaded anew. Look there whether it has.', unheard: true }
+    : { paying: true, says: 'Your wallet was asked to pay this before this page was reloaded. Check there whether it did.', unheard: true }
 
 const demoWallet = document.querySelector<HTMLMetaElement>('meta[name=demo-wallet]')?.content
 
@@ -65,7 +65,7 @@ function Content({ payment }: { payment: Payment }) {
       <footer>
         {open && <button disabled={asking} onClick={payment.cancel}>Cancel this payment</button>}
         {failed && <button class="primary" disabled={asking} onClick={payment.retry}>{dearer ? `Try again for ${dearer}` : 'Try again'}</button>}
-        {notBegun && dearer && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Go on for {dearer}</button>}
+        {notBegun && dearer && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Continue for {dearer}</button>}
         {notBegun && trouble.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
         {notBegun && trouble.code === 'INSUFFICIENT_FUNDS' && <Link to="/wallet/credits" class="button">Buy credits</Link>}
         {notBegun && trouble.code === 'UNAUTHENTICATED' && <Link to="/settings" class="button">Sign in</Link>}
@@ -77,27 +77,27 @@ function Content({ payment }: { payment: Payment }) {
 
 // tellOf says in a sentence who has to move next.
 function tellOf({ action, asking, trouble }: Payment): string {
-  if (!action) return asking ? 'Asking…' : trouble?.unclear ? 'It is not known whether this was begun. Asking again pays nothing twice.' : 'Nothing was begun, and nothing is charged.'
-  if (action.invoice?.receivedMsat != null && action.state.startsWith('PENDING')) return 'The payment is seen…'
+  if (!action) return asking ? 'Asking…' : trouble?.unclear ? 'It is not known whether this went through. You can ask again without paying twice.' : 'Nothing was done, and nothing was charged.'
+  if (action.invoice?.receivedMsat != null && action.state.startsWith('PENDING')) return 'The payment has been seen…'
   switch (action.state) {
     case 'PENDING':
-      return `Done, and seen by you alone until you pay ${sats(action.costMsat)}.`
+      return `Done, but only you can see it until you pay ${sats(action.costMsat)}.`
     case 'PENDING_HELD':
-      return action.invoice?.bolt11 || action.paymentMethod !== 'OUTGOING' ? `Pay ${sats(action.costMsat)}. It is done as soon as your payment arrives; if it cannot be done, your money returns.` : 'Being sent…'
+      return action.invoice?.bolt11 || action.paymentMethod !== 'OUTGOING' ? `Pay ${sats(action.costMsat)}. It is done as soon as your payment arrives; if it cannot be done, you get your money back.` : 'Sending…'
     case 'HELD':
-      return 'Your payment has arrived, and is being taken…'
+      return 'Your payment has arrived; we are settling it…'
     case 'FORWARDING':
-      return action.paymentMethod === 'OUTGOING' ? 'On its way…' : 'Your payment has arrived, and is on its way to the receiver…'
+      return action.paymentMethod === 'OUTGOING' ? 'On its way…' : 'Your payment has arrived and is on its way to the receiver…'
     case 'FORWARDED':
-      return 'The receiver has it; a moment more…'
+      return 'The receiver has it; one more moment…'
     case 'FAILED_FORWARD':
       return 'The receiver could not be paid. Your money is coming back…'
     case 'CANCELING':
-      return 'Being cancelled…'
+      return 'Cancelling…'
     case 'PAID':
       return `Paid: ${sats(action.costMsat)}.`
     case 'FAILED':
-      return `Not paid, and not done. ${action.failure?.message ?? ''}`
+      return `Not paid and not done. ${action.failure?.message ?? ''}`
     case 'RETRYING':
       return 'The next attempt is being prepared…'
   }
@@ -113,7 +113,7 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
     becomes(bolt11, { paying: true, says: 'Your wallet is paying…' })
     try {
       await wallet()
-      becomes(bolt11, { paying: true, says: 'Your wallet says that it has paid. The payment is not seen here yet…' })
+      becomes(bolt11, { paying: true, says: 'Your wallet says that it has paid. The payment has not been seen here yet…' })
     } catch (error) {
       becomes(bolt11, { paying: false, says: `The wallet did not pay: ${error instanceof Error ? error.message : error}` })
     }
@@ -128,7 +128,7 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
 
   return (
     <div class="invoice">
-      {paying ? <p role="status">{says}</p> : <img class="qr" src={`/qr?text=${encodeURIComponent(bolt11.toUpperCase())}`} alt={`QR code of the invoice over ${sats(action.invoice!.amountMsat)}`} width="260" height="260" />}
+      {paying ? <p role="status">{says}</p> : <img class="qr" src={`/qr?text=${encodeURIComponent(bolt11.toUpperCase())}`} alt={`QR code of the invoice for ${sats(action.invoice!.amountMsat)}`} width="260" height="260" />}
       <Countdown until={action.invoice!.expiresAt} />
       <div class="ways">
         {demoWallet && (
@@ -137,11 +137,11 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
         {window.webln && (
           <button class="primary" disabled={paying} onClick={() => payWith(() => window.webln!.enable().then(() => window.webln!.sendPayment(bolt11)))}>Pay with this browser's wallet</button>
         )}
-        {unheard && <button onClick={() => becomes(bolt11, { paying: false, says: '' })}>It has not, and will not</button>}
+        {unheard && <button onClick={() => becomes(bolt11, { paying: false, says: '' })}>It did not, and will not</button>}
         {!paying && <a class="button" href={`lightning:${bolt11}`}>Open a wallet</a>}
         {!paying && <button onClick={copy}>{copied ? 'Copied' : 'Copy'}</button>}
       </div>
-      {!paying && <input ref={field} class="bolt11" readonly value={bolt11} aria-label="Invoice, to be pasted into a wallet" onFocus={(e) => e.currentTarget.select()} />}
+      {!paying && <input ref={field} class="bolt11" readonly value={bolt11} aria-label="Invoice, to paste into a wallet" onFocus={(e) => e.currentTarget.select()} />}
       {!paying && says && <p class="bad" role="alert">{says}</p>}
     </div>
   )

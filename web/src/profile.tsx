@@ -19,14 +19,14 @@ export function ProfilePage({ name }: { name: string }) {
   if (error) return <p class="bad" role="alert">{error.message}</p>
   if (!data) return <p class="muted" role="status">Loading…</p>
   const user = data.user
-  if (!user) return <><h1>Not here</h1><p>There is nobody of this name.</p></>
+  if (!user) return <><h1>Not found</h1><p>Nobody has this name.</p></>
   return (
     <>
       <h1>{user.name}</h1>
       <p class="muted">Here since {new Date(user.createdAt).toLocaleDateString()} · {count(user.postCount, 'post')} · {count(user.commentCount, 'comment')}</p>
       {user.bio && <Text of={user.bio.body} />}
       {own && <section aria-label="Balances"><Balances /><p><Link to="/wallet">Wallet</Link></p></section>}
-      <h2>Written</h2>
+      <h2>Posts and comments</h2>
       <List query={itemsQuery} variables={{ name }} of="user" class="items" empty="Nothing yet." row={(item: Item) => <ItemRow key={item.id} item={item} />} />
       {own && <><h2>History</h2><History /></>}
     </>

@@ -18,7 +18,7 @@ type Field = { name: string; label: string; secret?: boolean; optional?: boolean
 
 const kinds: Record<string, { label: string; setting: string; fields: Field[] }> = {
   LIGHTNING_ADDRESS: { label: 'Lightning address', setting: 'lightningAddress', fields: [{ name: '', label: 'name@example.org, or an LNURL' }] },
-  NWC: { label: 'Nostr Wallet Connect', setting: 'nwc', fields: [{ name: '', label: 'nostr+walletconnect://… that may make invoices', secret: true }] },
+  NWC: { label: 'Nostr Wallet Connect', setting: 'nwc', fields: [{ name: '', label: 'nostr+walletconnect://… that can make invoices', secret: true }] },
   LNBITS: { label: 'LNbits', setting: 'lnbits', fields: [{ name: 'url', label: 'Address' }, { name: 'key', label: 'Invoice/read key', secret: true }] },
   LND_REST: {
     label: 'LND (REST)', setting: 'lndRest',
@@ -38,7 +38,7 @@ export function ReceivingPage() {
   return (
     <SignInFirst>
       <h1>Receiving wallets</h1>
-      <p>What others zap you comes straight to the first of these that gives an invoice. Without one it comes to your credits.</p>
+      <p>What others zap you goes straight to the first of these wallets that gives an invoice. If none does, it is added to your credits.</p>
       {error && <p class="bad" role="alert">{error}</p>}
       <Wallets refused={setError} />
       <AddWallet />
@@ -108,10 +108,10 @@ function AddWallet() {
         const field = { value: values[f.name] ?? '', required: !f.optional, autocomplete: 'off', onInput: (e: any) => setValues({ ...values, [f.name]: e.currentTarget.value }) }
         return <label key={kind + f.name}>{f.label}{f.optional && <small> (optional)</small>}{f.long ? <textarea rows={4} {...field} /> : f.secret ? <input type="password" {...field} /> : <input {...field} />}</label>
       })}
-      <p class="muted">It is asked for an invoice before it is saved, and kept encrypted.</p>
+      <p class="muted">The wallet is asked for an invoice before it is saved. Its settings are stored encrypted.</p>
       {state.error && <p class="bad" role="alert">{state.error}</p>}
       {state.done && <p class="good" role="status">Saved: it gave an invoice.</p>}
-      <button class="primary" disabled={state.busy}>{state.busy ? 'Asking it…' : 'Test and save'}</button>
+      <button class="primary" disabled={state.busy}>{state.busy ? 'Testing…' : 'Test and save'}</button>
     </form>
   )
 }

@@ -78,8 +78,8 @@ function Account({ apiKey }: { apiKey: string }) {
   return (
     <section class="stack" aria-labelledby="account">
       <h2 id="account">Account</h2>
-      <p>{mine ? <>You are <Link to={`/u/${mine.user.name}`}>{mine.user.name}</Link>.</> : 'Your key is not answered for yet.'}</p>
-      <p>{withWallet ? 'Unless you sign in by a wallet, your' : 'Your'} key is the only way back to your account: keep it.</p>
+      <p>{mine ? <>You are <Link to={`/u/${mine.user.name}`}>{mine.user.name}</Link>.</> : 'Your key has not been checked yet.'}</p>
+      <p>{withWallet ? 'Unless you sign in with a wallet, your' : 'Your'} key is the only way back to your account: keep it.</p>
       {show && <input class="bolt11" readonly value={apiKey} aria-label="API key" onFocus={(e) => e.currentTarget.select()} />}
       <p class="buttons">
         <button aria-expanded={show} onClick={() => setShow(!show)}>{show ? 'Hide the key' : 'Show the key'}</button>
@@ -98,7 +98,7 @@ function Zapping() {
   return (
     <section class="stack" aria-labelledby="zapping">
       <h2 id="zapping">Zapping</h2>
-      <label>Sats of one tap<input type="number" min={1} value={amount || ''} onInput={(e) => change(Number(e.currentTarget.value))} /></label>
+      <label>Sats per tap<input type="number" min={1} value={amount || ''} onInput={(e) => change(Number(e.currentTarget.value))} /></label>
     </section>
   )
 }

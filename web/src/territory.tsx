@@ -15,7 +15,7 @@ export function TerritoryPage({ name, sort }: { name: string; sort: Sort }) {
   if (error) return <p class="bad" role="alert">{error.message}</p>
   if (!data) return <p class="muted" role="status">Loading…</p>
   const t = data.territory
-  if (!t) return <><h1>Not here</h1><p>There is no such territory.</p></>
+  if (!t) return <><h1>Not found</h1><p>There is no such territory.</p></>
   return (
     <>
       <div class="head">
@@ -26,7 +26,7 @@ export function TerritoryPage({ name, sort }: { name: string; sort: Sort }) {
       <p class="muted">
         Founded by <Link to={`/u/${t.founder.name}`}>{t.founder.name}</Link>. A post costs {sats(t.baseCostMsat)}, a comment {sats(t.replyCostMsat)}.
         {t.state === 'STOPPED' && ' It is archived: nobody can write here until somebody takes it over.'}
-        {t.state === 'GRACE' && ' It is due to be paid for.'}
+        {t.state === 'GRACE' && ' Payment for it is due.'}
       </p>
       <Posts sort={sort} territory={t.name} />
     </>
@@ -38,7 +38,7 @@ export function TerritoriesPage() {
   return (
     <>
       <h1>Territories</h1>
-      <List query={`query ($after: String) { page: territories(after: $after) { nodes { ${fields} } next } }`} empty="There is no territory yet."
+      <List query={`query ($after: String) { page: territories(after: $after) { nodes { ${fields} } next } }`} empty="There are no territories yet."
         row={(t: Territory) => (
           <li key={t.name}>
             <h2><Link to={`/t/${t.name}`}>{t.name}</Link>{t.state === 'STOPPED' && <small class="tag">archived</small>}</h2>

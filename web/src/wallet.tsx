@@ -11,7 +11,7 @@ export function Balances() {
   const mine = me.use()
   return (
     <dl class="balances">
-      <div><dt>Credits</dt><dd>{mine ? sats(mine.creditsMsat) : '…'}</dd><dd class="muted">to be spent here</dd></div>
+      <div><dt>Credits</dt><dd>{mine ? sats(mine.creditsMsat) : '…'}</dd><dd class="muted">can be spent here</dd></div>
       <div><dt>Sats</dt><dd>{mine ? sats(mine.satsMsat) : '…'}</dd><dd class="muted">can be withdrawn</dd></div>
     </dl>
   )
@@ -53,7 +53,7 @@ const names: Record<string, string> = {
 export const nameOf = (kind: string) => names[kind] ?? kind[0] + kind.slice(1).toLowerCase().replaceAll('_', ' ')
 
 const states: Partial<Record<Action['state'], string>> = {
-  PENDING: 'not paid yet', PENDING_HELD: 'not paid yet', CANCELING: 'being cancelled', PAID: 'paid', FAILED: 'not paid', RETRYING: 'tried again',
+  PENDING: 'not paid yet', PENDING_HELD: 'not paid yet', CANCELING: 'being cancelled', PAID: 'paid', FAILED: 'not paid', RETRYING: 'retried',
 }
 
 export function History() {
@@ -89,7 +89,7 @@ export function CreditsPage() {
   return (
     <SignInFirst>
       <h1>Buy credits</h1>
-      <p>A credit is a sat that is spent here, without an invoice each time. Credits do not become sats again.</p>
+      <p>A credit is a sat that you can spend here without an invoice each time. Credits cannot be turned back into sats.</p>
       <Balances />
       <form class="stack" onSubmit={(e) => { e.preventDefault(); void pay({ what: `${credits.toLocaleString('en')} credits`, mutation: 'buyCredits', args: { credits: ['Sats!', credits] } }) }}>
         <label>Credits<input type="number" required min={1} value={credits} onInput={(e) => setCredits(Number(e.currentTarget.value))} /></label>
@@ -118,8 +118,8 @@ export function WithdrawPage() {
       <form class="stack" onSubmit={submit}>
         <label>Invoice or lightning address<input required value={to} placeholder="lnbc… or name@example.org" autocomplete="off" onInput={(e) => setTo(e.currentTarget.value)} /></label>
         {address && <label>Sats<input type="number" required min={1} value={amount || ''} onInput={(e) => setAmount(Number(e.currentTarget.value))} /></label>}
-        <label>Routing may cost, in sats<input type="number" required min={0} value={fee} onInput={(e) => setFee(Number(e.currentTarget.value))} /></label>
-        <p class="muted">What routing does not cost comes back.</p>
+        <label>Most that routing may cost, in sats<input type="number" required min={0} value={fee} onInput={(e) => setFee(Number(e.currentTarget.value))} /></label>
+        <p class="muted">What routing does not use comes back to your balance.</p>
         <button class="primary">Withdraw</button>
       </form>
     </SignInFirst>

@@ -55,8 +55,8 @@ export function WalletSignIn() {
       <h2 id="with-wallet">With a wallet</h2>
       {challenge ? (
         <div class="invoice">
-          <p>Confirm only where your wallet names <b>{location.hostname}</b>, and you see the code on this page.</p>
-          <img class="qr" src={`/qr?text=${encodeURIComponent(challenge.lnurl)}`} alt="QR code to sign in by" width="260" height="260" />
+          <p>Only confirm if your wallet names <b>{location.hostname}</b> and you see the code on this page.</p>
+          <img class="qr" src={`/qr?text=${encodeURIComponent(challenge.lnurl)}`} alt="QR code to sign in with" width="260" height="260" />
           <Countdown until={challenge.expiresAt} />
           <div class="ways"><a class="button" href={`lightning:${challenge.lnurl}`}>Open a wallet</a></div>
         </div>

@@ -29,7 +29,7 @@ function Price({ price, territory }: { price: string; territory?: string }) {
   return (
     <p class="price" aria-live="polite">
       Price now: <strong>{price}</strong>
-      {!key.use() && <span class="muted"> (less for those who sign in)</span>}
+      {!key.use() && <span class="muted"> (less if you sign in)</span>}
       {territory && <span class="muted"> in {territory}</span>}
     </p>
   )

@@ -17,7 +17,7 @@ export function Zap({ item }: { item: Comment }) {
   const pending = usePendingSats(item.id)
   const total = Math.floor(Number(item.msat) / 1000)
   return (
-    <button class="zap" onClick={() => void zap(item, zapSats())} aria-label={`Zap ${zapSats()} sats. It has ${count(total, 'sat')}${pending ? `, and ${pending} of yours that are not paid yet` : ''}.`}>
+    <button class="zap" onClick={() => void zap(item, zapSats())} aria-label={`Zap ${zapSats()} sats. It has ${count(total, 'sat')}${pending ? `, plus ${pending} of yours that are not paid yet` : ''}.`}>
       <svg viewBox="0 0 16 16" aria-hidden="true"><path d="M9.5 1 3 9h4l-.8 6L13 6.8H8.7z" /></svg>
       <span class="total">{total.toLocaleString('en')}</span>
       {pending > 0 && <span class="pending" title="Yours, not paid yet">+{pending}</span>}
