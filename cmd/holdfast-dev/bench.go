@@ -18,18 +18,18 @@ import (
 )
 
 type benchCommand struct {
-	Bin       string  `help:"Directory of the programs (default: where this one is)."`
-	Only      string  `enum:"credit,scale,flows,lock,growth," default:"" help:"credit: only the zap from credits; scale: only the same by several processes; flows: only Lightning; growth: only what a zap costs with ever more behind it; lock: only the lock."`
-	Rounds    int     `default:"3" help:"How often everything is measured; the medians count."`
-	Seconds   float64 `default:"4" help:"Of one measurement."`
-	Clients   []int   `default:"1,8,32,128" help:"With how many clients the zap is measured."`
-	Processes []int   `default:"1,2,4" help:"By how many processes of the service on one database."`
-	Sizes     []int64 `default:"10000,1000000" help:"After how many actions the cost of a zap is counted."`
-	Open      []int   `default:"1000,10000" help:"How many open hold invoices the service is started before, without actions behind and with the most of the sizes."`
-	MostOpen  int     `default:"100000" help:"The same once more, without actions behind and without a bound; 0: not."`
-	OpenLND   int     `default:"10000" help:"The same before open hold invoices of a real LND, without actions behind; 0: not."`
-	Noisy     bool    `help:"Tell the figures although the machine was noisy; they are marked."`
-	Write     string  `help:"File whose parts between the markers get the figures of the zap and of Lightning." placeholder:"FILE"`
+	Bin       string  `help:"Directory of the programs (default: the directory of this one)."`
+	Only      string  `enum:"credit,scale,flows,lock,growth," default:"" help:"credit: only zaps from credits; scale: only the same with several processes; flows: only Lightning; growth: only what a zap costs as past actions pile up; lock: only the lock."`
+	Rounds    int     `default:"3" help:"How many times everything is measured; the medians count."`
+	Seconds   float64 `default:"4" help:"Length of one measurement."`
+	Clients   []int   `default:"1,8,32,128" help:"How many clients the zap is measured with."`
+	Processes []int   `default:"1,2,4" help:"How many processes of the service share one database."`
+	Sizes     []int64 `default:"10000,1000000" help:"After how many past actions the cost of a zap is measured."`
+	Open      []int   `default:"1000,10000" help:"How many open hold invoices there are when the service starts, with no past actions and with the largest of the sizes."`
+	MostOpen  int     `default:"100000" help:"The same again, with no past actions and no bound; 0 skips it."`
+	OpenLND   int     `default:"10000" help:"The same with open hold invoices of a real LND and no past actions; 0 skips it."`
+	Noisy     bool    `help:"Report the figures even if the machine was noisy; they are marked."`
+	Write     string  `help:"File in which the parts between the markers are replaced by the figures of zaps and of Lightning." placeholder:"FILE"`
 }
 
 // Run measures, prints tables as it goes, and last a line of JSON. What is only a part of all has only that part in it.

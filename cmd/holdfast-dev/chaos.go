@@ -11,10 +11,10 @@ import (
 )
 
 type chaosCommand struct {
-	Bin      string        `help:"Directory of the programs (default: where this one is)."`
-	Duration time.Duration `default:"10m" help:"Of load and kills; setting up and draining come besides."`
-	Every    time.Duration `default:"4.5s" help:"Between two kills on average."`
-	Seed     uint64        `help:"Of what is killed when, and of what is asked for (default: the time)."`
+	Bin      string        `help:"Directory of the programs (default: the directory of this one)."`
+	Duration time.Duration `default:"10m" help:"Length of load and kills, without setting up and draining."`
+	Every    time.Duration `default:"4.5s" help:"Average time between two kills."`
+	Seed     uint64        `help:"Seed for what is killed when, and for what is asked for (default: the time)."`
 }
 
 // Run brings a stack of its own up, torments and judges it, and leaves nothing running and nothing behind. The logs of a run that found

@@ -11,8 +11,8 @@ import (
 )
 
 type demoCommand struct {
-	Bin  string `help:"Directory of the programs (default: where this one is)."`
-	Only string `help:"Only the flows with this in their name; no latency is measured then."`
+	Bin  string `help:"Directory of the programs (default: the directory of this one)."`
+	Only string `help:"Only the flows with this in their name; latency is then not measured."`
 }
 
 // Run brings a stack of its own up, drives the flows, and leaves nothing running and nothing behind. The log of a service that failed

@@ -21,13 +21,13 @@ type commands struct {
 
 	Run          runCommand          `cmd:"" help:"Run PostgreSQL, a Lightning network and the service until Ctrl-C."`
 	Demo         demoCommand         `cmd:"" help:"Drive every payment flow on a stack of its own, with real payments."`
-	Bench        benchCommand        `cmd:"" help:"Measure a paid action beside what PostgreSQL itself needs."`
-	Chaos        chaosCommand        `cmd:"" help:"Kill the parts of a real stack under load, and judge what is left."`
-	FakeNode     fakeNodeCommand     `cmd:"" hidden:"" help:"The Lightning node of bench."`
-	Load         loadCommand         `cmd:"" hidden:"" help:"The load generator of bench."`
+	Bench        benchCommand        `cmd:"" help:"Measure a paid action next to what PostgreSQL itself needs."`
+	Chaos        chaosCommand        `cmd:"" help:"Kill parts of a real stack under load, and check what is left."`
+	FakeNode     fakeNodeCommand     `cmd:"" hidden:"" help:"The Lightning node that bench uses."`
+	Load         loadCommand         `cmd:"" hidden:"" help:"The load generator that bench uses."`
 	Pay          payCommand          `cmd:"" help:"Pay an invoice from the payer's node of the running network."`
-	Simulate     simulateCommand     `cmd:"" help:"Live the service through random schedules of faults."`
-	WithPostgres withPostgresCommand `cmd:"" name:"with-postgres" help:"Run a command with a throw-away PostgreSQL."`
+	Simulate     simulateCommand     `cmd:"" help:"Run the service through random schedules of faults."`
+	WithPostgres withPostgresCommand `cmd:"" name:"with-postgres" help:"Run a command with a throwaway PostgreSQL."`
 }
 
 // exitCode ends the program with a code and without a message.

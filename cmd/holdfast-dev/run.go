@@ -18,8 +18,8 @@ import (
 )
 
 type runCommand struct {
-	Dir        string        `help:"Directory of all data." default:".holdfast"`
-	Bin        string        `help:"Directory of the programs (default: where this one is)."`
+	Dir        string        `help:"Directory for all data." default:".holdfast"`
+	Bin        string        `help:"Directory of the programs (default: the directory of this one)."`
 	Port       int           `help:"The service's port (default: 8080 if it is free, else any free one)."`
 	BlockEvery time.Duration `help:"Interval between mined blocks; 0 mines none." default:"3m"`
 }

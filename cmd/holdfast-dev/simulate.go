@@ -16,12 +16,12 @@ import (
 )
 
 type simulateCommand struct {
-	Seeds     int    `default:"200" help:"How many seeds are tried."`
-	SeedStart uint64 `default:"1" help:"The first one. A seed repeats itself exactly."`
-	Parallel  int    `default:"4" help:"How many are tried side by side."`
+	Seeds     int    `default:"200" help:"How many seeds to try."`
+	SeedStart uint64 `default:"1" help:"The first seed. A seed always gives exactly the same run."`
+	Parallel  int    `default:"4" help:"How many to try in parallel."`
 	Stop      bool   `help:"Stop at the first one that fails."`
 	Break     string `help:"Try a copy of the service with this seeded bug in it, until a seed fails. \"all\": one after the other."`
-	Show      bool   `help:"Tell the story of every seed, not only of those that fail."`
+	Show      bool   `help:"Print the story of every seed, not only of those that fail."`
 }
 
 // breakIt shows that a seeded bug is found: it is an error if it is not.

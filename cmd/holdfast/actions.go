@@ -20,11 +20,11 @@ import (
 
 type actionsCommand struct {
 	List    actionsList    `cmd:"" help:"List actions, newest first."`
-	Stuck   actionsStuck   `cmd:"" help:"List open actions past their deadline. Exit code 3 if there are any."`
+	Stuck   actionsStuck   `cmd:"" help:"List open actions that are past their deadline. Exit code 3 if there are any."`
 	Show    actionsShow    `cmd:"" help:"Show one action with its whole history."`
-	Requeue actionsRequeue `cmd:"" help:"Store jobs that advance an action now, and at its deadline. Harmless at any time."`
+	Requeue actionsRequeue `cmd:"" help:"Queue jobs that advance an action now and at its deadline. Harmless at any time."`
 
-	WriteOff actionsWriteOff `cmd:"" help:"End an action whose receiver was paid and whose rest a node that lost its data will never tell. Books a loss."`
+	WriteOff actionsWriteOff `cmd:"" help:"End an action whose receiver was paid, when a node has lost its data and will never report the rest. Books a loss."`
 }
 
 func printActions(e *environment, actions []operator.Action) error {
@@ -47,9 +47,9 @@ func withDatabase(ctx context.Context, e *environment, do func(*pgxpool.Pool, *d
 }
 
 type actionsList struct {
-	State  string `help:"Only those in this state, such as HELD."`
-	Before int64  `help:"Only those with a smaller id: the next page." default:"0"`
-	Limit  int32  `help:"How many at most." default:"50"`
+	State  string `help:"Only actions in this state, such as HELD."`
+	Before int64  `help:"Only those with a smaller id: gives the next page." default:"0"`
+	Limit  int32  `help:"How many to list at most." default:"50"`
 }
 
 func (c actionsList) Run(ctx context.Context, e *environment) error {
@@ -84,8 +84,8 @@ func atLeastOne(limit int32) error {
 }
 
 type actionsStuck struct {
-	Grace time.Duration `help:"How long past the deadline." default:"5s"`
-	Limit int32         `help:"How many at most." default:"50"`
+	Grace time.Duration `help:"How long past the deadline they must be." default:"5s"`
+	Limit int32         `help:"How many to list at most." default:"50"`
 }
 
 func (c actionsStuck) Run(ctx context.Context, e *environment) error {

@@ -13,7 +13,7 @@ import (
 )
 
 type archiveCommand struct {
-	OlderThan time.Duration `help:"Only ranges of which nothing has changed for so long; 24h at least." default:"8760h"`
+	OlderThan time.Duration `help:"Only ranges in which nothing has changed for this long; at least 24h." default:"8760h"`
 	DryRun    bool          `help:"Say what would be archived, and change nothing."`
 }
 
@@ -44,7 +44,7 @@ func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 					t.row(fmt.Sprintf("The actions from %d to %d would be archived.", a.First, a.Last))
 					continue
 				}
-				t.row(fmt.Sprintf("The actions from %d to %d are archived: %d steps, %d postings. To have them in a file, and then no longer here:", a.First, a.Last, a.Steps, a.Postings))
+				t.row(fmt.Sprintf("The actions from %d to %d are archived: %d steps, %d postings. To save them to a file and then drop them here:", a.First, a.Last, a.Steps, a.Postings))
 				for _, command := range a.Then {
 					t.row("  " + command)
 				}

@@ -16,7 +16,7 @@ import (
 // healthcheckCommand asks a service on this machine how it is, for what watches over processes and has no program of its own to
 // ask with: an image that holds nothing but this program, for one.
 type healthcheckCommand struct {
-	Ready bool `help:"Ask whether it is ready: its database, its nodes and their streams. Without this only whether it lives."`
+	Ready bool `help:"Ask whether it is ready: its database, its nodes and their streams. Without this, only whether it is alive."`
 }
 
 // healthcheckTimeout is above what /readyz takes when a part of it hangs.

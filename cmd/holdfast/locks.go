@@ -12,8 +12,8 @@ import (
 )
 
 type locksCommand struct {
-	Limit   int32 `help:"How many keys at most." default:"50"`
-	Waiters int32 `help:"How many waiters at most, of all keys together." default:"500"`
+	Limit   int32 `help:"How many keys to list at most." default:"50"`
+	Waiters int32 `help:"How many waiters to list at most, over all keys." default:"500"`
 }
 
 // heldLock is a row of the list.
@@ -39,7 +39,7 @@ func (c locksCommand) Run(ctx context.Context, e *environment) error {
 	}
 	if kept := e.config.Lock.Strategy; kept != "postgres" {
 		// An empty list would say that nobody waits for anybody.
-		return fmt.Errorf("%w: the locks are not in the database but in %s (HOLDFAST_LOCK_STRATEGY); how many are held and awaited says /metrics of each process, as holdfast_lock_…", errArguments, kept)
+		return fmt.Errorf("%w: the locks are not in the database but in %s (HOLDFAST_LOCK_STRATEGY); each process's /metrics says how many are held and waited for, as holdfast_lock_…", errArguments, kept)
 	}
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
 		held, err := postgres.List(ctx, pool, c.Limit, c.Waiters)

@@ -31,22 +31,22 @@ const (
 type cli struct {
 	config.Config `embed:""`
 
-	File string `name:"config" help:"JSON file of settings; its keys are the names of flags." placeholder:"FILE"`
-	JSON bool   `name:"json" help:"Print JSON, also on a terminal."`
+	File string `name:"config" help:"JSON file of settings; its keys are the names of the flags." placeholder:"FILE"`
+	JSON bool   `name:"json" help:"Print JSON, even on a terminal."`
 
 	Serve    serveCommand    `cmd:"" help:"Run the service."`
 	Migrate  migrateCommand  `cmd:"" help:"Move the database between versions of its schema."`
-	Actions  actionsCommand  `cmd:"" help:"Look at paid actions, and nudge them."`
+	Actions  actionsCommand  `cmd:"" help:"Inspect paid actions, and nudge them."`
 	Locks    locksCommand    `cmd:"" help:"List who holds a lock in the database, who waits for it, and for how long."`
-	Nodes    nodesCommand    `cmd:"" help:"Look at the Lightning nodes, and say which of them get payments."`
+	Nodes    nodesCommand    `cmd:"" help:"Inspect the Lightning nodes, and choose which of them get payments."`
 	Users    usersCommand    `cmd:"" help:"Make users, and revoke their API keys."`
-	Relay    relayCommand    `cmd:"" help:"Look at outgoing payments, and requeue what failed."`
-	Webhooks webhooksCommand `cmd:"" help:"Have servers told of everybody's actions."`
-	Settings configCommand   `cmd:"" name:"config" help:"Look at the settings."`
+	Relay    relayCommand    `cmd:"" help:"Inspect outgoing payments, and requeue failed ones."`
+	Webhooks webhooksCommand `cmd:"" help:"Manage the operator's webhooks, which are told of everybody's actions."`
+	Settings configCommand   `cmd:"" name:"config" help:"Inspect the settings."`
 
-	Archive     archiveCommand     `cmd:"" help:"Take the history and postings of old actions out of the tables, in whole ranges. The service goes on."`
-	Reconcile   reconcileCommand   `cmd:"" help:"Hold every invariant against the database and the nodes. Exit code 0 only if none is broken."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Ask the service on this machine whether it lives. Exit code 0 if it does."`
+	Archive     archiveCommand     `cmd:"" help:"Move the history and postings of old actions out of the tables, in whole ranges. The service keeps running."`
+	Reconcile   reconcileCommand   `cmd:"" help:"Check every invariant against the database and the nodes. Exit code 0 only if none is broken."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Ask the service on this machine whether it is alive. Exit code 0 if it is."`
 }
 
 // environment is what commands work with.
@@ -76,7 +76,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("holdfast"),
-		kong.Description("Paid actions over Lightning. Every setting can be given as HOLDFAST_… in the environment, or in a file; what a command alone has, as its flag."),
+		kong.Description("Paid actions over Lightning. Every setting can be given as HOLDFAST_… in the environment or in a file. Options of a single command are flags."),
 		kong.Writers(stdout, stderr), kong.Resolvers(config.Resolver(env)), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help),
 		kong.Exit(func(code int) { exited = max(exited, code) }))
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 )
 
 type migrateCommand struct {
-	Up      migrateUp      `cmd:"" help:"Apply every migration that is missing."`
-	Down    migrateDown    `cmd:"" help:"Take migrations back. Destroys what they hold."`
-	Version migrateVersion `cmd:"" help:"Print the present version and the latest one."`
-	Force   migrateForce   `cmd:"" help:"Record a version without running anything, where another program left the database dirty."`
+	Up      migrateUp      `cmd:"" help:"Apply every missing migration."`
+	Down    migrateDown    `cmd:"" help:"Undo migrations. Destroys the data in what they added."`
+	Version migrateVersion `cmd:"" help:"Print the current version and the latest one."`
+	Force   migrateForce   `cmd:"" help:"Record a version without running anything, after another program left the database dirty."`
 }
 
 type migrateUp struct{}
@@ -28,8 +28,8 @@ func (migrateUp) Run(ctx context.Context, e *environment) error {
 }
 
 type migrateDown struct {
-	Steps int  `help:"How many migrations to take back." default:"1"`
-	All   bool `help:"Take all back. The database is empty afterwards."`
+	Steps int  `help:"How many migrations to undo." default:"1"`
+	All   bool `help:"Undo all. The database is empty afterwards."`
 	Yes   bool `help:"Really do it: what they hold is destroyed."`
 }
 
@@ -38,7 +38,7 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	if c.All {
 		steps = 0
 	} else if steps < 1 {
-		return fmt.Errorf("%w: --steps must be 1 or more; --all takes everything back", errArguments)
+		return fmt.Errorf("%w: --steps must be 1 or more; --all undoes everything", errArguments)
 	}
 	if !c.Yes {
 		return fmt.Errorf("%w: what a migration holds is destroyed with it: read its file for the way down first; add --yes to do it", errArguments)
@@ -64,8 +64,8 @@ func (migrateVersion) Run(ctx context.Context, e *environment) error {
 }
 
 type migrateForce struct {
-	Version int  `arg:"" help:"The version that the database really has; 0: none yet."`
-	Yes     bool `help:"Do it also where nothing was left dirty, as to correct what was forced before."`
+	Version int  `arg:"" help:"The version that the database really has; 0 if none yet."`
+	Yes     bool `help:"Do it even if nothing was left dirty, for example to correct an earlier force."`
 }
 
 func (c migrateForce) Run(ctx context.Context, e *environment) error {
@@ -78,7 +78,7 @@ func (c migrateForce) Run(ctx context.Context, e *environment) error {
 		case err != nil:
 			return migrationError(e, err)
 		case !dirty && version != uint(max(c.Version, 0)):
-			return fmt.Errorf("%w: the database has version %d, and no program left it dirty: there is nothing to force; add --yes to record %d all the same", errArguments, version, c.Version)
+			return fmt.Errorf("%w: the database has version %d, and no program left it dirty: there is nothing to force; add --yes to record %d anyway", errArguments, version, c.Version)
 		}
 	}
 	if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); errors.Is(err, migrations.ErrNoVersion) {

@@ -18,11 +18,11 @@ import (
 )
 
 type nodesCommand struct {
-	List    nodesList    `cmd:"" default:"1" help:"List the Lightning nodes, which of them payments leave through, and why not through the others."`
-	Drain   nodesDrain   `cmd:"" help:"Give a node no new payments. Those in flight go on."`
-	Undrain nodesUndrain `cmd:"" help:"Give it payments again."`
+	List    nodesList    `cmd:"" default:"1" help:"List the Lightning nodes: which of them send payments, and why the others do not."`
+	Drain   nodesDrain   `cmd:"" help:"Give a node no new payments. Those in flight continue."`
+	Undrain nodesUndrain `cmd:"" help:"Give a node payments again."`
 	Disable nodesDisable `cmd:"" help:"Drain a node and raise the alarm, with a reason for others to read."`
-	Enable  nodesEnable  `cmd:"" help:"Take that back. Where another node answers under the name: say that it is the right one from now on."`
+	Enable  nodesEnable  `cmd:"" help:"Undo disable. If another node answers under this name, accept it as the right one from now on."`
 }
 
 // shownNode is a row of the list.
@@ -160,7 +160,7 @@ type nodesDrain struct {
 }
 
 func (c nodesDrain) Run(ctx context.Context, e *environment) error {
-	return pull(ctx, e, "drained", c.Name, "gets no new payments; those in flight go on", (*pool.Register).Drain)
+	return pull(ctx, e, "drained", c.Name, "gets no new payments; those in flight continue", (*pool.Register).Drain)
 }
 
 type nodesUndrain struct {
@@ -168,7 +168,7 @@ type nodesUndrain struct {
 }
 
 func (c nodesUndrain) Run(ctx context.Context, e *environment) error {
-	return pull(ctx, e, "undrained", c.Name, "is not being drained any more", (*pool.Register).Undrain)
+	return pull(ctx, e, "undrained", c.Name, "is no longer drained", (*pool.Register).Undrain)
 }
 
 type nodesDisable struct {

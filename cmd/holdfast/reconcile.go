@@ -13,9 +13,9 @@ import (
 )
 
 type reconcileCommand struct {
-	Grace time.Duration `help:"How far past its deadline an open action may be." default:"90s"`
-	Since time.Duration `help:"How far back invoices that have ended are held against the nodes." default:"24h"`
-	Again time.Duration `help:"How long to wait before what looks broken is looked at again; 0 if nothing runs." default:"2s"`
+	Grace time.Duration `help:"How far past its deadline an open action may be before it counts as broken." default:"90s"`
+	Since time.Duration `help:"How far back invoices that have ended are checked against the nodes." default:"24h"`
+	Again time.Duration `help:"How long to wait before what looks broken is checked again; 0 if the service is not running." default:"2s"`
 }
 
 // Run reads only, and locks nothing: it may run beside the service at any time.
@@ -71,7 +71,7 @@ func invariantsTable(report *reconcile.Report) func(t *table) {
 		}
 		if report.Archived > 0 {
 			t.row()
-			t.row("", fmt.Sprintf("Of %d actions the history and the postings are archived: their sums were counted.", report.Archived))
+			t.row("", fmt.Sprintf("The history and postings of %d actions are archived; their sums were counted.", report.Archived))
 		}
 		for _, u := range report.Unknown {
 			t.row()
@@ -85,6 +85,6 @@ func invariantsTable(report *reconcile.Report) func(t *table) {
 		for _, l := range report.Losses {
 			t.row("", fmt.Sprint("  action ", show(l.Action)), l.Msat, l.Reason)
 		}
-		t.row("", "  all there ever was", report.LostMsat)
+		t.row("", "  total ever booked", report.LostMsat)
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 type relayCommand struct {
 	List    relayList    `cmd:"" help:"List outgoing payments, newest first."`
-	Show    relayShow    `cmd:"" help:"Show the outgoing payment of an action with every claim that a node was given."`
-	Requeue relayRequeue `cmd:"" help:"Put a failed payment back, as long as its payer does not have the money back."`
+	Show    relayShow    `cmd:"" help:"Show the outgoing payment of an action, with every time that a node was given it."`
+	Requeue relayRequeue `cmd:"" help:"Queue a failed payment again, if its payer has not been refunded yet."`
 }
 
 // payment is a row of a list. The invoice is the receiver's business: it is not shown.
@@ -47,9 +47,9 @@ func paymentOf(row db.RelayPayment) payment {
 }
 
 type relayList struct {
-	Stage  string `help:"Only those in this stage, such as in_work."`
-	Before int64  `help:"Only those with a smaller number: the next page." default:"0"`
-	Limit  int32  `help:"How many at most." default:"50"`
+	Stage  string `help:"Only payments in this stage, such as in_work."`
+	Before int64  `help:"Only those with a smaller number: gives the next page." default:"0"`
+	Limit  int32  `help:"How many to list at most." default:"50"`
 }
 
 func (c relayList) Run(ctx context.Context, e *environment) error {

@@ -17,13 +17,13 @@ import (
 )
 
 type usersCommand struct {
-	Add     usersAdd     `cmd:"" help:"Make a user with an API key that is good for everything, and is shown this once."`
-	Key     usersKey     `cmd:"" help:"Make a further API key of a user, which is shown this once."`
-	Keys    usersKeys    `cmd:"" help:"List a user's API keys: their numbers, and what they are good for."`
-	Revoke  usersRevoke  `cmd:"" help:"Take back an API key."`
-	Wallets usersWallets `cmd:"" help:"List the keys of wallets that a user signs in by."`
-	Trust   usersTrust   `cmd:"" help:"Say what a user's zaps weigh in the votes that rewards go by."`
-	Unlink  usersUnlink  `cmd:"" help:"Let a wallet open a user's account no longer. API keys that were got by it stay good until they are revoked."`
+	Add     usersAdd     `cmd:"" help:"Make a user with an API key that has every scope. The key is shown only this once."`
+	Key     usersKey     `cmd:"" help:"Make another API key for a user. The key is shown only this once."`
+	Keys    usersKeys    `cmd:"" help:"List a user's API keys: their numbers and scopes."`
+	Revoke  usersRevoke  `cmd:"" help:"Revoke an API key."`
+	Wallets usersWallets `cmd:"" help:"List the keys of the wallets that a user signs in with."`
+	Trust   usersTrust   `cmd:"" help:"Set how much a user's zaps weigh in the votes that decide rewards."`
+	Unlink  usersUnlink  `cmd:"" help:"Stop a wallet from signing in to a user's account. API keys that it was given stay valid until they are revoked."`
 }
 
 // userNamed is who has this name.
@@ -39,7 +39,7 @@ func userNamed(ctx context.Context, q *db.Queries, name string) (int64, error) {
 }
 
 type usersAdd struct {
-	Name string `arg:"" help:"1 to 32 small letters, digits and underscores."`
+	Name string `arg:"" help:"1 to 32 lowercase letters, digits and underscores."`
 }
 
 func (c usersAdd) Run(ctx context.Context, e *environment) error {
@@ -63,7 +63,7 @@ func (c usersAdd) Run(ctx context.Context, e *environment) error {
 
 type usersKey struct {
 	Name   string   `arg:"" help:"Whose key it is."`
-	Scopes []string `required:"" help:"What it is good for: one or more of READ, SPEND, WITHDRAW, SETTINGS."`
+	Scopes []string `required:"" help:"Its scopes: one or more of READ, SPEND, WITHDRAW, SETTINGS."`
 }
 
 func (c usersKey) Run(ctx context.Context, e *environment) error {
@@ -111,7 +111,7 @@ func (c usersKeys) Run(ctx context.Context, e *environment) error {
 			shown[i] = keyShown{row.ID, row.Scopes, row.CreatedAt, row.RevokedAt, row.ExpiresAt}
 		}
 		return e.print(shown, func(t *table) {
-			t.row("number", "good for", "made", "expires", "revoked")
+			t.row("number", "scopes", "made", "expires", "revoked")
 			for _, k := range shown {
 				t.row(k.Number, strings.Join(k.Scopes, " "), k.Made, k.Expires, k.Revoked)
 			}
@@ -137,11 +137,11 @@ func (c usersRevoke) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("there is no such key, or it was revoked before")
+			return fmt.Errorf("there is no such key, or it was already revoked")
 		}
 		return e.print(struct {
 			Revoked bool `json:"revoked"`
-		}{true}, func(t *table) { t.row("The key is good for nothing from now on.") })
+		}{true}, func(t *table) { t.row("The key is revoked: it no longer works.") })
 	})
 }
 
@@ -204,7 +204,7 @@ func (c usersUnlink) Run(ctx context.Context, e *environment) error {
 		return e.print(struct {
 			Unlinked bool `json:"unlinked"`
 		}{true}, func(t *table) {
-			t.row("The wallet opens this account no longer. API keys that were got by it are good until they are revoked.")
+			t.row("The wallet can no longer sign in to this account. API keys that it was given stay valid until they are revoked.")
 		})
 	})
 }
@@ -214,7 +214,7 @@ const maxTrust = 10
 
 type usersTrust struct {
 	Name  string  `arg:"" help:"Whose zaps they are."`
-	Trust float64 `arg:"" help:"1 is everybody's; 0 is nothing, 10 the most."`
+	Trust float64 `arg:"" help:"Everybody starts with 1; 0 is nothing, 10 the most."`
 }
 
 // Run changes what is zapped from now on. What was weighed stays as it was.
@@ -233,6 +233,6 @@ func (c usersTrust) Run(ctx context.Context, e *environment) error {
 		}
 		return e.print(struct {
 			Trust float64 `json:"trust"`
-		}{micros / 1_000_000}, func(t *table) { t.row("What they zap from now on weighs so much.") })
+		}{micros / 1_000_000}, func(t *table) { t.row("Zaps from now on have this weight.") })
 	})
 }

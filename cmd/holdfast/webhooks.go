@@ -23,10 +23,10 @@ func webhooks(e *environment, pool *pgxpool.Pool, jobs webhook.Jobs) (*webhook.W
 }
 
 type webhooksCommand struct {
-	Add    webhooksAdd    `cmd:"" help:"Have a server told of everybody's actions. What it is signed with is shown this once."`
+	Add    webhooksAdd    `cmd:"" help:"Add a webhook that is told of everybody's actions. Its signing secret is shown only this once."`
 	List   webhooksList   `cmd:"" help:"List the operator's webhooks."`
-	Enable webhooksEnable `cmd:"" help:"Tell a webhook again that was disabled, and send a test."`
-	Remove webhooksRemove `cmd:"" help:"Forget a webhook of the operator's."`
+	Enable webhooksEnable `cmd:"" help:"Enable a webhook that was disabled, and send it a test."`
+	Remove webhooksRemove `cmd:"" help:"Remove one of the operator's webhooks."`
 }
 
 // withWebhooks runs do with the webhooks of this database.
@@ -44,8 +44,8 @@ func withWebhooks(ctx context.Context, e *environment, do func(*webhook.Webhooks
 }
 
 type webhooksAdd struct {
-	URL    string   `arg:"" help:"Where the server is called: https://…"`
-	Events []string `help:"What it is told of, such as action.paid,payout.failed; all if left out."`
+	URL    string   `arg:"" help:"The server's URL: https://…"`
+	Events []string `help:"The events it is told of, such as action.paid,payout.failed; all if left out."`
 }
 
 func (c webhooksAdd) Run(ctx context.Context, e *environment) error {
@@ -103,7 +103,7 @@ func (c webhooksEnable) Run(ctx context.Context, e *environment) error {
 		if _, err := all.Test(ctx, nil, c.ID); err != nil {
 			return err
 		}
-		return e.print(map[string]int64{"enabled": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is told again; a test is on its way.", c.ID)) })
+		return e.print(map[string]int64{"enabled": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is enabled; a test message is on its way.", c.ID)) })
 	})
 }
 
@@ -116,6 +116,6 @@ func (c webhooksRemove) Run(ctx context.Context, e *environment) error {
 		if err := all.Remove(ctx, nil, c.ID); err != nil {
 			return fmt.Errorf("remove webhook %d: %w", c.ID, err)
 		}
-		return e.print(map[string]int64{"removed": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is forgotten.", c.ID)) })
+		return e.print(map[string]int64{"removed": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is removed.", c.ID)) })
 	})
 }

@@ -12,14 +12,14 @@ import (
 
 type actionsWriteOff struct {
 	ID     int64  `arg:"" help:"The action."`
-	Reason string `required:"" help:"What happened to the node: it is kept, and listed by holdfast reconcile."`
-	Yes    bool   `help:"Really do it: nothing takes it back."`
+	Reason string `required:"" help:"What happened to the node. It is stored, and holdfast reconcile lists it."`
+	Yes    bool   `help:"Really do it: this cannot be undone."`
 }
 
 // Run asks the nodes itself, and plays no role of the service beside.
 func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 	if !c.Yes {
-		return fmt.Errorf("%w: what is written off is booked as lost for good, even if the node's data come back; add --yes to do it", errArguments)
+		return fmt.Errorf("%w: what is written off is booked as lost for good, even if the node's data comes back; add --yes to do it", errArguments)
 	}
 	e.config.Roles = nil
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {

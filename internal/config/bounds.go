@@ -5,9 +5,9 @@ import "time"
 // Bounds are how long the database puts up with this process's connections. They keep a process that stands still, or a statement that
 // went wrong, from holding the rows that others wait for.
 type Bounds struct {
-	Stall     time.Duration `help:"How long a transaction may stand still before PostgreSQL ends it; 0: for ever." default:"10s"`
-	LockWait  time.Duration `help:"How long a statement waits for a lock at most; 0: for ever." default:"20s"`
-	Statement time.Duration `help:"How long a statement may take at most; 0: for ever." default:"1m"`
+	Stall     time.Duration `help:"How long a transaction may be idle before PostgreSQL ends it; 0: for ever." default:"10s"`
+	LockWait  time.Duration `help:"The longest that a statement waits for a lock; 0: for ever." default:"20s"`
+	Statement time.Duration `help:"The longest that a statement may take; 0: for ever." default:"1m"`
 }
 
 // Parameters are PostgreSQL's own names for the bounds, with their values in milliseconds.

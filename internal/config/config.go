@@ -22,31 +22,31 @@ import (
 // with underscores.
 type Config struct {
 	DatabaseURL  Database `help:"PostgreSQL to use, as a URL." default:"postgres://localhost/holdfast" placeholder:"URL"`
-	DatabasePool int32    `help:"Database connections of this process at most." default:"24"`
+	DatabasePool int32    `help:"Most database connections of this process." default:"24"`
 	Bounds       Bounds   `embed:"" prefix:"database-"`
 
 	Listen      string   `help:"Address of the API, /healthz, /readyz and /metrics." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	Roles       []string `help:"What this process does: api, worker, listener." enum:"api,worker,listener" default:"api,worker,listener"`
-	Development bool     `help:"Development mode: sign-up for anybody, and a secret that everybody knows if none is given. Never on mainnet."`
-	Secret      Secret   `help:"Key of the secrets of anonymous payers, of receivers' wallets and of webhooks: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
+	Roles       []string `help:"What this process does: one or more of api, worker, listener." enum:"api,worker,listener" default:"api,worker,listener"`
+	Development bool     `help:"Development mode: anybody can sign up, and without a secret a publicly known one is used. Never on mainnet."`
+	Secret      Secret   `help:"Key that protects the secrets of anonymous payers, receivers' wallets and webhooks: at least 32 bytes in hex. Never change it." placeholder:"HEX"`
 
-	OperatorKey Secret `help:"Password of the operator's pages at /operator/: at least 32 bytes in hex. Without one there are none." placeholder:"HEX"`
+	OperatorKey Secret `help:"Password of the operator's pages at /operator/: at least 32 bytes in hex. Without one there are no such pages." placeholder:"HEX"`
 
-	Nodes   Nodes  `help:"Lightning nodes: NAME=HOST:PORT;tls=PATH;macaroon=PATH, several with commas; after it ;send=no for one that only issues invoices, or ;slots=N. Never reuse a name for another node." placeholder:"NODES"`
+	Nodes   Nodes  `help:"Lightning nodes: NAME=HOST:PORT;tls=PATH;macaroon=PATH, separated by commas. Append ;send=no for a node that only issues invoices, or ;slots=N. Never reuse a name for another node." placeholder:"NODES"`
 	Network string `help:"Network that the nodes must be on." enum:"mainnet,testnet,signet,regtest,simnet" default:"mainnet"`
 
 	InvoiceExpiry   time.Duration `help:"How long a payer has to pay." default:"10m"`
 	CLTVDelta       uint32        `name:"cltv-delta" help:"Final CLTV of invoices, in blocks." default:"80"`
 	HoldExpiryDelta uint32        `help:"The nodes' holdexpirydelta, in blocks." default:"18"`
-	SafetyBlocks    uint32        `help:"Distance kept from the height at which a node gives a held payment back." default:"12"`
-	MaxPending      int64         `help:"Open invoices per payer at most." default:"100"`
+	SafetyBlocks    uint32        `help:"Distance kept, in blocks, from the height at which a node gives a held payment back." default:"12"`
+	MaxPending      int64         `help:"Most open invoices of one payer." default:"100"`
 
 	ReconcileEvery time.Duration `help:"How often one of the workers reconciles what has changed; 0: never." default:"10m"`
 
-	PublicURL      Public         `help:"Where people reach the service, such as https://example.org: users get the lightning addresses name@example.org, and sign in by their wallets. Without it they do neither; another host is another key of every wallet." placeholder:"URL"`
-	DemoWallet     Wallet         `help:"In development alone: the URL to which the page's button posts an invoice to be paid with worthless coins; make run sets it." placeholder:"URL"`
-	Origins        []string       `help:"Further origins whose pages may open websockets, such as https://example.org, several with commas." placeholder:"ORIGIN"`
-	TrustedProxies []netip.Prefix `help:"Networks of proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, several with commas." placeholder:"NETWORK"`
+	PublicURL      Public         `help:"Where people reach the service, such as https://example.org: users get lightning addresses like name@example.org and can sign in with their wallets. Without it they can do neither. If the host changes, every wallet signs in with another key." placeholder:"URL"`
+	DemoWallet     Wallet         `help:"Only in development: the URL to which the page's button posts an invoice, to be paid with worthless coins; make run sets it." placeholder:"URL"`
+	Origins        []string       `help:"Other origins whose pages may open websockets, such as https://example.org, separated by commas." placeholder:"ORIGIN"`
+	TrustedProxies []netip.Prefix `help:"Networks of proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8, separated by commas." placeholder:"NETWORK"`
 
 	SignIn SignIn `embed:""`
 	Prices Prices `embed:""`
@@ -99,7 +99,7 @@ func (c *Config) Check() error {
 	refuse(len(c.Secret) > 0 && len(c.Secret) < 32, "The secret has %d bytes: give it at least 32, which are 64 hex digits.", len(c.Secret))
 	refuse(len(c.OperatorKey) > 0 && len(c.OperatorKey) < 32, "The operator's key has %d bytes: give it at least 32, for example from `openssl rand -hex 32`.", len(c.OperatorKey))
 	refuse(len(c.OperatorKey) > 0 && subtle.ConstantTimeCompare(c.OperatorKey, c.Secret) == 1,
-		"The operator's key is the secret, which nobody should ever type: set HOLDFAST_OPERATOR_KEY to random bytes of its own.")
+		"The operator's key is the same as the secret, which nobody should ever type: set HOLDFAST_OPERATOR_KEY to random bytes of its own.")
 	refuse(c.Development && c.Network == "mainnet",
 		"Development mode lets anybody in: unset HOLDFAST_DEVELOPMENT, or set HOLDFAST_NETWORK to regtest, simnet, signet or testnet.")
 	refuse(c.DemoWallet != "" && (!c.Development || c.Network == "mainnet"),
@@ -109,9 +109,9 @@ func (c *Config) Check() error {
 		"A listener without a node has nothing to listen to: set HOLDFAST_NODES, or add another role.")
 	refuse(c.DatabasePool < 4, "With %d database connections jobs and requests would wait for each other: set HOLDFAST_DATABASE_POOL to 4 or more.", c.DatabasePool)
 	refuse(c.InvoiceExpiry < time.Second || c.InvoiceExpiry > maxInvoiceExpiry,
-		"Invoices would live for %s: set HOLDFAST_INVOICE_EXPIRY to between 1s and %s.", c.InvoiceExpiry, maxInvoiceExpiry)
+		"Invoices would expire after %s: set HOLDFAST_INVOICE_EXPIRY to between 1s and %s.", c.InvoiceExpiry, maxInvoiceExpiry)
 	refuse(c.HoldExpiryDelta < 1 || c.SafetyBlocks < 1,
-		"Held payments need a distance from the height at which a node gives them back: set HOLDFAST_HOLD_EXPIRY_DELTA and HOLDFAST_SAFETY_BLOCKS to 1 block or more.")
+		"Held payments need a safety distance from the height at which a node gives them back: set HOLDFAST_HOLD_EXPIRY_DELTA and HOLDFAST_SAFETY_BLOCKS to 1 block or more.")
 	// In 64 bits, which no sum of theirs overflows.
 	distance := uint64(c.HoldExpiryDelta) + uint64(c.SafetyBlocks)
 	refuse(distance > maxDistance,
@@ -120,12 +120,12 @@ func (c *Config) Check() error {
 	refuse(distance <= maxDistance && uint64(c.CLTVDelta) < distance+settleBlocks,
 		"A final CLTV of %d blocks leaves less than %d to settle in: set HOLDFAST_CLTV_DELTA to %d blocks or more (hold expiry delta %d + safety blocks %d + %[2]d).",
 		c.CLTVDelta, settleBlocks, distance+settleBlocks, c.HoldExpiryDelta, c.SafetyBlocks)
-	refuse(c.CLTVDelta > maxCLTVDelta, "Nobody's LND would lock money for a final CLTV of %d blocks: set HOLDFAST_CLTV_DELTA to %d blocks or less.", c.CLTVDelta, maxCLTVDelta)
+	refuse(c.CLTVDelta > maxCLTVDelta, "No LND would lock money for a final CLTV of %d blocks: set HOLDFAST_CLTV_DELTA to %d blocks or less.", c.CLTVDelta, maxCLTVDelta)
 	unfit := c.Prices.Community().Check()
-	refuse(unfit != nil, "The prices cannot be: %w.", unfit)
+	refuse(unfit != nil, "The prices cannot be used: %w.", unfit)
 	refuse(c.MaxPending < 1, "Nobody could get an invoice: set HOLDFAST_MAX_PENDING to 1 or more.")
 	refuse(c.ReconcileEvery < 0 || (c.ReconcileEvery > 0 && c.ReconcileEvery < time.Second),
-		"Reconciling would never rest: set HOLDFAST_RECONCILE_EVERY to 1s or more, or to 0.")
+		"Reconciling would never pause: set HOLDFAST_RECONCILE_EVERY to 1s or more, or to 0.")
 	c.PublicURL.check(c.Development, refuse)
 	checkOrigins(c.Origins, refuse)
 	c.SignIn.check(c.Development, refuse)

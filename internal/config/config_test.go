@@ -188,7 +188,7 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"HOLDFAST_NODE_RETRY_TIMEOUT=0s", "retry timeout"},
 		{"HOLDFAST_RATE_KEY=-1", "HOLDFAST_RATE_"},
 		{"HOLDFAST_RATE_WRONG_KEYS=NaN", "HOLDFAST_RATE_"},
-		{"HOLDFAST_RATE_ADDRESS=inf", "to 0 for no bound"},
+		{"HOLDFAST_RATE_ADDRESS=inf", "to 0 for no limit"},
 		{"HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL"},
 		{"HOLDFAST_LOCK_REDIS_URL=redis://localhost", "HOLDFAST_LOCK_STRATEGY to redis"},
 		{"HOLDFAST_LOCK_MAX_HOLD=0s", "HOLDFAST_LOCK_MAX_HOLD"},

@@ -13,19 +13,19 @@ import (
 // (docs/locks.md). Its defaults are those of package lock.
 type Lock struct {
 	Enabled   bool     `help:"Make the invoices of one payer in the order of the requests." default:"true" negatable:""`
-	Strategy  string   `help:"Where queues are kept: memory (one instance alone), postgres or redis." enum:"memory,postgres,redis" default:"postgres"`
-	RedisURL  Redis    `name:"redis-url" help:"Redis to use, as a URL; for the strategy redis." placeholder:"URL"`
-	DirectURL Database `name:"direct-url" help:"The database past any pooler, for LISTEN, for the guard of the strategy memory and for migrations. Default: the database." placeholder:"URL"`
+	Strategy  string   `help:"Where queues are kept: memory (for a single instance), postgres or redis." enum:"memory,postgres,redis" default:"postgres"`
+	RedisURL  Redis    `name:"redis-url" help:"Redis to use, as a URL, for the strategy redis." placeholder:"URL"`
+	DirectURL Database `name:"direct-url" help:"URL of the database that bypasses any pooler, for LISTEN, for the guard of the strategy memory and for migrations. Default: the database URL." placeholder:"URL"`
 
-	MaxHold  time.Duration `help:"Longest hold: then the next one goes on." default:"30s"`
-	TTL      time.Duration `name:"ttl" help:"How long the lock of a process that died stays taken." default:"10s"`
+	MaxHold  time.Duration `help:"The longest that a lock is held; after that the next request goes ahead." default:"30s"`
+	TTL      time.Duration `name:"ttl" help:"How long the lock of a dead process stays taken." default:"10s"`
 	MaxWait  time.Duration `help:"Longest wait of a request for its turn." default:"30s"`
-	MaxQueue int           `help:"Requests of one payer that wait at most." default:"1000"`
-	MaxKeys  int           `help:"Payers at most whose requests are at work at once; for the strategy memory." default:"100000"`
+	MaxQueue int           `help:"Most requests of one payer that may wait." default:"1000"`
+	MaxKeys  int           `help:"Most payers whose requests are in progress at once, for the strategy memory." default:"100000"`
 
-	Heartbeat    time.Duration `help:"How often a process whose requests wait says that it lives." default:"400ms"`
-	Missed       int           `help:"Heartbeats left out after which it counts as dead." default:"3"`
-	PollInterval time.Duration `help:"How often waiting requests look for themselves where they cannot be woken." default:"50ms"`
+	Heartbeat    time.Duration `help:"How often a process with waiting requests reports that it is alive." default:"400ms"`
+	Missed       int           `help:"How many missed heartbeats make it count as dead." default:"3"`
+	PollInterval time.Duration `help:"How often waiting requests poll when they cannot be woken." default:"50ms"`
 }
 
 // Direct is the database past any pooler.
@@ -47,9 +47,9 @@ func (l Lock) check(leases bool, refuse func(when bool, format string, args ...a
 	refuse(l.Strategy == "redis" && l.RedisURL == "",
 		"Locks in Redis need a server: set HOLDFAST_LOCK_REDIS_URL, or HOLDFAST_LOCK_STRATEGY to postgres.")
 	refuse(l.Strategy != "redis" && l.RedisURL != "",
-		"There is a Redis, and locks are kept elsewhere: set HOLDFAST_LOCK_STRATEGY to redis, or unset HOLDFAST_LOCK_REDIS_URL.")
+		"A Redis is given, but locks are kept elsewhere: set HOLDFAST_LOCK_STRATEGY to redis, or unset HOLDFAST_LOCK_REDIS_URL.")
 	refuse(l.MaxHold < time.Second, "Nobody could hold a lock until the node answers: set HOLDFAST_LOCK_MAX_HOLD to 1s or more.")
-	refuse(l.TTL < 50*time.Millisecond, "A lock would end before it could be prolonged: set HOLDFAST_LOCK_TTL to 50ms or more.")
+	refuse(l.TTL < 50*time.Millisecond, "A lock would end before it could be renewed: set HOLDFAST_LOCK_TTL to 50ms or more.")
 	refuse(l.MaxWait <= 0, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_WAIT above 0.")
 	refuse(l.MaxQueue < 1, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_QUEUE to 1 or more.")
 	refuse(l.MaxKeys < 1, "No lock could be kept: set HOLDFAST_LOCK_MAX_KEYS to 1 or more.")

@@ -57,5 +57,5 @@ func (p Public) URL() *url.URL {
 func (p Public) check(development bool, refuse func(when bool, format string, args ...any)) {
 	u := p.URL()
 	refuse(u != nil && u.Scheme != "https" && !development && !strings.HasSuffix(u.Hostname(), ".onion"),
-		"Wallets pay over TLS alone: set HOLDFAST_PUBLIC_URL to a URL that begins with https://.")
+		"Wallets pay only over TLS: set HOLDFAST_PUBLIC_URL to a URL that begins with https://.")
 }

@@ -4,11 +4,11 @@ import "github.com/a-seed-a7aed72f/holdfast/graph"
 
 // Rate bounds how often the same one may ask; see graph.Rates.
 type Rate struct {
-	Key           float64 `help:"Requests a second of one user, whatever their keys, on average; ten seconds' worth may come at once. 0: no bound; so with all of these." default:"100"`
-	KeyPaying     float64 `help:"Of those, what costs money or calls somebody else's server." default:"20"`
-	Address       float64 `help:"Requests a second without a key from one address (IPv6: one /64 network)." default:"50"`
-	AddressPaying float64 `help:"Of those, what costs money." default:"5"`
-	WrongKeys     float64 `help:"Keys a second from one address that are not known." default:"1"`
+	Key           float64 `help:"Requests per second of one user over all their keys, on average; ten seconds' worth may come at once. 0: no limit, as for all of these rates." default:"100"`
+	KeyPaying     float64 `help:"Of these, requests that cost money or call somebody else's server." default:"20"`
+	Address       float64 `help:"Requests per second without a key from one address (IPv6: one /64 network)." default:"50"`
+	AddressPaying float64 `help:"Of these, requests that cost money." default:"5"`
+	WrongKeys     float64 `help:"Unknown keys per second from one address." default:"1"`
 }
 
 // Rates are those of the API.
@@ -20,6 +20,6 @@ func (r Rate) Rates() graph.Rates {
 const mostRate = 1_000_000
 
 func (r Rate) check(refuse func(when bool, format string, args ...any)) {
-	refuse(!(min(r.Key, r.KeyPaying, r.Address, r.AddressPaying, r.WrongKeys) >= 0), "A rate cannot be below zero: set HOLDFAST_RATE_… to 0 for no bound.")
-	refuse(max(r.Key, r.KeyPaying, r.Address, r.AddressPaying, r.WrongKeys) > mostRate, "Nobody asks %d times a second: set HOLDFAST_RATE_… to 0 for no bound.", mostRate)
+	refuse(!(min(r.Key, r.KeyPaying, r.Address, r.AddressPaying, r.WrongKeys) >= 0), "A rate cannot be negative: set HOLDFAST_RATE_… to 0 for no limit.")
+	refuse(max(r.Key, r.KeyPaying, r.Address, r.AddressPaying, r.WrongKeys) > mostRate, "A rate of %d a second is too high to be meant: set HOLDFAST_RATE_… to 0 for no limit.", mostRate)
 }

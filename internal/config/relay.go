@@ -9,21 +9,21 @@ import (
 
 // Relay says how payments leave (docs/relay.md). Its defaults are those of packages relay and paidaction.
 type Relay struct {
-	MaxAttempts   int           `help:"Claims of one payment at most." default:"3"`
-	SendWindow    time.Duration `help:"How long after its claim a payment may be sent." default:"10s"`
-	SendTimeout   time.Duration `help:"How long a node looks for a way for a withdrawal; whole seconds." default:"30s"`
-	AskTimeout    time.Duration `help:"How long a node may take to say how a payment stands." default:"10s"`
-	MaxWait       time.Duration `help:"How long a withdrawal waits for a node that can send it, before its payer has the money back." default:"1h"`
-	Audit         time.Duration `help:"Time between two comparisons of what is in work with the nodes." default:"5s"`
+	MaxAttempts   int           `help:"Most times that one payment is claimed." default:"3"`
+	SendWindow    time.Duration `help:"How long after it was claimed a payment may be sent." default:"10s"`
+	SendTimeout   time.Duration `help:"How long a node looks for a route for a withdrawal; whole seconds." default:"30s"`
+	AskTimeout    time.Duration `help:"How long a node may take to report the state of a payment." default:"10s"`
+	MaxWait       time.Duration `help:"How long a withdrawal waits for a node that can send it before its payer is refunded." default:"1h"`
+	Audit         time.Duration `help:"Time between two checks of payments in work against the nodes." default:"5s"`
 	ProbeTimeout  time.Duration `help:"How long a node may try a route to a receiver." default:"5s"`
-	MaxProbes     int64         `help:"Such tries to one receiver at once at most, those that hang among them." default:"3"`
-	MinFee        int64         `help:"Least fee limit of a withdrawal, in msat." default:"0"`
+	MaxProbes     int64         `help:"Most such tries to one receiver at once, including those that hang." default:"3"`
+	MinFee        int64         `help:"Smallest fee limit of a withdrawal, in msat." default:"0"`
 	WithdrawLimit int64         `help:"Largest withdrawal, in msat." default:"1000000000"`
 
-	MaxForwards    int64 `help:"Payments under way to one receiver at most." default:"5"`
-	MaxForwarded   int64 `help:"What these come to at most, routing included, in msat." default:"1000000000"`
-	MaxWithdrawals int64 `help:"Withdrawals of one payer under way at most." default:"10"`
-	MaxPending     int64 `help:"Open invoices around those of one receiver's wallet at most." default:"25"`
+	MaxForwards    int64 `help:"Most payments under way to one receiver." default:"5"`
+	MaxForwarded   int64 `help:"Most that these come to in total, routing included, in msat." default:"1000000000"`
+	MaxWithdrawals int64 `help:"Most withdrawals of one payer under way." default:"10"`
+	MaxPending     int64 `help:"Most open invoices that wrap those of one receiver's wallet." default:"25"`
 }
 
 // Settings are the relay's.
@@ -43,7 +43,7 @@ func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.Audit <= 0, "Nodes would be asked without a pause: set HOLDFAST_RELAY_AUDIT above zero.")
 	refuse(r.ProbeTimeout <= 0 || r.MaxProbes < 1,
 		"No route could be tried: set HOLDFAST_RELAY_PROBE_TIMEOUT and HOLDFAST_RELAY_MAX_PROBES above zero.")
-	refuse(r.MinFee < 0 || r.WithdrawLimit < 1000, "A fee limit cannot be negative, and a withdrawal is a sat at least: look at HOLDFAST_RELAY_MIN_FEE and HOLDFAST_RELAY_WITHDRAW_LIMIT.")
+	refuse(r.MinFee < 0 || r.WithdrawLimit < 1000, "A fee limit cannot be negative, and a withdrawal is at least one sat: check HOLDFAST_RELAY_MIN_FEE and HOLDFAST_RELAY_WITHDRAW_LIMIT.")
 	refuse(r.MaxWithdrawals < 1, "Nothing could be withdrawn: set HOLDFAST_RELAY_MAX_WITHDRAWALS above zero.")
 	refuse(r.MaxForwards < 1 || r.MaxForwarded < 1000 || r.MaxPending < 1,
 		"Nobody could be paid directly: set HOLDFAST_RELAY_MAX_FORWARDS, HOLDFAST_RELAY_MAX_FORWARDED and HOLDFAST_RELAY_MAX_PENDING above zero.")

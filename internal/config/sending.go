@@ -11,15 +11,15 @@ import (
 
 // Sending says how payments leave through the nodes (docs/nodes.md). Its defaults are those of package lightning/pool.
 type Sending struct {
-	Slots           int           `help:"Payments in flight at a node at most, unless HOLDFAST_NODES says otherwise for it. With 1 it is exclusive, and rests after each." default:"10"`
+	Slots           int           `help:"Most payments in flight at a node, unless HOLDFAST_NODES says otherwise for it. With 1, it sends one at a time and rests after each." default:"10"`
 	Cooldown        time.Duration `help:"How long a node with one slot rests after a payment." default:"5s"`
-	FailureCooldown time.Duration `help:"How long a node rests after a payment failed because of it, or is not given as much as it had no balance for." default:"20s"`
-	RetryTimeout    time.Duration `help:"Longest wait of a payment for a node." default:"5s"`
-	Jitter          time.Duration `help:"Added to pauses by chance, up to this much." default:"100ms"`
-	MinOutbound     int64         `help:"A node that can send less is not used, in msat." default:"1000000"`
-	Unknowns        int           `help:"A node that does not tell so often in a row what it can send is not used." default:"3"`
-	Probe           time.Duration `help:"Time between two looks at a node." default:"5s"`
-	ProbeTimeout    time.Duration `help:"How long a node may take to answer one." default:"2s"`
+	FailureCooldown time.Duration `help:"How long a node rests after a payment failed because of it, or is not given amounts that it had too little balance for." default:"20s"`
+	RetryTimeout    time.Duration `help:"The longest that a payment waits for a node." default:"5s"`
+	Jitter          time.Duration `help:"Random time added to pauses, up to this much." default:"100ms"`
+	MinOutbound     int64         `help:"A node that can send less than this is not used, in msat." default:"1000000"`
+	Unknowns        int           `help:"A node that fails this many times in a row to report what it can send is not used." default:"3"`
+	Probe           time.Duration `help:"Time between two checks of a node." default:"5s"`
+	ProbeTimeout    time.Duration `help:"How long a node may take to answer a check." default:"2s"`
 }
 
 // Pool are the settings as the pool of nodes takes them.
@@ -48,8 +48,8 @@ func (c *Config) Sends() bool {
 
 // check refuses what the pool cannot work with.
 func (s Sending) check(refuse func(when bool, format string, args ...any)) {
-	refuse(s.Slots > maxSlots, "A channel carries %[2]d payments at once at most, and not %[1]d: set HOLDFAST_NODE_SLOTS to %[2]d payments or less.", s.Slots, maxSlots)
+	refuse(s.Slots > maxSlots, "A channel carries at most %[2]d payments at once, not %[1]d: set HOLDFAST_NODE_SLOTS to %[2]d payments or less.", s.Slots, maxSlots)
 	refuse(s.Slots < 1, "No node could send: set HOLDFAST_NODE_SLOTS to 1 or more, and send=no in HOLDFAST_NODES for nodes that should not.")
 	unfit := s.Pool().Check()
-	refuse(unfit != nil, "Payments cannot leave like this: %w. Look at the settings that begin with HOLDFAST_NODE_.", unfit)
+	refuse(unfit != nil, "Payments cannot be sent with these settings: %w. Check those that begin with HOLDFAST_NODE_.", unfit)
 }

@@ -9,13 +9,13 @@ import (
 
 // SignIn is how people prove who they are, besides by keys that an operator hands out.
 type SignIn struct {
-	WalletSignUp bool          `help:"A wallet that is not known makes a new user when it signs in (LNURL-auth)." default:"true" negatable:""`
-	SignedInFor  time.Duration `help:"How long an API key is good that was got by signing in." default:"720h"`
+	WalletSignUp bool          `help:"An unknown wallet makes a new user when it signs in (LNURL-auth)." default:"true" negatable:""`
+	SignedInFor  time.Duration `help:"How long an API key that was issued at sign-in is valid." default:"720h"`
 
-	JWTIssuer   string `name:"jwt-issuer" help:"An existing site whose tokens (JWT) are good here: their iss, letter by letter." placeholder:"ISSUER"`
-	JWTAudience string `name:"jwt-audience" help:"What their aud must name." placeholder:"AUDIENCE"`
-	JWKSURL     Keys   `name:"jwks-url" help:"Where the site's keys are (JWKS)." placeholder:"URL"`
-	JWKSFile    string `name:"jwks-file" help:"Or the file that they are in." placeholder:"FILE"`
+	JWTIssuer   string `name:"jwt-issuer" help:"The iss of an existing site whose tokens (JWT) are accepted here; it must match exactly." placeholder:"ISSUER"`
+	JWTAudience string `name:"jwt-audience" help:"What the tokens' aud must name." placeholder:"AUDIENCE"`
+	JWKSURL     Keys   `name:"jwks-url" help:"URL of the site's keys (JWKS)." placeholder:"URL"`
+	JWKSFile    string `name:"jwks-file" help:"File with the site's keys (JWKS), instead of a URL." placeholder:"FILE"`
 }
 
 // Keys is where an existing site's keys are, which are public.
@@ -31,16 +31,16 @@ func (k *Keys) UnmarshalText(text []byte) error {
 }
 
 func (s SignIn) check(development bool, refuse func(when bool, format string, args ...any)) {
-	refuse(s.SignedInFor < time.Minute, "Who signs in would be out again at once: set HOLDFAST_SIGNED_IN_FOR to 1m or more.")
+	refuse(s.SignedInFor < time.Minute, "People who sign in would be signed out again at once: set HOLDFAST_SIGNED_IN_FOR to 1m or more.")
 	said := 0
 	for _, setting := range []string{s.JWTIssuer, s.JWTAudience, string(s.JWKSURL) + s.JWKSFile} {
 		if setting != "" {
 			said++
 		}
 	}
-	refuse(said != 0 && said != 3, "Of the site whose tokens are good something is missing: set HOLDFAST_JWT_ISSUER, HOLDFAST_JWT_AUDIENCE, and HOLDFAST_JWKS_URL or HOLDFAST_JWKS_FILE, or none of them.")
-	refuse(s.JWKSURL != "" && s.JWKSFile != "", "The site's keys are in two places: set HOLDFAST_JWKS_URL or HOLDFAST_JWKS_FILE.")
-	refuse(s.JWKSURL != "" && !safe(string(s.JWKSURL), development), "Whoever stands between could replace the site's keys: set HOLDFAST_JWKS_URL to a URL that begins with https://.")
+	refuse(said != 0 && said != 3, "A site's tokens cannot be accepted with only some of the settings: set HOLDFAST_JWT_ISSUER, HOLDFAST_JWT_AUDIENCE, and HOLDFAST_JWKS_URL or HOLDFAST_JWKS_FILE, or none of them.")
+	refuse(s.JWKSURL != "" && s.JWKSFile != "", "The site's keys are given twice: set either HOLDFAST_JWKS_URL or HOLDFAST_JWKS_FILE.")
+	refuse(s.JWKSURL != "" && !safe(string(s.JWKSURL), development), "Somebody in between could replace the site's keys: set HOLDFAST_JWKS_URL to a URL that begins with https://.")
 }
 
 // safe says whether nobody stands between us and a server: by TLS, or since it is on this machine.
