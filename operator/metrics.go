@@ -31,16 +31,16 @@ func NewCollector(lookout *Lookout, log *slog.Logger) *Collector {
 	}
 	return &Collector{
 		lookout: lookout, log: log,
-		failures:     prometheus.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Name: "look_failures_total", Help: "Looks at the database for these metrics that failed."}),
-		actions:      desc("actions_open", "Open actions by state, 10,000 in all at most.", "state"),
-		oldest:       desc("action_oldest_seconds", "For how long one of them has been in its state at most.", "state"),
-		stuck:        desc("actions_stuck", "Open actions past their deadline by 90 seconds and more.", "state"),
-		jobs:         desc("jobs", "Jobs by queue and state (available, running, scheduled, retryable), 10,000 each at most.", "queue", "state"),
-		due:          desc("job_due_seconds", "For how long the oldest job that nobody has taken up has been due.", "queue"),
-		balance:      desc("ledger_msat", "What the system's accounts hold, in millisatoshi.", "account", "asset"),
-		locksHeld:    desc("locks_held", "Locks that are held in PostgreSQL, by all processes, 100 at most."),
-		locksWaiting: desc("locks_waiting", "Those who wait for them."),
-		lockWait:     desc("lock_oldest_wait_seconds", "For how long one of them has waited at most."),
+		failures:     prometheus.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Name: "look_failures_total", Help: "Reads of the database for these metrics that failed."}),
+		actions:      desc("actions_open", "Open actions by state, at most 10,000 in all.", "state"),
+		oldest:       desc("action_oldest_seconds", "The longest that one of them has been in its state.", "state"),
+		stuck:        desc("actions_stuck", "Open actions that are 90 seconds or more past their deadline.", "state"),
+		jobs:         desc("jobs", "Jobs by queue and state (available, running, scheduled, retryable), at most 10,000 each.", "queue", "state"),
+		due:          desc("job_due_seconds", "How long the oldest job that nobody has taken up has been due.", "queue"),
+		balance:      desc("ledger_msat", "What the system accounts hold, in millisatoshis.", "account", "asset"),
+		locksHeld:    desc("locks_held", "Locks held in PostgreSQL by all processes, at most 100."),
+		locksWaiting: desc("locks_waiting", "Requests that wait for these locks."),
+		lockWait:     desc("lock_oldest_wait_seconds", "The longest that one of them has waited."),
 	}
 }
 

@@ -119,7 +119,7 @@ func (p *operatorPages) actions(w http.ResponseWriter, r *http.Request) {
 	}
 	if state := asked.Get("state"); state != "" {
 		if !slices.Contains(openStates, paidaction.State(state)) {
-			p.refuse(w, r, http.StatusNotFound, "There is no such open state. The newest actions of all states are under Actions.")
+			p.refuse(w, r, http.StatusNotFound, "There is no such open state. Actions lists the newest ones in every state.")
 			return
 		}
 		rows, err := q.ActionsInState(ctx, db.ActionsInStateParams{State: state, Page: actionsPage})
@@ -153,7 +153,7 @@ func (p *operatorPages) actions(w http.ResponseWriter, r *http.Request) {
 func (p *operatorPages) action(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil {
-		p.refuse(w, r, http.StatusNotFound, "An action is named by its number, as in the log.")
+		p.refuse(w, r, http.StatusNotFound, "Give the action's number, as in the log.")
 		return
 	}
 	whole, err := ReadAction(r.Context(), db.New(p.Pool), id)

@@ -132,7 +132,7 @@ func TestOverviewSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Clock.Advance(5 * time.Second)
-	page := p.wants("/operator/", http.StatusOK, "could not be looked at", "database: ready")
+	page := p.wants("/operator/", http.StatusOK, "The database could not be read", "database: ready")
 	if strings.Contains(page, "backed") {
 		t.Errorf("it shows what it does not know:\n%s", page)
 	}
@@ -165,7 +165,7 @@ func TestActionWithItsHistory(t *testing.T) {
 	p.wants("/operator/actions?state=PENDING", http.StatusOK, fmt.Sprintf("/operator/actions/%d", pending.ID))
 	p.wants("/operator/actions?state=PAID", http.StatusNotFound, "no such open state")
 	p.wants("/operator/actions/99", http.StatusNotFound, "There is no action 99.")
-	p.wants("/operator/actions/one", http.StatusNotFound, "by its number")
+	p.wants("/operator/actions/one", http.StatusNotFound, "number, as in the log")
 	p.wants(fmt.Sprintf("/operator/actions?before=%d", pending.ID), http.StatusOK, "PAID")
 	if r, _ := p.ask(http.MethodGet, "/operator/actions?id=+7+"); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/operator/actions/7" {
 		t.Errorf("looking for 7: %d %s", r.StatusCode, r.Header.Get("Location"))

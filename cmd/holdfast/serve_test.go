@@ -113,7 +113,7 @@ func TestOperatorsPagesNeedTheirKey(t *testing.T) {
 	}
 	s.asOperator(operatorKey)
 	status, body := s.get("/operator/")
-	for _, word := range []string{"database: ready", "migrations: ready", "streams of ", ": ready", "All credits are backed.", "Payments leave through it"} {
+	for _, word := range []string{"database: ready", "migrations: ready", "streams of ", ": ready", "All credits are backed.", "Sends payments"} {
 		if status != http.StatusOK || !strings.Contains(body, word) {
 			t.Errorf("%d, without %q: %s", status, word, body)
 		}

@@ -114,21 +114,21 @@ func (m *member) detail(r Reason) string {
 	case Unfunded:
 		return fmt.Sprintf("it can send %d msat", m.outbound-m.promised)
 	case Unasked:
-		return "it has not told yet who it is and what it can send"
+		return "it has not yet reported who it is and what it can send"
 	case Unsynced:
 		return fmt.Sprintf("it is behind the chain, at height %d", m.chain.Height)
 	case Silent:
 		return fmt.Sprintf("it does not answer: %v", m.silent)
 	case Low:
-		return fmt.Sprintf("disabled, since it can send %d msat only", m.outbound)
+		return fmt.Sprintf("disabled: it can send only %d msat", m.outbound)
 	case Unknown:
-		return fmt.Sprintf("disabled, since it did not tell %d times what it can send: %v", m.unknowns, m.lastUnknown)
+		return fmt.Sprintf("disabled: it failed %d times in a row to report what it can send: %v", m.unknowns, m.lastUnknown)
 	case Draining:
 		return "it is being drained" + m.away()
 	case Disabled:
 		return "disabled: " + *m.record.DisabledReason + m.away()
 	case Stranger:
-		return "disabled, as another node answers under its name: " + *m.record.DisabledReason
+		return "disabled: another node answers under its name: " + *m.record.DisabledReason
 	case Receives:
 		return "it only issues invoices" + m.away()
 	case Avoided:
