@@ -10,10 +10,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// check holds the rows of a page of actions against each other, in one snapshot.
+// check compares the rows of a page of actions with each other, in one snapshot.
 type check func(ctx context.Context, r *run, q *db.Queries, ids []int64) error
 
-// checks are what rows must agree in. The latter go by the history and the postings alone, so that archived actions are none of theirs.
+// checks say what rows must agree on. Those in checksByPast read only the history and the postings, so they are not run
+// for archived actions.
 var (
 	checks       = []check{count, effects, hashes, outgoing, recorded, attempts, keys}
 	checksByPast = []check{payment, history}
@@ -106,7 +107,7 @@ func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	return err
 }
 
-// owners looks whose is what was made, which item it is or is about, and what counts it.
+// owners checks who owns what an action made, which item it is or is about, and what counts it.
 func owners(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	rows, err := q.BreaksOfOwners(ctx, ids)
 	if err != nil {
@@ -156,7 +157,7 @@ func hashes(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	return err
 }
 
-// outgoing looks at all that is about one outgoing payment and its action.
+// outgoing checks everything about one outgoing payment and its action.
 func outgoing(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	rows, err := q.BreaksOfRelay(ctx, db.BreaksOfRelayParams{Actions: ids, ArchivedTo: r.archivedTo})
 	for _, b := range rows {
@@ -185,7 +186,7 @@ func outgoing(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	return err
 }
 
-// recorded looks whether there is what a node is asked by.
+// recorded checks that the records needed to ask a node are there.
 func recorded(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	rows, err := q.LostRecords(ctx, ids)
 	for _, b := range rows {

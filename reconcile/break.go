@@ -8,7 +8,7 @@ import (
 // Kind is one way in which an invariant can be broken.
 type Kind struct {
 	Invariant int    // 1 to 10
-	Name      string // stable, and different within the invariant
+	Name      string // stable, and unique within the invariant
 	Checked   string // the query or the look-up that finds it
 	Means     string
 	Mend      string // what to do; {action}, {other} and {node} stand for what is involved
@@ -16,7 +16,7 @@ type Kind struct {
 
 var kinds []*Kind
 
-// Kinds are all there are, in the order of the invariants.
+// Kinds returns all kinds of break, in the order of the invariants.
 func Kinds() []*Kind { return kinds }
 
 func kind(invariant int, name, checked, means, mend string) *Kind {
@@ -37,10 +37,10 @@ type Break struct {
 	kind *Kind
 }
 
-// String is the explanation.
+// String returns the explanation.
 func (b Break) String() string { return b.What }
 
-// at is what a break is about. The zero value: nothing that has a name.
+// at is what a break is about. The zero value means that it is about nothing that has a name.
 type at struct {
 	actions []int64
 	node    string
@@ -62,8 +62,9 @@ func (k *Kind) broken(a at, format string, args ...any) Break {
 		Mend: strings.NewReplacer(mend...).Replace(k.Mend), kind: k}
 }
 
-// key tells breaks apart. What is explained may differ at the next look: a deadline is further past. It tells apart only what is about no action
-// and no hash, an account or a guard, which lasts and so is not looked for again.
+// key identifies a break. The explanation may differ at the next look (a deadline is further past), so it is part of
+// the key only where there is no action and no hash: for an account or a guard. Such a break lasts, so it is not looked
+// for again.
 func (b Break) key() string {
 	if len(b.Actions) == 0 && b.Hash == "" {
 		return fmt.Sprintf("%d %s %s %s", b.kind.Invariant, b.Kind, b.Node, b.What)

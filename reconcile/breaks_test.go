@@ -16,7 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
-// liars are nodes that say something else than what is.
+// liars are nodes that do not tell the truth.
 type liars struct {
 	paidaction.Nodes
 	invoice func(*paidaction.NodeInvoice)
@@ -55,7 +55,7 @@ func (l liar) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paida
 	})
 }
 
-// saying lies of every invoice in one state that it is in another.
+// saying reports every invoice that is in one state as being in another.
 func saying(of, state paidaction.InvoiceState) func(*paidaction.NodeInvoice) {
 	return func(inv *paidaction.NodeInvoice) {
 		if inv.State == of {
@@ -73,9 +73,9 @@ func paying(of, state paidaction.PaymentState) func(*paidaction.PaymentUpdate) e
 	}
 }
 
-// breaking is how one kind of break is made. Whatever else it breaks of necessity is said.
+// breaking is how one kind of break is made. What else it necessarily breaks is in also.
 type breaking struct {
-	sql  string // past every guard of the database; {opt} and others stand for an action of that kind
+	sql  string // run with every guard of the database off; {opt} and others stand for an action of that kind
 	do   func(w *enginetest.World)
 	lies liars
 	also []int // invariants
@@ -90,7 +90,7 @@ var someAction = strings.NewReplacer(
 	"{wrapped}", `(SELECT max(id) FROM paid_action WHERE flow = 'WRAPPED' AND state = 'PAID')`,
 	"{withdrawn}", `(SELECT max(id) FROM paid_action WHERE flow = 'OUTGOING' AND state = 'PAID')`,
 	"{refunded}", `(SELECT max(id) FROM paid_action WHERE flow = 'OUTGOING' AND state = 'FAILED')`,
-	// A transfer that is in the books and in the balances.
+	// A transfer that is in the postings and in the balances.
 	"{transfer}", `WITH p AS (INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) `,
 	"{booked}", ` RETURNING *), a AS (UPDATE account SET balance = balance - (SELECT sum(msat) FROM p WHERE from_account = account.id) WHERE id IN (SELECT from_account FROM p))
 		INSERT INTO balance_delta (account_id, msat) SELECT to_account, msat FROM p`,
@@ -123,7 +123,7 @@ func redeemed(w *enginetest.World) {
 	w.Drain()
 }
 
-// paidBounty has somebody pay what they had promised, by two zaps of an answer.
+// paidBounty has somebody pay the bounty they promised, by two zaps of an answer.
 func paidBounty(w *enginetest.World) {
 	w.Helper()
 	owner, bounty := w.User("owner", 1000*sat, 0), int64(20)
@@ -259,7 +259,7 @@ var breakings = map[string]breaking{
 	}},
 }
 
-// partial are the kinds that a run of everything finds under another name.
+// partial are the kinds that a full run finds under another name.
 var partial = []string{"1 total"}
 
 const (
@@ -270,8 +270,8 @@ const (
 		`ALTER TABLE reward ENABLE TRIGGER USER; ALTER TABLE reward_day ENABLE TRIGGER USER`
 )
 
-// Each kind of break is made alone, past every guard of the database, and is found: under its invariant, with what is involved and what to
-// do, and as nothing else.
+// Each kind of break is made alone, with every guard of the database off. It is found under its invariant, with what is
+// involved and what to do, and as nothing else.
 func TestEveryKindOfBreakIsFound(t *testing.T) {
 	t.Parallel()
 	left := map[string]bool{}
@@ -334,7 +334,8 @@ func TestAPollThatCountsOtherVotesIsFound(t *testing.T) {
 	wantBroken(t, report, reconcile.Kinds()[i], nil)
 }
 
-// wantBroken fails the test unless this kind of break is told in full, and no invariant but its own and also is broken.
+// wantBroken fails the test unless this kind of break is reported in full, and only its own invariant and those in also
+// are broken.
 func wantBroken(t *testing.T, report *reconcile.Report, k *reconcile.Kind, also []int) {
 	t.Helper()
 	told := false
@@ -361,7 +362,7 @@ func exec(w *enginetest.World, sql string) {
 	}
 }
 
-// pay has a node pay an invoice, past us.
+// pay has a node pay an invoice without our knowledge.
 func pay(w *enginetest.World, node *simnode.Node, bolt11 string) {
 	w.Helper()
 	err := node.Pay(w.Ctx, paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 10 * sat, Timeout: time.Second}, func(paidaction.PaymentUpdate) error { return nil })
@@ -370,7 +371,8 @@ func pay(w *enginetest.World, node *simnode.Node, bolt11 string) {
 	}
 }
 
-// A guard of a table is one of all its partitions: one alone that lets rows be changed is found. What looks at each statement as a whole is the table's.
+// A row trigger of a table guards all its partitions: if it is off on just one, that is found. A statement trigger is
+// on the table alone.
 func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 	t.Parallel()
 	for name, off := range map[string]string{
@@ -393,7 +395,7 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 					}
 				}
 			}
-			// Who is to switch a trigger on again is told of which table.
+			// Whoever has to switch a trigger on again is told on which table.
 			if what := strings.Fields(off); what[0] == "ALTER" && !strings.HasSuffix(found, " of the table "+what[2]+" is switched off") ||
 				what[0] == "DROP" && found != what[2]+" is gone" {
 				t.Errorf("after %s: %q", off, found)
@@ -402,14 +404,15 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 	}
 }
 
-// What is about no action is told apart by what is wrong: each account, each guard counts, and is named.
+// Breaks that are about no action are identified by their explanation: each account and each guard counts, and is
+// named.
 func TestBreaksOfNoActionAreEachCounted(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
 	exec(w, `UPDATE account SET balance = balance + 1 WHERE id IN (SELECT id FROM account ORDER BY id LIMIT 4);
 		ALTER TABLE posting DISABLE TRIGGER posting_append_only; DROP TRIGGER history_action_known ON action_history; DROP TRIGGER refuse_delete ON paid_action`)
 	c := compared(w)
-	c.Again = time.Millisecond // that they are looked at again takes none of them away
+	c.Again = time.Millisecond // looking again takes none of them away
 	report, err := reconcile.Run(w.Ctx, c)
 	if err != nil {
 		t.Fatal(err)
@@ -425,13 +428,13 @@ func TestBreaksOfNoActionAreEachCounted(t *testing.T) {
 	}
 }
 
-// A node may go once nothing of it is open: what has ended there is no break, since nobody can ask.
+// A node may go once nothing of it is open: nobody can ask about what has ended there, so that is no break.
 func TestANodeThatIsGoneBreaksNothingThatHasEnded(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
 	exec(w, `UPDATE invoice SET node = 'elsewhere'; UPDATE relay_attempt SET node = 'elsewhere'`)
 	c := compared(w)
-	c.Senders = nil // what the others have paid is then paid elsewhere
+	c.Senders = nil // or what the others have paid would be found as paid elsewhere
 	report, err := reconcile.Run(w.Ctx, c)
 	if err != nil {
 		t.Fatal(err)
@@ -450,7 +453,7 @@ func TestANodeThatIsGoneBreaksNothingThatHasEnded(t *testing.T) {
 	}
 }
 
-// Who calls it without the service's settings is not told that all is well: no node was asked.
+// Without the service's settings nobody is told that all is well: no node was asked.
 func TestWithoutAnyNodeNotEverythingIsLookedAt(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -465,7 +468,7 @@ func TestWithoutAnyNodeNotEverythingIsLookedAt(t *testing.T) {
 	}
 }
 
-// Doing what is said mends it: what was taken wrongly is given back by hand, and the break is over.
+// Following the advice mends it: once what was wrongly taken is given back by hand, the break is gone.
 func TestWhatIsGivenBackByHandIsNoBreak(t *testing.T) {
 	t.Parallel()
 	w := lived(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
-// Who books by hand has the numbers of the system's accounts, and a statement for a loss after which nothing else is broken.
+// Operators who book by hand find the numbers of the system's accounts, and a statement that books a loss and breaks
+// nothing else.
 func TestThePageSaysHowALossIsBooked(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/reconcile.md")
@@ -35,7 +36,7 @@ func TestThePageSaysHowALossIsBooked(t *testing.T) {
 	}
 }
 
-// docs/reconcile.md has a section for each invariant, and in it a row for each kind of break, word for word, and no others.
+// docs/reconcile.md has a section for each invariant, with a row for each kind of break, word for word, and no others.
 func TestThePageListsEveryKindOfBreak(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/reconcile.md")

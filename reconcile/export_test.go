@@ -1,6 +1,6 @@
 package reconcile
 
-// InPages has the time looked at after every so many actions.
+// InPages makes the run look at the clock after every so many actions.
 func (c Config) InPages(actions int) Config {
 	c.page = actions
 	return c

@@ -8,9 +8,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// everyTaken looks for payments that a node has taken and we know nothing of: whoever paid has nothing for it. A database that was restored, or failed
-// over to a copy that lagged behind, has forgotten their invoices, and no event of a stream says whose they were. A node that also serves somebody else
-// shows theirs here. Only a run of everything asks: a row is committed before its node has the invoice, so nothing but such a loss makes one.
+// everyTaken looks for payments that a node has taken and that we know nothing of: their payers have nothing for them.
+// A database that was restored, or failed over to a copy that lagged behind, has forgotten their invoices, and no event
+// of a stream says whose they were. A node that also serves somebody else shows that party's payments here. Only a full
+// run asks: a row is committed before its node has the invoice, so only such a loss can cause this.
 func (r *run) everyTaken(ctx context.Context) error {
 	if !r.Changed.IsZero() {
 		return nil
@@ -18,7 +19,7 @@ func (r *run) everyTaken(ctx context.Context) error {
 	for _, name := range r.Issuers {
 		node, err := r.Nodes.Node(name)
 		if err != nil || r.silent[name] != nil {
-			continue // said of what it was asked before
+			continue // reported with what the node was asked before
 		}
 		if err := r.takenBy(ctx, name, node); err != nil {
 			return err
@@ -27,10 +28,10 @@ func (r *run) everyTaken(ctx context.Context) error {
 	return nil
 }
 
-// takenBy looks at what one node has taken, a page at a time.
+// takenBy checks what one node has taken, a page at a time.
 func (r *run) takenBy(ctx context.Context, name string, node paidaction.Node) error {
 	taken := make([]paidaction.NodeInvoice, 0, page)
-	var ours error // what failed here, and not at the node
+	var ours error // what failed here rather than at the node
 	err := node.EachSettled(ctx, r.Now().Add(-r.Since), func(inv paidaction.NodeInvoice) error {
 		if taken = append(taken, inv); len(taken) < page {
 			return nil
@@ -50,7 +51,7 @@ func (r *run) takenBy(ctx context.Context, name string, node paidaction.Node) er
 	return r.issued(ctx, name, taken)
 }
 
-// issued holds invoices whose payments a node has taken against those that we gave it.
+// issued compares the invoices whose payments a node has taken with those that we gave it.
 func (r *run) issued(ctx context.Context, node string, taken []paidaction.NodeInvoice) error {
 	if len(taken) == 0 {
 		return nil

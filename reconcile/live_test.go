@@ -24,7 +24,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// alive makes the world's clock the real one and runs a whole service on it: workers, a listener and the relay, until the test ends.
+// alive switches the world to the real clock and runs a whole service on it until the test ends: workers, a listener
+// and the relay.
 func alive(w *enginetest.World) *paidaction.Engine {
 	w.Helper()
 	w.Clock.Live()
@@ -103,7 +104,8 @@ func busy(w *enginetest.World, engine *paidaction.Engine, payer, item int64, rec
 	return nil
 }
 
-// Reconciling beside a service that pays all the time, in every way, finds nothing that is merely under way. Whole and partial runs.
+// Reconciling beside a service that pays all the time, in every way, does not report what is merely under way: neither
+// in full nor in partial runs.
 func TestWhatMovesIsNotBroken(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{MaxForwards: 1000})
@@ -142,7 +144,7 @@ func TestWhatMovesIsNotBroken(t *testing.T) {
 	}
 }
 
-// What looks broken at first and not any more a moment later was between the node's answer and our row.
+// What looks broken at first, but not a moment later, was between the node's answer and our row.
 func TestWhatIsGoneAtTheSecondLookWasUnderWay(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -166,7 +168,8 @@ func TestWhatIsGoneAtTheSecondLookWasUnderWay(t *testing.T) {
 	}
 }
 
-// Whoever knows the preimage of a settled invoice can pay it again by keysend, without having been asked to. The node has that, and nothing is broken by it.
+// Anybody who knows the preimage of a settled invoice can pay it again by keysend, unasked. The node keeps that, and it
+// is no break.
 func TestWhatComesByKeysendAfterwardsIsNoBreak(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -186,7 +189,7 @@ func TestWhatComesByKeysendAfterwardsIsNoBreak(t *testing.T) {
 	}
 }
 
-// Nobody waits for reconcile, and it waits for nobody: neither for rows that are locked nor for what is not committed.
+// Nobody waits for reconcile, and reconcile waits for nobody: neither for locked rows nor for uncommitted ones.
 func TestItWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -206,7 +209,7 @@ func TestItWaitsForNobody(t *testing.T) {
 	}
 }
 
-// What a look may take is its own: the pool that it uses waits less long for others.
+// A look has its own time limit, although its pool gives others less time.
 func TestALongLookIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -232,7 +235,7 @@ func TestALongLookIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A node that does not answer hides nothing of what the others and the database say, and is no break itself.
+// A node that does not answer hides nothing of what the other nodes and the database say, and is itself no break.
 func TestANodeThatIsAwayIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := lived(t)

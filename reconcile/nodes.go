@@ -15,8 +15,8 @@ import (
 // nodeTimeout is how long one question to a node may take.
 const nodeTimeout = 10 * time.Second
 
-// atNodes holds a page of actions against the nodes (invariant 9): settled ⇔ PAID, cancelled ⇔ FAILED, paid out ⇔ booked, and all of it
-// equal to the millisatoshi.
+// atNodes compares a page of actions with the nodes (invariant 9): settled ⇔ PAID, cancelled ⇔ FAILED, paid out ⇔
+// booked, and every amount equal to the millisatoshi.
 func (r *run) atNodes(ctx context.Context, ids []int64) error {
 	since := r.Now().Add(-r.Since)
 	var invoices []db.InvoicesToCompareRow
@@ -44,11 +44,12 @@ func (r *run) atNodes(ctx context.Context, ids []int64) error {
 	return nil
 }
 
-// errSilent is what a node answers that cannot be asked.
+// errSilent is the error for a node that cannot be asked.
 type errSilent struct{ error }
 
-// ask compares something with a node, within a time. One that does not answer is not asked again: what it holds is not known. One that is not configured
-// may be gone for good once nothing of it is open, so only what is open is broken by that; but where none at all is, somebody has not given the settings.
+// ask compares something with a node, within nodeTimeout. A node that does not answer is not asked again: what it holds
+// is unknown. A node that is not configured may be gone for good once nothing of it is open, so this is a break only
+// for an open action. If no node is configured at all, the settings are missing instead.
 func (r *run) ask(ctx context.Context, name string, action int64, open bool, compare func(context.Context, paidaction.Node) error) error {
 	if r.silent[name] != nil {
 		return nil
@@ -78,8 +79,8 @@ func (r *run) ask(ctx context.Context, name string, action int64, open bool, com
 	return err
 }
 
-// compareInvoice asks the node first and reads the row afterwards: our row is then the newer of the two, and only a row that should
-// have moved long ago is a difference.
+// compareInvoice asks the node first and reads the row afterwards. So our row is the newer of the two, and only a row
+// that should have moved long ago is a difference.
 func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.InvoicesToCompareRow) error {
 	there, err := node.LookupInvoice(ctx, paidaction.Hash(row.PaymentHash))
 	absent := errors.Is(err, paidaction.ErrInvoiceNotFound)
@@ -113,7 +114,7 @@ func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.I
 	return nil
 }
 
-// judge says what is wrong between an action that should be at rest and its invoice at the node; nil if nothing is.
+// judge says how an action that should be at rest disagrees with its invoice at the node; nil if it does not.
 func judge(state paidaction.State, there paidaction.NodeInvoice, absent, issued bool, known db.LossOfRow, booked int64) (k *Kind, what string) {
 	paid, unpaid := state == paidaction.Paid, state == paidaction.Failed || state == paidaction.Retrying
 	gone := absent || there.State == paidaction.InvoiceCanceled
@@ -132,7 +133,8 @@ func judge(state paidaction.State, there paidaction.NodeInvoice, absent, issued 
 		return stillHeld, "still holds the payment"
 	case there.State == paidaction.InvoiceOpen && (paid || unpaid && issued):
 		return stillOpen, "still has the invoice open"
-	// What comes by keysend after the invoice was settled nobody has asked for, and nobody hears of: it is the node's, and no payment for the action.
+	// Payments by keysend after the invoice was settled are not for the action: nobody asked for them, and we are not
+	// told of them. They belong to the node.
 	case paid && (booked > int64(there.Received) || booked < int64(there.Received-there.Keysend)):
 		return receivedDiffers, fmt.Sprintf("received %d msat, %d msat are booked", there.Received, booked)
 	}

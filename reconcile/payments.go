@@ -11,13 +11,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// mayMove says that a payment is not at its end.
+// mayMove reports whether a payment is not final yet.
 func mayMove(row db.PaymentsToCompareRow) bool {
 	stage := paidaction.Stage(row.Stage)
 	return stage != paidaction.StageCompleted && stage != paidaction.StageFailed
 }
 
-// comparePayment asks the node for one claim's payment. What moved within the grace is under way.
+// comparePayment asks the node for the payment of one claim. Whatever moved within the grace counts as under way.
 func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.PaymentsToCompareRow) error {
 	a := at{actions: []int64{row.ActionID}, node: row.Node, hash: hex.EncodeToString(row.PaymentHash)}
 	sender, ok := node.(paidaction.SendingNode)
@@ -59,14 +59,15 @@ func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.P
 	return nil
 }
 
-// everyPayment looks for payments that a node made and we know nothing of: a database that was restored, or failed over to a copy that
-// lagged behind, has forgotten them (spec 05.16g). A node that also serves somebody else shows theirs here.
+// everyPayment looks for payments that a node made and that we know nothing of. A database that was restored, or failed
+// over to a copy that lagged behind, has forgotten them (spec 05.16g). A node that also serves somebody else shows that
+// party's payments here.
 func (r *run) everyPayment(ctx context.Context) error {
 	for _, name := range r.Senders {
 		node, err := r.Nodes.Node(name)
 		sender, ok := node.(paidaction.SendingNode)
 		if err != nil || !ok || r.silent[name] != nil {
-			continue // said of what it was asked before
+			continue // reported with what the node was asked before
 		}
 		if err := r.paymentsOf(ctx, name, sender); err != nil {
 			return err
@@ -75,7 +76,7 @@ func (r *run) everyPayment(ctx context.Context) error {
 	return r.earlierPayments(ctx)
 }
 
-// paymentsOf looks at what one node has paid, a page at a time.
+// paymentsOf checks what one node has paid, a page at a time.
 func (r *run) paymentsOf(ctx context.Context, name string, sender paidaction.SendingNode) error {
 	since := r.Now().Add(-r.Since)
 	if r.Changed.After(since) {
@@ -85,9 +86,9 @@ func (r *run) paymentsOf(ctx context.Context, name string, sender paidaction.Sen
 	made := make([]paidaction.PaymentUpdate, 0, page)
 	limited, cancel := r.asking(ctx)
 	defer cancel()
-	var ours error // what failed here, and not at the node
+	var ours error // what failed here rather than at the node
 	err := sender.EachPayment(limited, since, func(u paidaction.PaymentUpdate, created time.Time) error {
-		// What is under way may be a probe, or younger than our own record is to this question.
+		// A payment under way may be a probe, or so new that our record was not there yet when we asked.
 		if u.State != paidaction.PaymentSucceeded && !created.Before(young) {
 			return nil
 		}
@@ -109,7 +110,7 @@ func (r *run) paymentsOf(ctx context.Context, name string, sender paidaction.Sen
 	return r.recorded(ctx, name, made)
 }
 
-// asking bounds what asks a node for much: some of the time of a run is left for what comes after.
+// asking limits the time for asking a node for much, so that a part of the run's time is left for what comes after.
 func (r *run) asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	if r.Within == 0 {
 		return context.WithCancel(ctx)
@@ -117,7 +118,7 @@ func (r *run) asking(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeoutCause(ctx, r.Within*3/4-r.Now().Sub(r.began), errNoTime)
 }
 
-// recorded holds payments that a node has made against what we have given it.
+// recorded compares the payments that a node has made with those that we gave it.
 func (r *run) recorded(ctx context.Context, node string, made []paidaction.PaymentUpdate) error {
 	if len(made) == 0 {
 		return nil
@@ -149,7 +150,8 @@ func (r *run) recorded(ctx context.Context, node string, made []paidaction.Payme
 	return nil
 }
 
-// earlierPayments looks whether what was not recorded at an earlier run is now. The node is not asked: what it has made it has made.
+// earlierPayments checks whether payments that an earlier run found unrecorded are recorded now. The node is not asked:
+// a payment that it made stays made.
 func (r *run) earlierPayments(ctx context.Context) error {
 	for _, b := range r.Earlier {
 		hash, err := hex.DecodeString(b.Hash)

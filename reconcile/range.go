@@ -12,8 +12,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// Books holds every balance against all that was ever posted, archived ranges included, and looks whether what guards them is there. It returns what is
-// broken, the first of much. Nodes are not asked.
+// Books compares every balance with all that was ever posted, archived ranges included, and checks that the guards of
+// the balances are there. It returns what is broken, up to a limit. Nodes are not asked.
 func Books(ctx context.Context, c Config) ([]Break, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}}
 	ctx = r.patient(ctx)
@@ -29,8 +29,9 @@ func Books(ctx context.Context, c Config) ([]Break, error) {
 	return r.suspect, nil
 }
 
-// Range looks at the actions from first to last as Run does, but asks no node: they are to be at rest for long. It returns what is broken: what the last
-// periodic run has found of them and nobody has mended, and what it finds itself, up to the first page with anything.
+// Range checks the actions from first to last as Run does, but asks no node: these actions should have been at rest for
+// long. It returns the breaks that the last periodic run found among them, and those that it finds itself, up to the
+// first page with any.
 func Range(ctx context.Context, c Config, first, last int64) ([]Break, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}}
 	ctx = r.patient(ctx)
@@ -59,7 +60,7 @@ func Range(ctx context.Context, c Config, first, last int64) ([]Break, error) {
 	}
 }
 
-// standing finds again what the last periodic run has found of these actions.
+// standing takes over the breaks of these actions that the last periodic run found.
 func (r *run) standing(ctx context.Context, first, last int64) error {
 	found, err := db.New(r.Pool).LastReconcile(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {

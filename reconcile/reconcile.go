@@ -1,6 +1,6 @@
-// Package reconcile holds what is stored against what must be true (spec 01 §1.8): every invariant, against the database and
-// against the nodes. It runs on a live system: it reads snapshots, takes no locks that anybody waits for, and changes nothing of what it
-// looks at.
+// Package reconcile compares what is stored with what must be true (spec 01 §1.8): every invariant, against the
+// database and against the nodes. It runs on a live system: it reads snapshots, takes no locks that anybody waits for,
+// and changes nothing that it looks at.
 package reconcile
 
 import (
@@ -19,32 +19,32 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Config says what is compared. Pool and Nodes are needed.
+// Config says what is compared. Pool and Nodes are required.
 type Config struct {
 	Pool  *pgxpool.Pool
 	Nodes paidaction.Nodes
-	// Senders are the names of the nodes that payments leave through: what they paid must be recorded.
+	// Senders are the names of the nodes that payments leave through: the payments that they made must be recorded.
 	Senders []string
-	// Issuers are the names of the nodes that issue invoices: what they took must be recorded too.
+	// Issuers are the names of the nodes that issue invoices: the payments that they took must be recorded, too.
 	Issuers []string
 	Now     func() time.Time // default time.Now
-	Grace   time.Duration    // how far past its deadline an open action may be; default 90 seconds: sweeps and a restart fit in
-	Since   time.Duration    // how far back ended invoices are held against the nodes; default 24 hours
-	// Again is how long to wait before what looks broken is looked at once more: what moves meanwhile was under way, between a node's
-	// answer and our row. 0: once is enough, since nothing runs.
+	Grace   time.Duration    // how late an open action may be; default 90 seconds, enough for sweeps and a restart
+	Since   time.Duration    // how far back ended invoices are compared with the nodes; default 24 hours
+	// Again is how long to wait before looking once more at what seems broken: what has moved by then was only under
+	// way, between a node's answer and our row. 0: look once, since nothing is running.
 	Again   time.Duration
-	Timeout time.Duration // of one statement; of the sum of all postings ten times as much. Default 1 minute
-	// Changed makes it a partial run, of what moved or booked something since, and of everything open. It leaves out what has ended
-	// before, and the sum of all postings. The zero time: everything.
+	Timeout time.Duration // of one statement, default 1 minute; the sum of all postings may take ten times as long
+	// Changed makes this a partial run: of whatever has moved or was booked since then, and of everything open. It
+	// leaves out what had ended before, and the sum of all postings. The zero time: everything.
 	Changed time.Time
-	// Within is how long a partial run may take; 0: as long as it does. One that has looked at what has changed for half of it leaves the rest to the
-	// next one, and one that has asked nodes for three quarters of it asks them no more.
+	// Within is how long a partial run may take; 0: no limit. After half of that time, the changed actions that are
+	// left go to the next run; after three quarters, nodes are not asked any more.
 	Within time.Duration
 	// Earlier is what an earlier run has found: a partial run looks at it again, however long ago it moved.
 	Earlier []Break
 
-	marks *Marks // all behind these is looked at, whatever time it says; nil: all that Changed says
-	page  int    // how many actions that have changed are looked at before the time is; default page
+	marks *Marks // everything after these is looked at, whatever its time says; nil: only Changed decides
+	page  int    // how many changed actions are looked at between two looks at the clock; default page
 }
 
 func (c Config) defaults() Config {
@@ -66,7 +66,7 @@ func (c Config) defaults() Config {
 	return c
 }
 
-// patient has each statement of a look waited for, however long it takes: PostgreSQL ends it after Timeout, or ten times that.
+// patient lets each statement take as long as PostgreSQL lets it: PostgreSQL ends it after Timeout, or ten times that.
 func (c Config) patient(ctx context.Context) context.Context { return dbconn.Within(ctx, 11*c.Timeout) }
 
 // Report is what was found.
@@ -75,30 +75,34 @@ type Report struct {
 	Invariants []Invariant `json:"invariants"`
 	Unknown    []string    `json:"unknown,omitempty"` // what could not be looked at, and why
 	Seconds    float64     `json:"seconds"`           // how long it took
-	LostMsat   int64       `json:"lost_msat"`         // all that was ever booked as lost
-	Archived   int64       `json:"archived"`          // actions that were looked at without their history and postings, which are archived
+	LostMsat   int64       `json:"lost_msat"`         // everything that was ever booked as lost
+	Archived   int64       `json:"archived"`          // actions checked without their archived history and postings
 	Losses     []Loss      `json:"losses,omitempty"`
-	// Unasked is from when on what has changed is to be looked at once more, when every node answers: runs have left it behind that could not ask.
+	// Unasked is the time since which changes have to be looked at again once every node answers: earlier runs could
+	// not ask all nodes about them.
 	Unasked *time.Time `json:"unasked,omitempty"`
-	// Marks are how far history and postings went when the run began that looked last at all that had changed, MarksBefore at the one before. Where processes' clocks
-	// differ, times do not tell what is new. The one before: transactions that had not committed when the last one began may have drawn lower numbers.
+	// Marks say how far history and postings went when the last run that looked at all changes began; MarksBefore, the
+	// same for the run before it. Where the clocks of processes differ, times do not tell what is new, so the next run
+	// goes on from MarksBefore. Marks would not do: transactions that had not committed when the last run began may
+	// have drawn lower numbers.
 	Marks       *Marks `json:"marks,omitempty"`
 	MarksBefore *Marks `json:"marks_before,omitempty"`
 
-	reached time.Time // what has changed later was left to the next run; zero: nothing was
+	reached time.Time // later changes were left to the next run; zero: none were
 }
 
-// Marks are the last row of the history and the last posting that there were at a moment.
+// Marks are the last row of the history and the last posting at one moment.
 type Marks struct {
 	History int64 `json:"history"`
 	Posting int64 `json:"posting"`
 }
 
-// Loss is what one action was booked to have lost us: no break, but nothing to be hidden either. The newest are told.
+// Loss is what we lost through one action, as booked. It is no break, but must not be hidden either. Only the newest
+// are reported.
 type Loss struct {
 	Action *int64 `json:"action"` // nil: booked by hand
 	Msat   int64  `json:"msat"`
-	Reason string `json:"reason,omitempty"` // an operator's, of what was written off
+	Reason string `json:"reason,omitempty"` // an operator's, where the action was written off
 }
 
 // Invariant is one of the ten of spec 01 §1.8.
@@ -110,7 +114,7 @@ type Invariant struct {
 	Breaks  []Break `json:"breaks,omitempty"`
 }
 
-// Names of the invariants, the first of which is 1.
+// Names are the names of the invariants, the first of which is 1.
 var Names = []string{
 	"money is conserved",
 	"every paid action has one payment source and ended once",
@@ -125,13 +129,15 @@ var Names = []string{
 }
 
 const (
-	// shown is how many losses are told, and how many accounts that differ.
+	// shown is how many losses, and how many differing accounts, are reported.
 	shown = 20
 	// page is how many actions are looked at in one snapshot.
 	page = 1000
-	// stock is how many ids are read at once. To find out what has changed the whole of it is gone through, whatever the limit.
+	// stock is how many ids are read at once. Each read that looks for changes goes through all of them, whatever the
+	// limit.
 	stock = 200 * page
-	// remembered is how many breaks are looked at once more, and told. What is beyond is counted as it was first seen.
+	// remembered is how many breaks are looked at again and reported. Those beyond it are only counted, as they were
+	// first seen.
 	remembered = 1000
 )
 
@@ -144,27 +150,27 @@ type run struct {
 	seen    map[string]bool
 	silent  map[string]error // nodes that do not answer
 
-	nodeless bool // there is something to compare, and no node at all
+	nodeless bool // there is something to compare, but no node at all
 
-	archivedTo int64 // the history and the postings of actions up to this one are archived, as the present snapshot has it
+	archivedTo int64 // the history and the postings of actions up to this one are archived, as of the present snapshot
 	archived   int64 // how many such actions were looked at
 
-	began, reached time.Time // as a report has it
+	began, reached time.Time // as in a report
 }
 
-// over says that a run has taken so many quarters of its time.
+// over reports whether a run has used up so many quarters of its time.
 func (r *run) over(quarters time.Duration) bool {
 	return r.Within > 0 && r.Now().Sub(r.began) >= r.Within*quarters/4
 }
 
 var errNoTime = errors.New("the time of this run was over before everything was asked")
 
-// Run checks every invariant. An error means that it could not be told whether they hold; that a node does not answer is none, and said
-// in the report.
+// Run checks every invariant. An error means that it could not be determined whether they hold. A node that does not
+// answer is no error; the report says so.
 //
-// What one action must agree with, its rows, is read in one snapshot for each page of actions: a payment that commits between two queries
-// is no difference, and no snapshot lasts so long that the database could not clean up behind it. What is about all accounts is one
-// snapshot too. The nodes are asked outside of any transaction.
+// The rows of an action are compared in one snapshot for each page of actions. So a payment that commits between two
+// queries is no difference, and no snapshot lasts so long that it keeps the database from cleaning up. What concerns
+// all accounts is read in one snapshot, too. The nodes are asked outside any transaction.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}, silent: map[string]error{}}
 	r.began = r.Now()
@@ -197,7 +203,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return report, nil
 }
 
-// found notes a break, once.
+// found records a break, once.
 func (r *run) found(b Break) {
 	switch key := b.key(); {
 	case r.seen[key]:
@@ -211,8 +217,8 @@ func (r *run) found(b Break) {
 
 func (r *run) look(invariant int, things int64) { r.checked[invariant-1] += things }
 
-// lookAgain keeps of what was found what a second look finds too. What is about the whole database was true in its snapshot, and
-// stays.
+// lookAgain keeps only those breaks that a second look finds, too. What concerns the whole database was true in its
+// snapshot, and stays.
 func (r *run) lookAgain(ctx context.Context) error {
 	timer := time.NewTimer(r.Again)
 	defer timer.Stop()
@@ -246,12 +252,12 @@ func (r *run) keepUnknown() {
 	}
 }
 
-// breaks are all that was found, as an earlier run for the next one.
+// breaks returns all breaks of this report, in the form in which the next run takes them as Earlier.
 func (report *Report) breaks() (all []Break) {
 	for _, i := range report.Invariants {
 		for _, b := range i.Breaks {
 			at := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Invariant == i.ID && k.Name == b.Kind })
-			if at >= 0 { // else an older program has found it
+			if at >= 0 { // else an older version of the program found it
 				b.kind = kinds[at]
 				all = append(all, b)
 			}
@@ -260,7 +266,7 @@ func (report *Report) breaks() (all []Break) {
 	return all
 }
 
-// lasting says that a break does not go away by itself: it is not about rows on their way.
+// lasting reports whether a break cannot go away by itself: it is not about rows that are under way.
 func (b Break) lasting() bool { return len(b.Actions) == 0 || b.kind == paidElsewhere }
 
 func actionsOf(breaks []Break) []int64 {
@@ -297,13 +303,15 @@ func (r *run) tell(report *Report) {
 	report.OK = report.OK && len(report.Unknown) == 0 && r.reached.IsZero()
 }
 
-// snapshot runs do on one moment of the database, in which no statement takes longer than timeout.
+// snapshot runs do on the database as it is at one moment; no statement in it takes longer than timeout.
 func (r *run) snapshot(ctx context.Context, timeout time.Duration, do func(q *db.Queries, tx pgx.Tx) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, r.Pool, options, func(tx pgx.Tx) error {
-		// A migration may lock a table: then this gives up, rather than stand in the queue for it. Partitions come and go whatever a snapshot says:
-		// those that are there stay until its end, since they are locked before it is taken. No payment waits for that. A page of actions is a piece of each
-		// index: as dear as PostgreSQL believes it to be, it would sooner read tables of a hundred thousand rows from end to end, for each page again.
+		// The lock timeout: where a migration has locked a table, give up rather than wait in the queue for it. The
+		// lock: partitions come and go whatever a snapshot says, so they are locked before the snapshot is taken, and
+		// those that are there stay until its end. No payment waits for that. The page cost: a page of actions is a
+		// contiguous piece of each index. With the default cost, PostgreSQL would rather scan tables of a hundred
+		// thousand rows from end to end, again for each page.
 		_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d; SET LOCAL lock_timeout = %d; SET LOCAL random_page_cost = 1.1; LOCK TABLE paid_action, action_history, posting IN ACCESS SHARE MODE",
 			timeout.Milliseconds(), lockTimeout.Milliseconds()))
 		if err != nil {
@@ -345,9 +353,9 @@ func (r *run) everyAction(ctx context.Context) error {
 	}
 }
 
-// everyChanged looks at what an earlier run has found, at what is open, and at what has changed in the order in which it last did: so a run whose time
-// is over knows from when on the next one has to go on. It does not stop before that is later than where it began itself, by what is looked at twice:
-// or the next one would get no further.
+// everyChanged looks at what an earlier run has found, and then at what is open or has changed, in the order of the
+// last change. So a run that is out of time knows where the next one must go on. It does not stop until it is more than
+// overlap past its own beginning: otherwise the next run would get no further.
 func (r *run) everyChanged(ctx context.Context) error {
 	for part := range slices.Chunk(actionsOf(r.Earlier), page) {
 		if err := r.actions(ctx, part); err != nil {
@@ -388,7 +396,7 @@ func (r *run) everyChanged(ctx context.Context) error {
 			for i, row := range part {
 				ids[i] = row.ID
 			}
-			slices.Sort(ids) // as what is said of a page that fails has it
+			slices.Sort(ids) // the order in which an error about this page names them
 			if err := r.actions(ctx, ids); err != nil {
 				return err
 			}
@@ -397,7 +405,7 @@ func (r *run) everyChanged(ctx context.Context) error {
 	}
 }
 
-// actions looks at a page of actions: in the database, and those that are not archived then at the nodes.
+// actions checks a page of actions: in the database, and then at the nodes those that are not archived.
 func (r *run) actions(ctx context.Context, ids []int64) error {
 	kept, err := r.rows(ctx, ids)
 	if err != nil {
@@ -407,7 +415,7 @@ func (r *run) actions(ctx context.Context, ids []int64) error {
 	return r.atNodes(ctx, kept)
 }
 
-// rows looks at a page of actions in the database. It returns those of them that are not archived.
+// rows checks a page of actions in the database. It returns those that are not archived.
 func (r *run) rows(ctx context.Context, ids []int64) (kept []int64, err error) {
 	err = r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) error {
 		kept = slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id <= r.archivedTo })

@@ -52,7 +52,7 @@ func lived(t *testing.T) *enginetest.World {
 	return w
 }
 
-// sent has something leave: a zap to a receiver's own wallet, a withdrawal, and one that fails.
+// sent makes payments leave: a zap to a receiver's own wallet, a withdrawal, and one that fails.
 func sent(w *enginetest.World, author, payer, post int64) {
 	w.Helper()
 	receiver := w.Wallets.Add(author).Receiver
@@ -76,7 +76,7 @@ func sent(w *enginetest.World, author, payer, post int64) {
 	w.Advance(zap.ID) // books the routing fee
 }
 
-// reward lets the day end, and pays its rewards to somebody.
+// reward ends the day, and pays its rewards to somebody.
 func reward(w *enginetest.World, author int64) {
 	w.Helper()
 	if _, err := w.Pool.Exec(w.Ctx, `WITH counted AS (INSERT INTO item_delta (item_id, vote_micros) VALUES (1, 5))
@@ -128,14 +128,14 @@ func TestWhatIsUnderWayIsNoDifference(t *testing.T) {
 	if found := run(t, w).Invariants[8]; found.Broken != 0 {
 		t.Errorf("%+v", found)
 	}
-	// The same long after its deadline is one.
+	// The same payment is a break long after its deadline.
 	w.Clock.Advance(time.Hour)
 	if found := run(t, w).Invariants[8]; found.Broken != 1 {
 		t.Errorf("%+v", found)
 	}
 }
 
-// Spec 05.16g: the database has forgotten a payment that a node made. One that failed moved nothing.
+// Spec 05.16g: the database has forgotten a payment that a node made. A failed one moved nothing.
 func TestAPaymentThatIsNotRecordedIsFound(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -152,7 +152,8 @@ func TestAPaymentThatIsNotRecordedIsFound(t *testing.T) {
 	}
 }
 
-// A receiver lets a payment hang, and its node loses its data: nothing ends that payment, no deadline is over, and its payer's money is held for it.
+// A receiver lets a payment hang, and the node loses its data: nothing ends that payment, no deadline has passed, and
+// the payer's money is held for it.
 func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -181,7 +182,7 @@ func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
 	}
 }
 
-// A job may be one of several actions: it is a job of each.
+// One job may be for several actions: it counts for each of them.
 func TestAJobOfSeveralIsAJobOfEach(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -208,7 +209,7 @@ func TestAJobOfSeveralIsAJobOfEach(t *testing.T) {
 	}
 }
 
-// What a page costs does not grow with the claims and the keys that came after its actions.
+// The cost of a page does not grow with the claims and the keys that came after its actions.
 func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 	t.Parallel()
 	const looked = 20 // actions
@@ -250,7 +251,7 @@ func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 		}
 		return seen() - before
 	}
-	cost() // what is read of the catalog is read before
+	cost() // what is read of the catalogue is read before
 	few := cost()
 	for _, sql := range []string{
 		`INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, idempotency_key, args_hash)
@@ -265,7 +266,7 @@ func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if many := cost(); many > few+20*looked { // an index that has grown is read a level deeper
+	if many := cost(); many > few+20*looked { // an index that has grown is read one level deeper
 		t.Errorf("%d pages, and %d with two thousand behind", few, many)
 	}
 }

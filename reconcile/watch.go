@@ -16,11 +16,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// overlap is how much of what an earlier run has looked at the next one looks at again: transactions that began before it may have
-// committed after it.
+// overlap is how much of what an earlier run looked at is looked at again by the next: a transaction that began before
+// that run may have committed after it.
 const overlap = 5 * time.Minute
 
-// Watch reconciles from time to time, in whichever process comes first, and shows in all of them what was found last.
+// Watch reconciles from time to time, in whichever process comes first. Every process shows what was found last.
 type Watch struct {
 	config  Config
 	every   time.Duration
@@ -36,8 +36,8 @@ type watchMetrics struct {
 	duration prometheus.Gauge
 }
 
-// NewWatch makes a watch that has one partial run at a time, and begins one at most so often. The metrics are registered unless registry
-// is nil.
+// NewWatch makes a watch. Of all processes, only one at a time does a partial run, and one begins at most once in
+// every. The metrics are registered unless registry is nil.
 func NewWatch(c Config, every time.Duration, log *slog.Logger, registry prometheus.Registerer) *Watch {
 	in := promauto.With(registry)
 	gauge := func(name, help string) prometheus.GaugeOpts {
@@ -52,18 +52,18 @@ func NewWatch(c Config, every time.Duration, log *slog.Logger, registry promethe
 	}}
 }
 
-// horizon is how far back a partial run looks at most: after a longer standstill the rest is left to a whole one.
+// horizon is how far back a partial run looks at most. After a longer standstill, the rest is left to a full run.
 const horizon = 24 * time.Hour
 
-// everAhead is more than any clock is ahead.
+// everAhead is further than any clock is ahead.
 const everAhead = 100 * 365 * 24 * time.Hour
 
-// Limit is how long one turn may take: what has not been looked at in time is left to the next one.
+// Limit is how long one turn may take: what it does not get to is left to the next turn.
 func (w *Watch) Limit() time.Duration { return max(w.every, time.Minute) }
 
-// Turn reconciles what has changed since the last run, if it is time to; if not, or another process is at it, it shows what that
-// found. A run looks at what has moved since the one before, at everything open, and at what that one found. What ended before, and the
-// sum of all postings, it leaves to Run with a zero Changed.
+// Turn reconciles what has changed since the last run, if it is time. If not, or if another process is doing so, it
+// shows what was found last. A run looks at whatever has moved since the last one, at everything open, and at what the
+// last one found. It leaves what had ended before, and the sum of all postings, to Run with a zero Changed.
 func (w *Watch) Turn(ctx context.Context) error {
 	q := db.New(w.config.Pool)
 	now := w.now()
@@ -89,7 +89,7 @@ func (w *Watch) Turn(ctx context.Context) error {
 	}
 	c := w.config
 	c.Within, c.Changed, c.Earlier = w.Limit(), now.Add(-horizon), before.breaks()
-	// What is said to be looked at up to a time to come was said by a clock that was ahead.
+	// A CheckedTo in the future comes from a clock that was ahead: ignore it.
 	if since := last.CheckedTo; since != nil && !since.After(now) && since.Add(-overlap).After(c.Changed) {
 		c.Changed = since.Add(-overlap)
 	}
@@ -116,15 +116,17 @@ func (w *Watch) Turn(ctx context.Context) error {
 	return nil
 }
 
-// leave writes into the report of a run what it leaves to the next one, and returns up to when all that has changed was looked at then. The run before it has left
-// it the report before, and checked; it began at a moment, when history and postings went as far as newest, and looked at what has changed since.
+// leave writes into the report of a run what the run leaves to the next one, and returns the moment up to which all
+// changes were looked at by then. The previous run has left it the report before, and checked. This run began at began,
+// when history and postings went as far as newest, and looked at what has changed since.
 func (r *Report) leave(before Report, checked *time.Time, since, began time.Time, newest Marks) *time.Time {
 	r.Unasked, r.Marks, r.MarksBefore = before.Unasked, before.Marks, before.MarksBefore
 	silent := len(r.Unknown) > 0
 	switch {
 	case !r.reached.IsZero():
-		// It went as far as its time allowed, and the next one goes on there. What a node could not be asked on the way is for when there is time again.
-		r.Marks, r.MarksBefore = nil, nil // or the next one would not go on there
+		// It got as far as its time allowed, and the next run goes on from there. Changes about which a node could not
+		// be asked wait until there is time again.
+		r.Marks, r.MarksBefore = nil, nil // with marks, the next run would not go on from there
 		if silent && r.Unasked == nil {
 			r.Unasked = new(since.Add(overlap))
 		}
@@ -164,7 +166,7 @@ func (w *Watch) say(ctx context.Context, report *Report) {
 	}
 }
 
-// show sets the metrics to what was found last, in whichever process.
+// show sets the metrics to what was found last, by whichever process.
 func (w *Watch) show(report *Report, ended time.Time, checked *time.Time) {
 	for _, i := range report.Invariants {
 		w.metrics.broken.WithLabelValues(strconv.Itoa(i.ID)).Set(float64(i.Broken))

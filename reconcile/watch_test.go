@@ -18,7 +18,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
-// watcher is one process's watch.
+// watcher is the watch of one process.
 type watcher struct {
 	*enginetest.World
 	watch    *reconcile.Watch
@@ -42,7 +42,7 @@ func (v *watcher) turn() {
 	}
 }
 
-// metric is the value of a metric, or -1 if it is not shown.
+// metric returns the value of a metric, or -1 if it is not shown.
 func (v *watcher) metric(name, invariant string) float64 {
 	v.Helper()
 	families, err := v.registry.Gather()
@@ -66,7 +66,7 @@ func (v *watcher) want(what, name, invariant string, want float64) {
 	}
 }
 
-// One process reconciles, all show what it found.
+// One process reconciles; all show what it found.
 func TestTheWatchRunsInOneProcess(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -94,8 +94,8 @@ func TestTheWatchRunsInOneProcess(t *testing.T) {
 	}
 }
 
-// An alarm sounds until it is mended, not until the next run: what is broken does not move, and so is not among what has changed. Each
-// run says what it is and what to do.
+// An alarm lasts until it is mended, not just until the next run: what is broken does not move, and so is not among the
+// changes. Each run says what is broken and what to do.
 func TestWhatIsBrokenStaysSo(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -118,7 +118,7 @@ func TestWhatIsBrokenStaysSo(t *testing.T) {
 	v.want("not mended", "broken", "9", 1)
 }
 
-// What a node could not be asked is asked when it is back, and what it was known to have stays until then.
+// What a node could not be asked is asked when it is back. What it was known to have stays until then.
 func TestANodeThatWasAwayIsAskedLater(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -142,7 +142,7 @@ func TestANodeThatWasAwayIsAskedLater(t *testing.T) {
 	v.want("away again", "broken", "9", 1)
 }
 
-// What has ended before the last run and was never broken is left to a whole run.
+// What ended before the last run and was never broken is left to a full run.
 func TestAPartialRunIsBounded(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -157,7 +157,7 @@ func TestAPartialRunIsBounded(t *testing.T) {
 	}
 }
 
-// A run by a clock that was ahead holds up no later one, and hides nothing from it.
+// A run by a clock that was ahead holds up no later run, and hides nothing from it.
 func TestAClockThatWasAheadHidesNothing(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -172,7 +172,8 @@ func TestAClockThatWasAheadHidesNothing(t *testing.T) {
 	v.want("after a run of next month's", "last_run_timestamp_seconds", "", float64(w.Clock.Now().UnixMilli())/1000)
 }
 
-// What a process writes whose clock is behind hides nothing from a partial run: neither what others wrote before it, nor itself.
+// What a process with a slow clock writes hides nothing from a partial run: neither what others wrote before it nor
+// what it wrote itself.
 func TestAClockThatIsBehindHidesNothing(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -225,8 +226,8 @@ func (s slowNode) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidact
 	return s.SendingNode.LookupInvoice(ctx, h)
 }
 
-// A run that cannot look at all that has changed within its time looks at what changed first, and the next one goes on there, whether or not a node is
-// silent meanwhile. What that one could not be asked is gone back to once it answers.
+// A run that has no time for everything that has changed looks at the earliest changes first, and the next one goes on
+// there, whether or not a node is silent meanwhile. What that node could not be asked is made up for once it answers.
 func TestARunThatIsBehindGetsAhead(t *testing.T) {
 	t.Parallel()
 	const changes, answer = 6, 2 * time.Minute

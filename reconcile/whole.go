@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// whole looks at what is about the whole database, in one snapshot.
+// whole checks what concerns the whole database, in one snapshot.
 func (r *run) whole(ctx context.Context, report *Report) error {
 	timeout := r.Timeout
 	if r.Changed.IsZero() {
@@ -73,7 +73,7 @@ func (r *run) money(ctx context.Context, q *db.Queries) error {
 	return nil
 }
 
-// postings holds every balance against all that was ever posted.
+// postings compares every balance with the sum of all that was ever posted.
 func (r *run) postings(ctx context.Context, q *db.Queries) error {
 	rows, err := q.BreaksOfConservation(ctx, shown)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *run) postings(ctx context.Context, q *db.Queries) error {
 	return r.rewards(ctx, q)
 }
 
-// totals is what can be said of the balances without reading all postings.
+// totals checks what can be checked of the balances without reading all postings.
 func (r *run) totals(ctx context.Context, q *db.Queries) error {
 	sums, err := q.BreaksOfTotals(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *run) totals(ctx context.Context, q *db.Queries) error {
 	return err
 }
 
-// rewards is the audit of the days' payouts: what is owed is posted, once; a day pays no more than it had.
+// rewards audits the daily payouts: whatever is owed is posted, once, and a day pays no more than it had.
 func (r *run) rewards(ctx context.Context, q *db.Queries) error {
 	posted, err := q.BreaksOfRewards(ctx)
 	if err != nil {
@@ -128,7 +128,8 @@ func (r *run) rewards(ctx context.Context, q *db.Queries) error {
 	return err
 }
 
-// counters holds what is counted at the items against the rows that it counts. Only a run of everything does: it reads all zaps.
+// counters compares the counters of items with the rows that they count. Only a full run does so, since it reads all
+// zaps.
 func (r *run) counters(ctx context.Context, q *db.Queries) error {
 	if !r.Changed.IsZero() {
 		return nil
@@ -146,7 +147,7 @@ func (r *run) counters(ctx context.Context, q *db.Queries) error {
 	return nil
 }
 
-// rest looks for rows of actions where only those of no action belong.
+// rest looks for rows of actions in the default partitions, where only rows of no action belong.
 func (r *run) rest(ctx context.Context, q *db.Queries) error {
 	id, err := q.CaughtByRest(ctx)
 	if err != nil {
@@ -159,13 +160,13 @@ func (r *run) rest(ctx context.Context, q *db.Queries) error {
 	return nil
 }
 
-// guard is something of the schema that refuses a break before it happens.
+// guard is a part of the schema that prevents a break.
 type guard struct {
 	kind *Kind
 	name string
 }
 
-// present are the catalogue's own lists of what guards; generated queries cannot know them.
+// present lists the guards, and the query of PostgreSQL's catalogue that finds them; sqlc does not know the catalogue.
 var present = []struct {
 	guards []guard
 	sql    string
@@ -175,7 +176,7 @@ var present = []struct {
 		{stepsUnguarded, "action_payer_known"}, {stepsUnguarded, "refuse_user_delete"}, {stepsUnguarded, "begin_key_epoch"},
 		{stepsUnguarded, "begin_key_epoch_without_keys"}, {moneyUnguarded, "reward_append_only"},
 		{moneyUnguarded, "reward_day_append_only"}, {moneyUnguarded, "open_user_accounts"}, {effectsUnguarded, "follow_item"}},
-		// Of a table with partitions, on each of them too, where it is for each row.
+		// A row trigger of a partitioned table must be on for each partition, too.
 		`SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname = ANY($1) AND t.tgparentid = 0 AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 1 = 0 OR NOT EXISTS (
 			SELECT FROM pg_partition_tree(t.tgrelid) p
 			WHERE NOT EXISTS (SELECT FROM pg_trigger k WHERE k.tgrelid = p.relid AND k.tgname = t.tgname AND k.tgenabled IN ('O', 'A'))))`},
@@ -191,7 +192,7 @@ var present = []struct {
 		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid`},
 }
 
-// guards looks whether what the database refuses by itself it still refuses.
+// guards checks that the database still refuses what it should refuse by itself.
 func (r *run) guards(ctx context.Context, tx pgx.Tx) error {
 	for _, p := range present {
 		names := make([]string, len(p.guards))
@@ -211,7 +212,7 @@ func (r *run) guards(ctx context.Context, tx pgx.Tx) error {
 			if slices.Contains(there, g.name) {
 				continue
 			}
-			var table *string // of a trigger that is there, and does nothing
+			var table *string // the table of a trigger that exists but does nothing
 			if err := tx.QueryRow(ctx, `SELECT min(c.relname::text) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 				WHERE t.tgname = $1 AND t.tgenabled NOT IN ('O', 'A')`, g.name).Scan(&table); err != nil {
 				return fmt.Errorf("look for where %s is switched off: %w", g.name, err)
@@ -226,7 +227,8 @@ func (r *run) guards(ctx context.Context, tx pgx.Tx) error {
 	return r.switchedOff(ctx, tx)
 }
 
-// switchedOff finds every other trigger that somebody has switched off, those of foreign keys too: pg_restore does, and one that breaks off leaves them so.
+// switchedOff finds every other trigger that somebody has switched off, including those of foreign keys: pg_restore
+// switches triggers off, and leaves them so if it breaks off.
 func (r *run) switchedOff(ctx context.Context, tx pgx.Tx) error {
 	var named []string
 	for _, g := range present[0].guards {
@@ -248,7 +250,7 @@ func (r *run) switchedOff(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// deadlocks asks PostgreSQL's statistics, a view that the generated queries cannot know.
+// deadlocks reads PostgreSQL's statistics, a view that sqlc does not know.
 func (r *run) deadlocks(ctx context.Context, tx pgx.Tx) error {
 	var n int64
 	if err := tx.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
@@ -262,7 +264,7 @@ func (r *run) deadlocks(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// open looks at everything open: whether something will move it, and in time.
+// open checks that something will move everything that is open, and in time.
 func (r *run) open(ctx context.Context) error {
 	var n int64
 	late := r.Now().Add(-r.Grace)
