@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 )
 
-// How long a node rests after what, in every process.
+// How long a node rests, in every process, and after what.
 func TestCooldowns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -49,8 +49,8 @@ func TestCooldowns(t *testing.T) {
 	}
 }
 
-// Of a node with several slots the other leases go on while it rests, and a shorter rest, of a process with other settings, does not
-// cut a longer one.
+// While a node with several slots rests, its other leases go on. A shorter rest, by a process with other settings, does
+// not cut a longer one short.
 func TestACooldownHoldsForTheWholeNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,7 +76,7 @@ func TestACooldownHoldsForTheWholeNode(t *testing.T) {
 	release(t, p.lease(pool.Need{}), pool.Done(0))
 }
 
-// The cooldown is there before the lock goes on: who waited for it in another process does not slip in between.
+// The cooldown is stored before the lock is released: no process that waits for the lock slips in between.
 func TestNobodySlipsInBetweenReleaseAndCooldown(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, w *world) {

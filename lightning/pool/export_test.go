@@ -2,7 +2,7 @@ package pool
 
 import "time"
 
-// Waiting is how many wait in the line.
+// Waiting is how many callers wait in the line.
 func (p *Pool) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -19,13 +19,13 @@ func (p *Pool) KeepLocksFor(most time.Duration) {
 	p.keptIdle, p.keptFor = time.Hour, most
 }
 
-// Settled returns when the pool has shown what it has last done: who gets a lease has it a moment before.
+// Settled returns once the pool has shown in its metrics what it did last: a caller gets its lease a moment earlier.
 func (p *Pool) Settled() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 }
 
-// QueuedFor is of how many slots of a node, known to be taken, the process waits for the lock.
+// QueuedFor is for how many slots of a node, known to be taken, the process waits in the lock's queue.
 func (p *Pool) QueuedFor(node string) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,25 +8,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Status is how a node stands.
+// Status is the state of a node.
 type Status struct {
 	Name         string
 	Eligible     bool   // it is given payments, as far as slots are free
-	Reason       Reason // why not; empty if it is
+	Reason       Reason // why it is not; empty if it is
 	Why          string // the same in words
 	InFlight     int    // leases of this process
 	Slots        int
-	Outbound     paidaction.Msat // that can be promised to payments still
+	Outbound     paidaction.Msat // what can still be promised to payments
 	CoolingUntil time.Time       // zero if it does not rest
 	Draining     bool
-	Disabled     string // why by an operator or for its key; empty if it is not
+	Disabled     string // why, by an operator or for its key; empty if it is not
 	Synced       bool
 	Height       uint32
-	PublicKey    string // that the name is known by
+	PublicKey    string // under which the name is known
 }
 
-// Health is how the nodes stand, with what other processes and operators say of them now. It waits until each was looked at once, but
-// does not ask nodes again that were.
+// Health returns the state of each node, with what other processes and operators say of it now. It waits until each
+// node has been looked at once, but does not ask nodes again.
 func (p *Pool) Health(ctx context.Context) ([]Status, error) {
 	for _, m := range p.members {
 		select {
@@ -75,7 +75,7 @@ func (m *member) status(s *Settings, now time.Time) Status {
 	return status
 }
 
-// show tells metrics, and the log of what people should look at. Called with mu held.
+// show updates the metrics, and logs what people should look at. Called with mu held.
 func (p *Pool) show(now time.Time) {
 	for _, m := range p.members {
 		status := m.status(&p.settings, now)

@@ -46,8 +46,8 @@ func (p *process) wantMetric(want float64, name string, labels ...string) {
 	}
 }
 
-// A payment goes to a node that can send it; what is promised to one payment is not promised to another, and what a payment took is
-// gone.
+// A payment goes to a node that can send it. What is promised to one payment is not promised to another, and what a
+// payment took is gone.
 func TestAPaymentGoesToANodeThatCanSendIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -97,8 +97,8 @@ func TestOutboundIsAskedForAfterAPayment(t *testing.T) {
 	}
 }
 
-// A node that can send next to nothing, or does not tell what it can send three times, is disabled with an alarm; and enabled again by
-// itself when it can and does.
+// A node is disabled, with an alarm, if it can send next to nothing, or three times does not tell what it can send. It
+// is enabled again by itself once it can and does.
 func TestANodeIsDisabledAndEnabledByWhatItCanSend(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -133,7 +133,7 @@ func TestANodeIsDisabledAndEnabledByWhatItCanSend(t *testing.T) {
 	}
 }
 
-// Until the third time the last answer counts.
+// Up to the third time, the last answer counts.
 func TestAnUnknownAnswerIsOverlookedTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,7 +147,7 @@ func TestAnUnknownAnswerIsOverlookedTwice(t *testing.T) {
 	release(t, p.lease(pool.Need{Amount: 2000 * sat}), pool.ReceiverFault())
 }
 
-// spec 01 §1.6: a node behind the chain is given nothing new. Nor is one that does not answer.
+// spec 01 §1.6: a node behind the chain is given nothing new. Nor is a node that does not answer.
 func TestANodeBehindTheChainOrAwayGetsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -176,7 +176,8 @@ func TestANodeBehindTheChainOrAwayGetsNothing(t *testing.T) {
 	}
 }
 
-// A node that accepts questions and does not answer holds up nobody: not while it is asked, not after, and it is asked by one alone.
+// A node that accepts questions but does not answer holds up nobody, neither while it is asked nor after; and only one
+// question at a time is put to it.
 func TestAHungNodeHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -234,7 +235,8 @@ func TestAHungNodeHoldsUpNobody(t *testing.T) {
 	other.reason("alice", "")
 }
 
-// Whoever drains a node waits for what it was given: that it is away is said beside that it is drained, or disabled.
+// Whoever drains a node waits for the payments that it was given. So where it is away, that is said besides its being
+// drained or disabled.
 func TestANodeThatPeopleKeepPaymentsFromIsStillWatched(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -255,7 +257,7 @@ func TestANodeThatPeopleKeepPaymentsFromIsStillWatched(t *testing.T) {
 	})
 }
 
-// Draining and disabling hold in every process from the moment the call returns, whatever the process knew before.
+// Draining and disabling hold in every process once the call has returned, whatever the process knew before.
 func TestLeversHoldInEveryProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -299,8 +301,8 @@ func TestLeversHoldInEveryProcess(t *testing.T) {
 	}
 }
 
-// spec 05.16e: a node wiped under the same name answers with another key. It gets nothing, in no process, until an operator says
-// that it is the node now.
+// spec 05.16e: a node wiped under the same name answers with another key. No process gives it anything until an
+// operator says that it is the node now.
 func TestANodeWithAnotherKeyIsDisabled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -317,12 +319,12 @@ func TestANodeWithAnotherKeyIsDisabled(t *testing.T) {
 		!strings.Contains(s.Why, "another node answers") {
 		t.Errorf("%+v", s)
 	}
-	// A process that starts now knows no other key.
+	// A process that starts now does not know the other key as the node's, either.
 	fresh := w.open(briefly(), member{"alice", alice, 1})
 	fresh.none(pool.Need{}, pool.Stranger)
 	fresh.Close()
 
-	// The old one comes back: somebody has to look all the same.
+	// The old node comes back: somebody has to look all the same.
 	alice.set(func(n *node) { n.key = "02aa" })
 	p.reason("alice", pool.Disabled)
 	if s := p.health()["alice"]; s.Why != "disabled: it answered as 02bb and was known as 02aa" {
@@ -339,12 +341,12 @@ func TestANodeWithAnotherKeyIsDisabled(t *testing.T) {
 		t.Errorf("it is known as %q", key)
 	}
 	release(t, p.lease(pool.Need{}), pool.Done(0))
-	// And only that one.
+	// The operator has accepted only that node.
 	alice.set(func(n *node) { n.key = "02aa" })
 	p.reason("alice", pool.Stranger)
 }
 
-// Nobody is trusted before the register has compared the key.
+// No node is trusted before the register has compared its key.
 func TestWithoutTheRegisterNoKeyIsTrusted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

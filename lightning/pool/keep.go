@@ -7,10 +7,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// To release the lock of a slot and to get it again are two commits that wait for the disk, for each payment. So the lock is kept after a lease for
-// the next payment of this process, which then has the lease at once. It is kept for so short a time that others who wait for the slot hardly
-// notice: for keptIdle while nobody here wants it, and since it was got for keptFor, whoever wants it. For so long, too, the register is not read
-// for a payment: that a node rests because of what another process saw there, or that an operator wants it spared, is known by the next look.
+// Releasing the lock of a slot and getting it again costs each payment two commits that wait for the disk. So after a
+// lease the lock is kept for the next payment of this process, which then has its lease at once. It is kept so briefly
+// that others who wait for the slot hardly notice: keptIdle while nobody here wants it, and in all keptFor after it was
+// got, even if somebody does. While it is kept, the register is not read for a payment either: only the next look tells
+// that a node rests because of another process, or that an operator drains it.
 const (
 	keptIdle = 20 * time.Millisecond
 	keptFor  = 500 * time.Millisecond
@@ -18,17 +19,18 @@ const (
 
 // kept is the lock of a slot that no lease uses.
 type kept struct {
-	asked *asking // by which it was got
+	asked *asking // how it was got
 	lock  *lock.Lease
 	got   time.Time
-	used  bool // for another lease, or released; guarded by the pool's mu
+	used  bool // by another lease, or released; guarded by the pool's mu
 }
 
-// keep ends a lease whose slot may serve the next payment, and keeps its lock. It returns false where the lock is to be released.
+// keep ends a lease whose slot may serve the next payment, and keeps its lock. It returns false if the lock must be
+// released.
 func (p *Pool) keep(s *Lease, o Outcome) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Where this process waits in the lock's queue for its own slot, it has been waiting for long: it is the queue's turn.
+	// If this process waits in the lock's queue for its own slot, it has waited for long: it is the queue's turn.
 	if p.closed || o.kind == nodeFault || s.slot.asking != nil || time.Since(s.got) >= p.keptFor || s.lock.Err() != nil {
 		return false
 	}
@@ -44,7 +46,7 @@ func (p *Pool) put(k *kept) {
 	time.AfterFunc(p.keptIdle, func() { p.letGo(k) })
 }
 
-// take is a lock that is kept of one of these slots, for a lease; nil where there is none. Called with mu held.
+// take returns a kept lock of one of these slots, for a lease; nil if there is none. Called with mu held.
 func take(slots []*slot) *kept {
 	for _, s := range slots {
 		if k := s.kept; k != nil {
@@ -64,12 +66,12 @@ func (p *Pool) letGo(k *kept) {
 	}
 }
 
-// drop releases a lock that is kept, in the background: until that is done nobody here asks for the slot. Called with mu held.
+// drop releases a kept lock in the background. Until that is done, nobody here asks for the slot. Called with mu held.
 func (p *Pool) drop(k *kept) {
 	s := k.asked.slot
 	k.used, s.kept, s.asking = true, nil, k.asked
 	p.background.Go(func() {
-		_ = k.lock.Release(context.WithoutCancel(k.asked.ctx)) // what cannot be given back ends by its TTL
+		_ = k.lock.Release(context.WithoutCancel(k.asked.ctx)) // if this fails, the lock ends by its TTL
 		k.asked.giveUp()
 		p.mu.Lock()
 		defer p.mu.Unlock()

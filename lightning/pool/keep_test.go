@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 )
 
-// counting is a world in which it is counted how often the lock is asked.
+// counting is a world that counts how often the lock is asked.
 func counting(t *testing.T) (w *world, asked *counted) {
 	w, asked = newWorld(t), &counted{Store: lock.NewMemory(0)}
 	w.locker = func(s lock.Settings) *lock.Locker {
@@ -20,7 +20,7 @@ func counting(t *testing.T) (w *world, asked *counted) {
 	return w, asked
 }
 
-// One payment after another has the same lock: a lease that follows at once costs no question.
+// Payments that follow each other share one lock: a lease that follows at once costs no question.
 func TestTheNextPaymentHasTheLockOfTheLast(t *testing.T) {
 	t.Parallel()
 	w, asked := counting(t)
@@ -40,12 +40,12 @@ func TestTheNextPaymentHasTheLockOfTheLast(t *testing.T) {
 			t.Error("the lease lives on")
 		}
 	}
-	if asked := asked.enters.Load(); asked > n/2 { // it would be one, were no machine ever busy
+	if asked := asked.enters.Load(); asked > n/2 { // it would be one, if no machine were ever busy
 		t.Errorf("the lock was asked %d times for %d payments", asked, n)
 	}
 }
 
-// Whom another process lets wait is not passed over for long, however many follow each other there.
+// A waiter in another process is not passed over for long, however many follow each other here.
 func TestALockIsNotKeptForEver(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, w *world) {

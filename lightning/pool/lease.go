@@ -14,10 +14,10 @@ import (
 // Lease is the right to have one payment in flight at a node. It is safe for concurrent use.
 type Lease struct {
 	pool   *Pool
-	asked  *asking // by which it was got; its context is above that of the lock's lease
+	asked  *asking // how it was got; the lock's lease ends with its context
 	slot   *slot
 	lock   *lock.Lease
-	got    time.Time // when the lock was
+	got    time.Time // when the lock was got
 	amount paidaction.Msat
 	begun  uint64 // in the pool's order
 	over   atomic.Bool
@@ -36,21 +36,23 @@ func (p *Pool) newLease(k *kept, w *waiter) *Lease {
 	return lease
 }
 
-// Name is the node's.
+// Name is the name of the node.
 func (s *Lease) Name() string { return s.slot.member.Name }
 
 // Node is the node to pay through.
 func (s *Lease) Node() paidaction.SendingNode { return s.slot.member.Node }
 
-// Fence is higher than that of every earlier lease of the same slot in another process, and never lower than that of one in this: see
-// [lock.Lease.Fence].
+// Fence is higher than that of every earlier lease of the same slot in another process, and never lower than that of an
+// earlier one in this process: see [lock.Lease.Fence].
 func (s *Lease) Fence() int64 { return s.lock.Fence() }
 
-// Context ends with that of Acquire, and when the lease is over: with a [*lock.LostError] as its cause if it was lost, with
-// [lock.ErrReleased] if it was released. After a loss another process may use the node; what was sent goes on and is tracked.
+// Context ends with the context of Acquire, and when the lease is over. Its cause is then a [*lock.LostError] if the
+// lease was lost, [lock.ErrReleased] if it was released. After a loss another process may use the node; what was sent
+// goes on and is tracked.
 func (s *Lease) Context() context.Context { return s.ctx }
 
-// Outcome is how a lease ended: [Done], [NodeFault] or [ReceiverFault]. The zero Outcome is a lease that was not used after all.
+// Outcome is how a lease ended: [Done], [NodeFault] or [ReceiverFault]. The zero Outcome means that the lease was not
+// used after all.
 type Outcome struct {
 	kind   string
 	sent   paidaction.Msat
@@ -65,21 +67,25 @@ const (
 	lost          = "lost"
 )
 
-// Done is a payment that was made, or is on its way, and took so much from the node, its fees included; or none, if it is 0.
+// Done is a payment that was made, or is on its way. It took sent from the node, fees included. 0: no payment was made.
 func Done(sent paidaction.Msat) Outcome {
 	return Outcome{kind: done, sent: sent, reason: "it has just sent"}
 }
 
-// NodeFault is a payment that failed because of the node, as every other one would: it is down. The reason is for operators.
+// NodeFault is a payment that failed because its node is down: every other payment there would fail, too. The reason is
+// for operators.
 func NodeFault(reason string) Outcome { return Outcome{kind: nodeFault, reason: reason} }
 
-// ReceiverFault is a payment that failed because of its receiver: another one through the same node may work at once.
+// ReceiverFault is a payment that failed because of its receiver: another one through the same node may succeed at
+// once.
 func ReceiverFault() Outcome { return Outcome{kind: receiverFault} }
 
-// Release ends the lease, and the slot goes to the next when the node has rested: for a moment to the next in this process (see keep), and
-// then what keeps the lock from going on is not told here. It does so also when ctx is over, so that it can be
-// deferred. It never ends the lease of another. Errors: a [*lock.LostError] if the lease was lost before, [lock.ErrNotOwner] if it was
-// released before, and what kept the database from noting the rest, or the lock from going on: then its TTL ends it.
+// Release ends the lease. The slot goes to the next one in the line after the node has rested. For a moment it goes
+// only to the next one in this process (see keep); Release then does not report a later failure to release the lock. It
+// works even when ctx is over, so that it can be deferred, and never ends the lease of another.
+//
+// Errors: a [*lock.LostError] if the lease was lost before, [lock.ErrNotOwner] if it was released before, and whatever
+// kept the database from storing the rest, or the lock from being released, which then ends by its TTL.
 func (s *Lease) Release(ctx context.Context, o Outcome) error {
 	if s.over.Swap(true) {
 		return lock.ErrNotOwner
@@ -92,10 +98,10 @@ func (s *Lease) Release(ctx context.Context, o Outcome) error {
 	}
 	until := p.now().Add(rest)
 	var unwritten error
-	// A node at fault is at fault whoever holds the lease by now; that it has just sent matters to the next holder, who is there
-	// already if the lease was lost.
+	// A node at fault must rest, whoever holds the lease by now. That it has just sent matters only to the next holder;
+	// if the lease was lost, there is already one.
 	if rest > 0 && (o.kind == nodeFault || s.lock.Err() == nil) {
-		// Before the lock goes on: the next holder reads it.
+		// This must be before the lock is released: the next holder reads it.
 		unwritten = p.Register.cool(ctx, m.Name, until, o.reason)
 	} else {
 		rest = 0
@@ -121,7 +127,7 @@ func (p *Pool) rest(m *member, o Outcome) time.Duration {
 	return 0
 }
 
-// released takes note of the end of a lease, and of its lock's.
+// released records the end of a lease and of its lock.
 func (p *Pool) released(s *Lease, o Outcome, rest time.Duration, until time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +142,7 @@ func (p *Pool) released(s *Lease, o Outcome, rest time.Duration, until time.Time
 	p.arrange()
 }
 
-// ended takes note of the end of a lease. Called with mu held.
+// ended records the end of a lease. Called with mu held.
 func (p *Pool) ended(s *Lease, o Outcome, how string) {
 	m := s.slot.member
 	delete(m.leases, s)
@@ -144,7 +150,7 @@ func (p *Pool) ended(s *Lease, o Outcome, how string) {
 		s.slot.lease = nil
 	}
 	if s.begun > m.asked {
-		m.promised += o.sent - s.amount // the node has not told since what is left
+		m.promised += o.sent - s.amount // the node has not said since what is left
 	}
 	p.metrics.leases.WithLabelValues(m.Name, cmp.Or(how, unused)).Inc()
 	token(m.kick)

@@ -25,8 +25,8 @@ func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
 	shared(t, func(t *testing.T, w *world, _ string) { test(t, w) })
 }
 
-// spec 05.34: "Exclusivity shorter than the lease's validity: a double lease." The seed's ended 5 s after it began. Here it lasts
-// until the release, though the TTL, the lock's longest hold and the cooldown have passed several times.
+// spec 05.34: "Exclusivity shorter than the lease's validity: a double lease." The seed's ended after 5 s. Here it
+// lasts until the release, although the TTL, the lock's longest hold and the cooldown have all passed several times.
 func TestExclusivityLastsUntilTheRelease(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, w *world) {
@@ -71,7 +71,7 @@ func TestNoSlotIsLeasedTwice(t *testing.T) {
 		for i := range 16 {
 			p := processes[i%len(processes)]
 			group.Go(func() {
-				// Those whose payments are quick go on until somebody has come to the last slot.
+				// Callers with quick payments go on until the last slot has been used.
 				for n := 0; n < 10 || notYet.Load() > 0 && !t.Failed(); n++ {
 					lease, err := p.Acquire(t.Context(), pool.Need{Amount: sat})
 					if err != nil {
@@ -110,14 +110,15 @@ func TestNoSlotIsLeasedTwice(t *testing.T) {
 	})
 }
 
-// pause is a payment of some length: another one at the same slot would be met only while it lasts, and no signal says that there is none.
+// pause is a payment of some length. Another payment at the same slot could be met only while this one lasts, and no
+// signal says that there is none.
 func pause(d time.Duration) {
 	timer := time.NewTimer(d + rand.N(d))
 	defer timer.Stop()
 	<-timer.C
 }
 
-// Slots are places of one node: a lease of one leaves the others, and each has fences of its own that never fall.
+// Slots are independent: a lease of one leaves the others free, and each has its own fences, which never fall.
 func TestANodeHasAsManySlotsAsItMayHavePayments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,7 +138,7 @@ func TestANodeHasAsManySlotsAsItMayHavePayments(t *testing.T) {
 	}
 }
 
-// Who waits is served in the order of asking, as far as a node can serve it.
+// Callers are served in the order in which they ask, as far as a node can serve them.
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -161,7 +162,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// Chance picks the node: with the same seed the same, over many leases each about as often.
+// The choice of node is random: the same with the same seed, and over many leases each node about as often.
 func TestTheChoiceIsSpread(t *testing.T) {
 	t.Parallel()
 	const n = 300
@@ -169,7 +170,7 @@ func TestTheChoiceIsSpread(t *testing.T) {
 		w := newWorld(t)
 		s := quick()
 		s.Cooldown = 0
-		s.Probe = time.Hour // looks would not disturb, but nothing else is to happen
+		s.Probe = time.Hour // looks would not disturb, but nothing else should happen
 		p := w.open(s, member{"alice", newNode("a", 1000*sat), 1}, member{"bob", newNode("b", 1000*sat), 5}, member{"carol", newNode("c", 1000*sat), 1})
 		p.KeepLocks()
 		for range n {
@@ -223,7 +224,8 @@ func TestGivingUpRacesWithTheLease(t *testing.T) {
 	p.eventually("nothing is leased", "alice", func(s pool.Status) bool { return s.InFlight == 0 })
 }
 
-// The wait is given up while the lease is on its way to it: after the lock was got and the register read, before it is handed over.
+// The wait is given up while the lease is on its way: after the lock was got and the register read, but before the
+// lease is handed over.
 func TestALeaseThatComesTooLateIsGivenBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -265,13 +267,13 @@ func TestALeaseThatComesTooLateIsGivenBack(t *testing.T) {
 		if n == 1 {
 			break
 		}
-		if n > 1 || tries == 20 { // else this machine was too busy: something else asked for the time, and the wait was given up before there was a lease
+		if n > 1 || tries == 20 { // else the machine was too busy: the wait was given up too early
 			t.Fatalf("%v leases came too late, this test is about one", n)
 		}
 	}
 }
 
-// The lease's context ends with that of Acquire, and the lease can be released then.
+// The lease's context ends with that of Acquire, and the lease can still be released then.
 func TestTheContextOfALease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,23 +13,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Who waits for a node waits in the line of this process. The process asks the lock on behalf of all of them: at most once for
-// each slot at a time, however many wait and however long. First it tries slots that may be free, without waiting, one at a time for
-// each who waits; of those that are taken it takes a place in the queue, and is woken when it has got one. So order over
-// processes is the lock's, and a wait costs nothing (spec 05.35). Slots that it has leased itself come back in a moment, nearly always: it takes
-// no place in their queues, which it would leave again at once, before somebody has waited for ownPatience. For a moment it has them without asking:
-// see keep.
+// Whoever waits for a node waits in the line of this process. The process asks the lock for all of them: at most once
+// for each slot at a time, however many wait and however long. First it tries slots that may be free, without waiting:
+// one at a time for each waiter. For slots that are taken, it takes a place in the lock's queue, and is woken when it
+// has got one. So the lock decides the order between processes, and a wait costs nothing (spec 05.35).
+//
+// Slots leased by this process nearly always come back in a moment. So it takes no place in their queues, which it
+// would soon leave again, until somebody has waited for ownPatience. For a moment it has such slots without asking: see
+// keep.
 
-// ownPatience is by how much one who waits in this process can fall behind those who wait in others.
+// ownPatience is by how much those who wait in this process can fall behind those who wait in others.
 const ownPatience = 50 * time.Millisecond
 
-// waiter is one who waits for a node.
+// waiter is one caller that waits for a node.
 type waiter struct {
 	ctx    context.Context
 	need   Need
 	since  time.Time
 	given  chan grant // receives once
-	trying bool       // a slot is tried for it; guarded by the pool's mu
+	trying bool       // a slot is being tried for it; guarded by the pool's mu
 }
 
 // grant is how a wait ends: with a lease or an error.
@@ -38,28 +40,29 @@ type grant struct {
 	err   error
 }
 
-// slot is a place at a node for one payment in flight: one key of the lock. The pool's mu guards what changes.
+// slot is room for one payment in flight at a node: one key of the lock. The pool's mu guards what changes.
 type slot struct {
 	member *member
 	key    string
 	lease  *Lease  // of this process
-	taken  bool    // by another one, as the lock said when it was tried
-	asking *asking // nil: the lock is not asked for it
-	kept   *kept   // nil: the lock of it is not kept
+	taken  bool    // by another process, as the lock said when it was tried
+	asking *asking // nil: the lock is not being asked for it
+	kept   *kept   // nil: its lock is not kept
 }
 
-// asking is a question to the lock for one slot.
+// asking is a request to the lock for one slot.
 type asking struct {
 	slot   *slot
-	by     *waiter // who wants the slot now or not at all; nil: it takes a place in the queue, for all
+	by     *waiter // who wants the slot now or not at all; nil: a place in the queue, for all
 	ctx    context.Context
 	giveUp context.CancelFunc
 }
 
-// Key is the key of the lock for one slot of a node.
+// Key is the lock's key for one slot of a node.
 func Key(node string, slot int) string { return fmt.Sprintf("node:%s:%d", node, slot) }
 
-// arrange does what the state of the line and of the nodes calls for. It is called with mu held, whenever either has changed.
+// arrange does whatever the state of the line and of the nodes requires. Called with mu held, whenever either has
+// changed.
 func (p *Pool) arrange() {
 	now := p.now()
 	for _, s := range p.slots {
@@ -67,8 +70,9 @@ func (p *Pool) arrange() {
 			p.drop(s.kept)
 		}
 		if !p.wanted(s.member, now) {
-			s.taken = false // by when it is wanted again, this is long ago
-			// Who does not wait in the lock's queue has an answer soon, which the next one may use.
+			s.taken = false // by the time it is wanted again, this is out of date
+			// A try without waiting is answered soon, and the next waiter may use the answer: only a place in the queue
+			// is given up.
 			if s.asking != nil && (s.asking.by == nil || p.closed) {
 				s.asking.giveUp()
 			}
@@ -81,13 +85,13 @@ func (p *Pool) arrange() {
 	p.show(now)
 }
 
-// serve gives one who waits a slot whose lock is kept, or has the lock asked for it: for one of those that may be free, else for a place in the
-// queue of each that is taken. Called with mu held.
+// serve gives a waiter a slot whose lock is kept, or has the lock asked for a slot: for one of those that may be free,
+// otherwise for a place in the queue of each that is taken. Called with mu held.
 func (p *Pool) serve(w *waiter, now time.Time) {
 	free, taken := p.candidates(w, now)
 	switch {
 	case w.trying:
-		// The first lock that comes is its own; what it asked for is kept then.
+		// It takes the first lock that comes; the one that it has asked for is then kept.
 		for _, of := range free {
 			if k := take(of); k != nil {
 				p.give(w, k)
@@ -109,7 +113,7 @@ func (p *Pool) serve(w *waiter, now time.Time) {
 	}
 }
 
-// wanted says whether somebody waits whom the node could serve.
+// wanted reports whether the node could serve somebody who waits.
 func (p *Pool) wanted(m *member, now time.Time) bool {
 	return slices.ContainsFunc(p.waiting, func(w *waiter) bool { return p.fits(m, w.need, now) })
 }
@@ -118,8 +122,8 @@ func (p *Pool) fits(m *member, need Need, now time.Time) bool {
 	return (need.Only == "" || need.Only == m.Name) && m.refusal(need, &p.settings, now) == ""
 }
 
-// candidates are the slots that could serve one who waits and are not asked for: those that may be free, by node, and those that are
-// taken.
+// candidates returns the slots that could serve a waiter and are not being asked for: those that may be free, by node,
+// and those that are taken.
 func (p *Pool) candidates(w *waiter, now time.Time) (free [][]*slot, taken []*slot) {
 	patient := w.patience() > 0
 	for _, m := range p.members {
@@ -143,10 +147,11 @@ func (p *Pool) candidates(w *waiter, now time.Time) (free [][]*slot, taken []*sl
 	return free, taken
 }
 
-// patience is for how long it still waits for the slots of this process without a place in their queues.
+// patience is how much longer it waits for slots of this process without a place in their queues.
 func (w *waiter) patience() time.Duration { return ownPatience - time.Since(w.since) }
 
-// ask asks the lock for a slot in the background, and gives it to the first whom it serves. Called with mu held.
+// ask asks the lock for a slot in the background, and gives it to the first waiter that it can serve. Called with mu
+// held.
 func (p *Pool) ask(a *asking) {
 	a.ctx, a.giveUp = context.WithCancel(context.Background())
 	a.slot.asking = a
@@ -159,7 +164,7 @@ func (p *Pool) ask(a *asking) {
 			if p.deliver(&kept{asked: a, lock: held, got: time.Now()}, record) {
 				return
 			}
-			_ = held.Release(a.ctx) // nobody wants it any more; what cannot be given back ends by its TTL
+			_ = held.Release(a.ctx) // nobody wants it any more; if this fails, it ends by its TTL
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -173,7 +178,7 @@ func (p *Pool) ask(a *asking) {
 	})
 }
 
-// answered takes note that the lock is no longer asked for a slot. Called with mu held.
+// answered records that the lock is no longer being asked for a slot. Called with mu held.
 func (p *Pool) answered(a *asking) {
 	a.slot.asking, a.slot.taken = nil, false
 	if a.by != nil {
@@ -181,19 +186,20 @@ func (p *Pool) answered(a *asking) {
 	}
 }
 
-// obtain gets the lock of a slot, and reads what the register says of the node since: it has it from the last holder for how long
-// the node rests, and from operators whether it may be used.
+// obtain gets the lock of a slot, and then reads the register: the last holder has written there how long the node
+// rests, and operators whether it may be used.
 func (p *Pool) obtain(a *asking) (*lock.Lease, db.LightningNode, error) {
 	acquire := p.locker.Acquire
 	if a.by != nil {
 		acquire = p.locker.TryAcquire
 	}
-	// How long a payment takes is the payment's own to bound: a lease that ended before it would let a second one in.
+	// There is no limit on holding the lock: the payment itself limits how long it takes, and a lease that ended
+	// earlier would let a second payment in.
 	held, err := acquire(a.ctx, a.slot.key, lock.Options{MaxWait: lock.Unlimited, MaxHold: lock.Unlimited})
 	if err != nil {
 		return nil, db.LightningNode{}, err
 	}
-	// It is read to its end also if nobody wants the slot any more: a question that is broken off costs the pool of the database a connection.
+	// Read to the end even if nobody wants the slot any more: canceling a query costs the database pool a connection.
 	reading, done := context.WithTimeout(context.WithoutCancel(a.ctx), p.settings.ProbeTimeout)
 	defer done()
 	record, err := p.Register.read(reading, a.slot.member.Name)
@@ -203,8 +209,8 @@ func (p *Pool) obtain(a *asking) (*lock.Lease, db.LightningNode, error) {
 	return held, record, nil
 }
 
-// deliver gives a slot whose lock was got to the first in the line whom it serves, or keeps it for the next one where who wanted it has another slot
-// by now. It returns false where the lock is to be released.
+// deliver gives a slot whose lock was got to the first waiter in the line that it can serve. If whoever wanted it has
+// another slot by now, it keeps the lock for the next one. It returns false if the lock must be released.
 func (p *Pool) deliver(k *kept, record db.LightningNode) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,8 +240,8 @@ func (p *Pool) give(w *waiter, k *kept) {
 	w.given <- grant{lease: p.newLease(k, w)}
 }
 
-// turnAway ends the wait of all whom the node could have served: the lock or the register is away, so nobody may be let through.
-// Called with mu held.
+// turnAway ends the wait of all whom the node could have served: the lock or the register is unavailable, so nobody may
+// be let through. Called with mu held.
 func (p *Pool) turnAway(m *member, err error) {
 	now := p.now()
 	p.waiting = slices.DeleteFunc(p.waiting, func(w *waiter) bool {
@@ -251,7 +257,7 @@ func unavailable(err error) error {
 	return paidaction.Errorf(paidaction.CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.").Because(err)
 }
 
-// leave ends a wait, and returns how: a lease may come at this very moment.
+// leave ends a wait, and returns its result: a lease may arrive at this very moment.
 func (p *Pool) leave(w *waiter) grant {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -265,7 +271,7 @@ func (p *Pool) leave(w *waiter) grant {
 	return grant{err: p.none(w.need)}
 }
 
-// wakeLater lets the line go on when the next node has rested, or somebody's patience has ended. Called with mu held.
+// wakeLater wakes the line when the next node has rested, or when somebody's patience has ended. Called with mu held.
 func (p *Pool) wakeLater(now time.Time) {
 	if p.wake != nil {
 		p.wake.Stop()

@@ -11,16 +11,16 @@ import (
 
 // Member is a node of the pool.
 type Member struct {
-	Name  string // under which rows remember it
+	Name  string // the name that rows refer to it by
 	Node  paidaction.SendingNode
-	Slots int // payments in flight at most; 0: it is watched, and gets none
+	Slots int // at most so many payments in flight; 0: it is watched, and gets none
 }
 
 // member is a node and what this process knows of it. The pool's mu guards what changes.
 type member struct {
 	Member
 	slots  []*slot
-	kick   chan struct{} // holds a token when it should be looked at soon
+	kick   chan struct{} // holds a token when the node should be looked at soon
 	looked chan struct{} // closed after the first look
 
 	asked  uint64 // when the last look began, in the pool's order
@@ -30,17 +30,17 @@ type member struct {
 	met    bool // the register has compared its key
 	record db.LightningNode
 
-	measured    bool            // it has told what it can send
-	outbound    paidaction.Msat // when it told that last
-	promised    paidaction.Msat // of it, to payments since
-	unknowns    int             // looks in a row in which it did not tell
+	measured    bool            // it has said what it can send
+	outbound    paidaction.Msat // when it last said so
+	promised    paidaction.Msat // of outbound, to payments since
+	unknowns    int             // looks in a row in which it did not say
 	lastUnknown error
 
 	cooling       time.Time // it rests until then
 	coolingReason string
 
 	leases map[*Lease]bool
-	alarm  Reason // the last one that was told of
+	alarm  Reason // the last one that was raised
 }
 
 // answer is what a node says in one look.
@@ -49,7 +49,7 @@ type answer struct {
 	chain    paidaction.Chain
 	outbound paidaction.Msat
 	silent   error // it did not answer
-	unknown  error // it did not tell what it can send
+	unknown  error // it did not say what it can send
 }
 
 // ask asks the node everything.
@@ -64,8 +64,8 @@ func (m *member) ask(ctx context.Context) (a answer) {
 	return a
 }
 
-// watch looks at the node from time to time, and soon after it is kicked, until ctx ends. Nobody else asks it, and nobody waits for
-// its answer: one that hangs holds up this goroutine alone.
+// watch looks at the node from time to time, and soon after it is kicked, until ctx ends. Only this goroutine asks the
+// node, and nobody waits for the answer: a node that hangs holds up nothing else.
 func (p *Pool) watch(ctx context.Context, m *member) {
 	p.look(ctx, m)
 	close(m.looked)
@@ -74,7 +74,7 @@ func (p *Pool) watch(ctx context.Context, m *member) {
 	}
 }
 
-// pause waits until it is time to look again. It returns false when ctx has ended.
+// pause waits until it is time to look again. It returns false if ctx has ended.
 func (p *Pool) pause(ctx context.Context, m *member) bool {
 	soonest := time.NewTimer(p.settings.Probe / 20)
 	defer soonest.Stop()
@@ -94,7 +94,7 @@ func (p *Pool) pause(ctx context.Context, m *member) bool {
 	return true
 }
 
-// look asks the node and the register, and lets payments go on that waited for what they say.
+// look asks the node and the register, and then lets the line go on: payments may have waited for the answers.
 func (p *Pool) look(ctx context.Context, m *member) {
 	p.mu.Lock()
 	begun := p.tick()
@@ -117,12 +117,12 @@ func (p *Pool) look(ctx context.Context, m *member) {
 		m.met = true
 		m.remember(record)
 	case said.key != "" && said.key != last(m.record):
-		m.met = false // it may be another node, and nobody has compared
+		m.met = false // it may be another node, and its key has not been compared
 	}
 	p.arrange()
 }
 
-// learn notes what the node said in the look that began then. Called with the pool's mu held, as the next.
+// learn stores what the node said in the look that began at begun. Called with the pool's mu held, as is remember.
 func (m *member) learn(a answer, begun uint64) {
 	m.asked, m.silent, m.chain = begun, a.silent, a.chain
 	if a.unknown != nil {
@@ -139,7 +139,7 @@ func (m *member) learn(a answer, begun uint64) {
 	}
 }
 
-// remember notes what the register says.
+// remember stores what the register says.
 func (m *member) remember(record db.LightningNode) {
 	m.record = record
 	if record.CoolingUntil != nil && record.CoolingUntil.After(m.cooling) {
@@ -147,12 +147,12 @@ func (m *member) remember(record db.LightningNode) {
 	}
 }
 
-// jitter is a pause by chance.
+// jitter is a random pause.
 func (p *Pool) jitter() time.Duration {
 	return time.Duration(rand.Float64() * float64(p.settings.Jitter))
 }
 
-// token leaves a token, if there is none yet.
+// token puts a token into the channel, unless it holds one.
 func token(to chan struct{}) {
 	select {
 	case to <- struct{}{}:

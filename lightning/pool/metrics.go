@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics are what a pool counts.
+// Metrics are what a pool measures.
 type Metrics struct {
 	eligible *prometheus.GaugeVec
 	inFlight *prometheus.GaugeVec

@@ -1,9 +1,9 @@
-// Package pool hands out the nodes that payments leave through. Who leases a node has one of its slots alone, over all processes that
-// share the lock's store, until the release; then the node rests. Which node it is, chance decides, among those that can take the
-// payment now. docs/nodes.md says what is promised.
+// Package pool hands out the nodes that payments leave through. The holder of a lease has one of the node's slots to
+// itself, among all processes that share the lock's store, until the release; then the node rests. The node is chosen
+// at random among those that can take the payment now. docs/nodes.md says what is promised.
 //
-// A lease spreads payments and keeps a node from more of them than it should have. It is never the reason why nothing is paid
-// twice: that is the database's (spec 01 §1.6).
+// Leases spread payments, and keep a node from having too many at once. They are not what prevents a double payment:
+// the database does that (spec 01 §1.6).
 //
 //	lease, err := nodes.Acquire(ctx, pool.Need{Amount: amount + feeLimit})
 //	if err != nil { return err }
@@ -26,13 +26,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Config is what a Pool is made of. Nodes, Locker and Register are needed, the rest has defaults.
+// Config is what a Pool is made of. Nodes, Locker and Register are required; the rest has defaults.
 type Config struct {
 	Nodes    []Member
-	Locker   *lock.Locker // over which processes leases are exclusive is its store's to say
+	Locker   *lock.Locker // its store decides which processes leases exclude
 	Register *Register
 	Settings Settings
-	Random   rand.Source  // default: seeded by chance
+	Random   rand.Source  // default: a random seed
 	Log      *slog.Logger // default slog.Default()
 	Metrics  *Metrics     // default: not registered anywhere
 }
@@ -56,13 +56,13 @@ type Pool struct {
 	order   uint64 // of looks and leases
 	random  *rand.Rand
 	members []*member
-	slots   []*slot // of all of them
+	slots   []*slot // of all members
 	waiting []*waiter
 	wake    *time.Timer
 }
 
-// New makes a pool and begins to look at its nodes. It refuses settings that cannot work, and names that the lock cannot tell
-// apart. It must be closed before the Locker is.
+// New makes a pool and begins to look at its nodes. It refuses settings that cannot work, and names that the lock
+// cannot tell apart. Close it before the Locker.
 func New(c Config) (*Pool, error) {
 	if c.Locker == nil || c.Register == nil {
 		return nil, errors.New("pool: a locker and a register are needed")
@@ -114,19 +114,20 @@ func (p *Pool) add(n Member) {
 
 // Need is what a payment needs of a node.
 type Need struct {
-	Amount paidaction.Msat // what it may take from the node, the fee limit included
-	Only   string          // this node and no other; empty: any
+	Amount paidaction.Msat // what it may take from the node, including the fee limit
+	Only   string          // only this node; empty: any
 	Avoid  []string        // not these
 }
 
-// errWaited ends a wait that has lasted for the retry timeout.
+// errWaited is the cause that ends a wait after the retry timeout.
 var errWaited = errors.New("waited for the retry timeout")
 
-// Acquire waits for a node that can take the payment and has a slot free, for the retry timeout at most, and leases it. The
-// lease's context ends with ctx. The first to ask is served first, as far as a node can serve it.
+// Acquire leases a node that can take the payment and has a free slot. It waits for one for at most the retry timeout.
+// The lease's context ends with ctx. Callers are served in order, as far as a node can serve them.
 //
-// Errors: LIGHTNING_UNAVAILABLE, with [ErrNoNode] and the reasons as its cause, or where no such node is configured; TRY_AGAIN where
-// the lock or the database is away: then nobody gets a node; what ctx ended with; [ErrClosed].
+// Errors: LIGHTNING_UNAVAILABLE, with [ErrNoNode] and the reasons as its cause, or without if no such node is
+// configured; TRY_AGAIN if the lock or the database is unavailable, since nobody gets a node then; the cause with which
+// ctx ended; [ErrClosed].
 func (p *Pool) Acquire(ctx context.Context, need Need) (*Lease, error) {
 	if need.Amount < 0 {
 		return nil, paidaction.Errorf(paidaction.CodeInvalidAmount, "The amount cannot be negative.")
@@ -162,7 +163,7 @@ func (p *Pool) acquire(ctx context.Context, need Need) (*Lease, error) {
 	return nil, context.Cause(ctx)
 }
 
-// join puts a waiter at the end of the line. Whom no node here could ever serve is refused at once.
+// join puts a waiter at the end of the line. One that no node here could ever serve is refused at once.
 func (p *Pool) join(w *waiter) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +187,7 @@ func (p *Pool) join(w *waiter) error {
 	}
 	if !fit {
 		for _, m := range asked {
-			token(m.kick) // what was true at the last look may have changed
+			token(m.kick) // the result of the last look may be out of date
 		}
 	}
 	p.waiting = append(p.waiting, w)
@@ -194,7 +195,7 @@ func (p *Pool) join(w *waiter) error {
 	return nil
 }
 
-// askedFor are the nodes that a need names. Called with mu held.
+// askedFor returns the nodes that a need allows. Called with mu held.
 func (p *Pool) askedFor(need Need) []*member {
 	if need.Only == "" {
 		return p.members
@@ -206,7 +207,7 @@ func (p *Pool) askedFor(need Need) []*member {
 	return p.members[at : at+1]
 }
 
-// none is the refusal where no node could be leased. Called with mu held.
+// none is the refusal if no node could be leased. Called with mu held.
 func (p *Pool) none(need Need) error {
 	now := p.now()
 	why := &NoNodeError{}
@@ -226,7 +227,8 @@ func (p *Pool) tick() uint64 {
 	return p.order
 }
 
-// Close gives up all waits with [ErrClosed], and the looks at nodes. Leases that are out stay and can be released.
+// Close ends all waits with [ErrClosed], and stops looking at nodes. Leases that are held stay valid and can be
+// released.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true

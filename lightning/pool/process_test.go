@@ -21,17 +21,18 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/redis"
 )
 
-// The environment that makes the test's program another process with a pool of the node "alice": the database, and the Redis in
-// which the locks are, if they are not in the database.
+// These environment variables make the test's program another process with a pool of the node "alice". They name the
+// database, and the Redis that has the locks if the database does not.
 const (
 	childVariable = "HOLDFAST_POOLTEST_CHILD"
 	redisVariable = "HOLDFAST_POOLTEST_REDIS"
 )
 
-// childTTL is for how long the leases of such a process last without a touch.
+// childTTL is how long the leases of such a process last without being touched.
 const childTTL = time.Second
 
-// obey leases alice, says so, says when the lease is over, and after a line on its input what the release says.
+// obey leases alice and says so. It says when the lease is over, and, after a line on its input, what the release
+// returns.
 func obey() (code int) {
 	ctx := context.Background()
 	if err := hold(ctx, os.Getenv(childVariable), os.Getenv(redisVariable)); err != nil {
@@ -145,7 +146,7 @@ func (o *other) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// shared runs a test on both strategies that reach over processes.
+// shared runs a test on both strategies that work across processes.
 func shared(t *testing.T, test func(t *testing.T, w *world, redisURL string)) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -158,7 +159,7 @@ func shared(t *testing.T, test func(t *testing.T, w *world, redisURL string)) {
 	})
 }
 
-// The node of a process that was killed comes back by the lapse of its lease, with a higher fence.
+// When a process is killed, its node comes back as the lease lapses, with a higher fence.
 func TestTheNodeOfAKilledProcessComesBack(t *testing.T) {
 	t.Parallel()
 	shared(t, func(t *testing.T, w *world, redisURL string) {
@@ -182,8 +183,8 @@ func TestTheNodeOfAKilledProcessComesBack(t *testing.T) {
 	})
 }
 
-// A process that was stopped for longer than its lease lasts learns that it lost it, by the lease's context and at the release; and that
-// release frees nobody else's lease (spec 05.34: "Release without an owner check frees the next holder").
+// A process that was stopped for longer than its lease lasts learns of the loss from the lease's context and at the
+// release. That release frees nobody else's lease (spec 05.34: "Release without an owner check frees the next holder").
 func TestALateReleaseDoesNotFreeTheNextHolder(t *testing.T) {
 	t.Parallel()
 	shared(t, func(t *testing.T, w *world, redisURL string) {

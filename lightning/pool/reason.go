@@ -11,18 +11,18 @@ import (
 // Reason is why a node is not given a payment.
 type Reason string
 
-// The reasons, from the one that passes soonest to the one that never does. The text of each is a label of metrics.
+// The reasons, from the one that passes soonest to the one that never does. Their texts are labels of metrics.
 const (
 	Busy     Reason = "busy"             // all its slots are taken
 	Cooling  Reason = "cooling"          // it rests after a payment or a failure
-	Unfunded Reason = "unfunded"         // it can send something, but not as much
-	Unasked  Reason = "unasked"          // it has not answered yet, or the database could not say who it is
+	Unfunded Reason = "unfunded"         // it can send something, but not this much
+	Unasked  Reason = "unasked"          // it has not answered yet, or the database could not confirm its key
 	Unsynced Reason = "unsynced"         // it is behind the chain
 	Silent   Reason = "silent"           // it did not answer when it was last asked
-	Low      Reason = "low_outbound"     // disabled: it can send less than the least that is worth it
+	Low      Reason = "low_outbound"     // disabled: it can send less than MinOutbound
 	Unknown  Reason = "outbound_unknown" // disabled: what it can send could not be learned several times
-	Draining Reason = "draining"         // an operator lets it run empty
-	Disabled Reason = "disabled"         // by an operator, or since another node answered under its name before
+	Draining Reason = "draining"         // an operator has payments end there, and no new ones begin
+	Disabled Reason = "disabled"         // by an operator, or since another node has answered under its name
 	Stranger Reason = "other_key"        // disabled: another node answers under its name
 	Receives Reason = "receives"         // it only issues invoices
 	Avoided  Reason = "avoided"          // the caller does not want it
@@ -30,7 +30,7 @@ const (
 
 var reasons = []Reason{Busy, Cooling, Unfunded, Unasked, Unsynced, Silent, Low, Unknown, Draining, Disabled, Stranger, Receives, Avoided}
 
-// alarms are those that mean that somebody should look.
+// alarms are the reasons that somebody should look into.
 var alarms = []Reason{Low, Unknown, Disabled, Stranger}
 
 // ErrNoNode says that no node could be leased. [NoNodeError] says why.
@@ -39,17 +39,18 @@ var ErrNoNode = errors.New("no node can send this payment now")
 // ErrClosed says that the pool was closed.
 var ErrClosed = errors.New("the pool of nodes is closed")
 
-// NoNodeError is ErrNoNode with the reason of every node that was asked for. For operators: it names nodes and what they said.
+// NoNodeError is ErrNoNode with the reason of every node that was asked for. It is for operators, since it names nodes
+// and what they said.
 type NoNodeError struct{ Nodes []Refusal }
 
-// Refusal is why one node did not take a payment.
+// Refusal says why one node did not take a payment.
 type Refusal struct {
 	Node   string
 	Reason Reason
 	Detail string
 }
 
-// Reason is that of the node that came closest; empty if there is no node at all.
+// Reason is that of the node that came closest to taking the payment; empty if there is no node at all.
 func (e *NoNodeError) Reason() Reason {
 	for _, r := range reasons {
 		if slices.ContainsFunc(e.Nodes, func(n Refusal) bool { return n.Reason == r }) {
@@ -70,8 +71,8 @@ func (e *NoNodeError) Error() string {
 // Unwrap makes errors.Is find ErrNoNode.
 func (e *NoNodeError) Unwrap() error { return ErrNoNode }
 
-// refusal is why the node cannot take a payment; empty if it can as soon as a slot is free. Called with the pool's mu held, as
-// the next.
+// refusal says why the node cannot take a payment; empty if it can as soon as a slot is free. Called with the pool's mu
+// held, as is detail.
 func (m *member) refusal(need Need, s *Settings, now time.Time) Reason {
 	switch {
 	case slices.Contains(need.Avoid, m.Name):
@@ -137,7 +138,8 @@ func (m *member) detail(r Reason) string {
 	return ""
 }
 
-// away is what else is to be known of a node that people keep payments from: whether what it was given can be followed.
+// away says, of a node that operators keep payments from, whether it is also silent: then the payments that it was
+// given cannot be followed.
 func (m *member) away() string {
 	if m.silent == nil {
 		return ""

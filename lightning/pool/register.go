@@ -13,32 +13,32 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Register is what all processes know of nodes: who they are, what an operator decided about them, until when they rest. It is
-// the table lightning_node. A node is in it from the first look at it on.
+// Register is what all processes know of nodes: who they are, what an operator decided about them, and until when they
+// rest. It is the table lightning_node. A node is in it from the first look on.
 type Register struct {
 	q     *db.Queries
 	now   func() time.Time
-	heard *sync.Map // of one that only reads: who answered, by name; nil: it is written down
+	heard *sync.Map // for a read-only register: the keys that nodes answered with, by name; nil: they are written down
 }
 
-// NewRegister makes a Register on the database. now is the clock that cooldowns end by.
+// NewRegister makes a Register on the database. now is the clock by which cooldowns end.
 func NewRegister(database db.DBTX, now func() time.Time) *Register {
 	return &Register{q: db.New(database), now: now}
 }
 
-// Reading is the register for who only looks: what nodes answer shows in what it says of them, and is not written down.
+// Reading returns a read-only register: the nodes' answers count in what it says of them, but are not written down.
 func (r *Register) Reading() *Register { return &Register{q: r.q, now: r.now, heard: &sync.Map{}} }
 
 // databaseTimeout bounds one call of the register.
 const databaseTimeout = 5 * time.Second
 
-// Drain lets a node run empty: from when this returns no process begins to lease it. Payments in flight go on, and a lease that was
-// just on its way may still be given.
+// Drain stops payments to a node: once this has returned, no process begins to lease it. Payments in flight go on, and
+// a lease that was just being given may still arrive.
 func (r *Register) Drain(ctx context.Context, name string) error {
 	return changed(name)(r.q.DrainNode(ctx, db.DrainNodeParams{Name: name, Draining: true, At: r.now()}))
 }
 
-// Undrain takes Drain back.
+// Undrain undoes Drain.
 func (r *Register) Undrain(ctx context.Context, name string) error {
 	return changed(name)(r.q.DrainNode(ctx, db.DrainNodeParams{Name: name, At: r.now()}))
 }
@@ -48,8 +48,9 @@ func (r *Register) Disable(ctx context.Context, name, reason string) error {
 	return changed(name)(r.q.DisableNode(ctx, db.DisableNodeParams{Name: name, Reason: reason, At: r.now()}))
 }
 
-// Enable takes Disable back. Of a node that was disabled because another one answers under its name it says that this is the
-// node from now on: its payments may be unknown to that one, so nothing that the old one was given counts as failed (spec 01 §1.6).
+// Enable undoes Disable. If the node was disabled because another one answers under its name, this accepts that other
+// one as the node from now on. It may not know the old node's payments, so none of those counts as failed (spec 01
+// §1.6).
 func (r *Register) Enable(ctx context.Context, name string) error {
 	return changed(name)(r.q.EnableNode(ctx, db.EnableNodeParams{Name: name, At: r.now()}))
 }
@@ -63,7 +64,7 @@ func changed(name string) func(rows int64, err error) error {
 	}
 }
 
-// read is what is known of a node now.
+// read returns what is known of a node now.
 func (r *Register) read(ctx context.Context, name string) (db.LightningNode, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
@@ -74,7 +75,8 @@ func (r *Register) read(ctx context.Context, name string) (db.LightningNode, err
 	return record, nil
 }
 
-// meet is read, after a node was asked who it is: key is its answer, empty if there was none. It writes only what is new.
+// meet is read after a node was asked who it is: key is its answer, empty if there was none. It writes only what is
+// new.
 func (r *Register) meet(ctx context.Context, name, key string) (db.LightningNode, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
@@ -101,7 +103,8 @@ func (r *Register) meet(ctx context.Context, name, key string) (db.LightningNode
 	return record, nil
 }
 
-// asHeard is what would be known of a node if what it answered here were written down, as MeetNode does.
+// asHeard returns what would be known of a node if the key that it answered with here were written down, as MeetNode
+// does.
 func (r *Register) asHeard(record db.LightningNode) db.LightningNode {
 	if r.heard == nil {
 		return record
@@ -122,7 +125,7 @@ func (r *Register) asHeard(record db.LightningNode) db.LightningNode {
 	return record
 }
 
-// last is the key that the node answered with last.
+// last is the key that the node last answered with.
 func last(record db.LightningNode) string {
 	switch {
 	case record.OtherKey != nil:
@@ -133,7 +136,7 @@ func last(record db.LightningNode) string {
 	return ""
 }
 
-// cool lets a node rest until then. It does so also when ctx is over.
+// cool lets a node rest until then. It works even when ctx is over.
 func (r *Register) cool(ctx context.Context, name string, until time.Time, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTimeout)
 	defer cancel()
@@ -143,7 +146,7 @@ func (r *Register) cool(ctx context.Context, name string, until time.Time, reaso
 	return nil
 }
 
-// list is everything that is known.
+// list returns everything that is known.
 func (r *Register) list(ctx context.Context) ([]db.LightningNode, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()

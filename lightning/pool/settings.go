@@ -7,22 +7,23 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Settings bound what the pool does. Zero means zero: begin with [DefaultSettings].
+// Settings bound what the pool does. Zero means zero, so start from [DefaultSettings].
 type Settings struct {
-	// Cooldown is how long a node with one slot rests after a payment. A node with several takes the next one at once.
+	// Cooldown is how long a node with one slot rests after a payment. A node with several slots takes the next one at
+	// once.
 	Cooldown time.Duration
 	// FailureCooldown is how long a node rests, with all its slots, after a payment failed because of it.
 	FailureCooldown time.Duration
 	// RetryTimeout is the longest wait for a node.
 	RetryTimeout time.Duration
-	// Jitter is added to pauses by chance, up to this much, so that processes do not all ask at the same instant.
+	// Jitter is the most that is added at random to pauses, so that processes do not all ask at the same instant.
 	Jitter time.Duration
 
 	// MinOutbound is what a node must be able to send to be used at all.
 	MinOutbound paidaction.Msat
-	// Unknowns is after how many looks in a row that did not tell what a node can send it is disabled.
+	// Unknowns is how many looks in a row may fail to tell what a node can send before it is disabled.
 	Unknowns int
-	// Probe is the time between two looks at a node, ProbeTimeout how long one may take.
+	// Probe is the time between two looks at a node; ProbeTimeout is how long one may take.
 	Probe        time.Duration
 	ProbeTimeout time.Duration
 }

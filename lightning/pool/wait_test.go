@@ -17,7 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 )
 
-// counted is a store of locks that counts what it is asked.
+// counted is a store of locks that counts the questions put to it.
 type counted struct {
 	lock.Store
 	enters, looks atomic.Int64
@@ -33,7 +33,7 @@ func (c *counted) Look(ctx context.Context, t []lock.Ticket) ([]lock.Standing, e
 	return c.Store.Look(ctx, t)
 }
 
-// switched is a database that can be off, and counts what it is asked.
+// switched is a database that can be switched off, and counts the questions put to it.
 type switched struct {
 	db.DBTX
 	off   atomic.Bool
@@ -74,9 +74,9 @@ type failing struct{}
 
 func (failing) Scan(...any) error { return errOff }
 
-// spec 05.35: "A retry loop without a pause; a scan of all keys per try." However many wait for nodes that another process has, and
-// however long: the lock is asked twice for each slot, once without waiting and once for a place in its queue, and the database and the
-// nodes not at all.
+// spec 05.35: "A retry loop without a pause; a scan of all keys per try." However many wait for nodes that another
+// process has, and however long, the lock is asked twice for each slot: once without waiting, and once for a place in
+// its queue. The database and the nodes are not asked at all.
 func TestWaitingAsksTwiceForEachSlot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +108,7 @@ func TestWaitingAsksTwiceForEachSlot(t *testing.T) {
 			if n := asked.enters.Load(); n != 2*slots {
 				t.Errorf("%d waited for %v: the lock was asked %d times for %d slots", waiters, long, n, slots)
 			}
-			// The lock's own rhythm: one look at all places together for each heartbeat.
+			// This is the lock's own rhythm: one look at all places together for each heartbeat.
 			if n := asked.looks.Load(); n > int64(long/(400*time.Millisecond))+3 {
 				t.Errorf("%d waited for %v: %d looks", waiters, long, n)
 			}
@@ -122,14 +122,14 @@ func TestWaitingAsksTwiceForEachSlot(t *testing.T) {
 	}
 }
 
-// The same where nodes rest: nobody asks before they have rested.
+// It is the same while nodes rest: nobody asks before they have rested.
 func TestWaitingForARestingNodeAsksNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.clock = nil
 	asked, read := &counted{Store: lock.NewMemory(0)}, &switched{DBTX: w.db}
 	s := quick()
-	s.Cooldown, s.Probe, s.RetryTimeout = 3*time.Second, time.Hour, time.Minute // all is looked at while it rests
+	s.Cooldown, s.Probe, s.RetryTimeout = 3*time.Second, time.Hour, time.Minute // every look falls within the rest
 	locker := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return asked, nil }}, lock.Settings{})
 	p := w.openOn(read, locker, s, member{"alice", newNode("a", 1000*sat), 1})
 	lease := p.lease(pool.Need{})
@@ -144,7 +144,7 @@ func TestWaitingForARestingNodeAsksNobody(t *testing.T) {
 	if asked.enters.Load() != enters || read.calls.Load() != queries {
 		t.Error("the lock or the database was asked for a node that rests")
 	}
-	for _, from := range waits { // the order of 20 that began at once is not known
+	for _, from := range waits { // 20 that began at once have no known order
 		select {
 		case r := <-from:
 			t.Fatalf("somebody was served at once: %+v", r)
@@ -155,14 +155,14 @@ func TestWaitingForARestingNodeAsksNobody(t *testing.T) {
 	if took := time.Since(rested); took < s.Cooldown || took > s.Cooldown+2*time.Second {
 		t.Errorf("it rested for %v", took)
 	}
-	// One try that succeeds, one place in the queue for those who wait on, one look at what others say.
+	// One try that succeeds, one place in the queue for those who still wait, one look at what others say.
 	if n, m := asked.enters.Load()-enters, read.calls.Load()-queries; n > 2 || m > 1 {
 		t.Errorf("the lock was asked %d times and the database %d times", n, m)
 	}
 	release(t, lease, pool.ReceiverFault())
 }
 
-// first is the lease of whoever gets one.
+// first returns the lease of whichever wait gets one.
 func first(t *testing.T, waits []<-chan result) *pool.Lease {
 	t.Helper()
 	all := make(chan result, len(waits))
@@ -172,7 +172,7 @@ func first(t *testing.T, waits []<-chan result) *pool.Lease {
 	return got(t, "a lease", all)
 }
 
-// Who waits for one node has a place in its queue, whatever goes on at the others.
+// A caller that waits for one node has a place in its queue, whatever goes on at the others.
 func TestTrafficElsewhereDoesNotHoldUpAWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -204,8 +204,8 @@ func TestTrafficElsewhereDoesNotHoldUpAWait(t *testing.T) {
 	traffic.Wait()
 }
 
-// Slots that a process has leased itself come back in a moment: who waits for one takes no place in its queue, and gets it without a question, once it is free.
-// Only who waits for longer than that queues up, with the other processes.
+// Slots leased by this process come back in a moment. A caller that waits for one takes no place in its queue, and gets
+// it without a question once it is free. Only after a longer wait does it queue up with the other processes.
 func TestOneDoesNotQueueForOnesOwnSlotsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -225,7 +225,7 @@ func TestOneDoesNotQueueForOnesOwnSlotsAtOnce(t *testing.T) {
 		if n == 0 {
 			break
 		}
-		if tries == 20 { // else this machine was too busy: it queued up, or the lock was not to be kept any longer
+		if tries == 20 { // else the machine was too busy: it queued up, or the lock's time to be kept was over
 			t.Fatalf("the lock was asked %d times for one slot", n)
 		}
 	}

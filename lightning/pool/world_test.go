@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 const sat paidaction.Msat = 1000
 
-// node is as much of a node as a pool asks.
+// node has as much of a node as a pool uses.
 type node struct {
 	paidaction.SendingNode // nothing else is asked
 
@@ -49,7 +49,7 @@ type node struct {
 	shy      error         // the question what it can send fails
 	hang     chan struct{} // questions wait for it, or for their context
 	asking   int           // questions that are open now
-	most     int           // that were open at once
+	most     int           // the most that were open at once
 	asked    int
 }
 
@@ -102,7 +102,7 @@ func (n *node) Sendable(ctx context.Context) (paidaction.Msat, error) {
 	return n.outbound, errors.Join(err, n.shy)
 }
 
-// clock moves when it is told to.
+// clock moves only when it is told to.
 type clock struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -126,7 +126,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// quick are settings under which tests need not wait for long, unless the machine is busy.
+// quick are settings under which tests do not wait long, unless the machine is busy.
 func quick() pool.Settings {
 	s := pool.DefaultSettings()
 	s.RetryTimeout, s.Probe, s.ProbeTimeout, s.Jitter = time.Minute, 100*time.Millisecond, 20*time.Second, time.Millisecond
@@ -232,19 +232,19 @@ func (p *process) health() map[string]pool.Status {
 	return by
 }
 
-// eventually waits until a node stands as it should.
+// eventually waits until the state of a node is as it should be.
 func (p *process) eventually(what, name string, holds func(pool.Status) bool) {
 	p.w.Helper()
 	locktest.Eventually(p.w, what, func() bool { return holds(p.health()[name]) })
 }
 
-// reason waits until that is why a node gets nothing; the empty one that it does get something.
+// reason waits until a node gets nothing for this reason; with an empty reason, until it gets something.
 func (p *process) reason(name string, want pool.Reason) {
 	p.w.Helper()
 	p.eventually(name+" is "+string(want), name, func(s pool.Status) bool { return s.Reason == want })
 }
 
-// lease waits for a lease. A brief wait may end before a busy machine has got to it.
+// lease waits for a lease. A brief wait may end before a busy machine gets to it.
 func (p *process) lease(need pool.Need) (lease *pool.Lease) {
 	p.w.Helper()
 	locktest.Eventually(p.w, "a lease", func() bool {
@@ -300,7 +300,7 @@ func release(t testing.TB, lease *pool.Lease, o pool.Outcome) {
 	}
 }
 
-// inPostgres has its locks in the world's database, and the real clock.
+// inPostgres is a world with its locks in its database, and the real clock.
 func inPostgres(t *testing.T) *world {
 	w := &world{TB: t, db: pgtest.New(t)}
 	w.locker = func(s lock.Settings) *lock.Locker {
@@ -315,7 +315,7 @@ func openPostgres(dsn string) func() (lock.Store, error) {
 	return func() (lock.Store, error) { return postgres.Open(context.Background(), postgres.Options{DSN: dsn}) }
 }
 
-// inRedis has them in a server of its own.
+// inRedis is a world with its locks in a Redis of its own.
 func inRedis(t *testing.T) (w *world, url string) {
 	scratch, err := child.NewScratch("holdfast-test-pool-redis")
 	if err != nil {
@@ -340,7 +340,7 @@ func inRedis(t *testing.T) (w *world, url string) {
 	return w, server.URL()
 }
 
-// inMemory is one process.
+// inMemory is a world of one process.
 func inMemory(t *testing.T) *world {
 	w := newWorld(t)
 	w.clock = nil
