@@ -9,8 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Whatever the numbers of a receiver's invoice, of a route and of what is held: what passes all rules is no loss in amounts, in time
-// or in blocks.
+// Whatever the numbers of a receiver's invoice, of a route and of the held outer: if all rules pass, nothing is lost in
+// amounts, in time or in blocks.
 func FuzzRules(f *testing.F) {
 	f.Add(int64(70_000), int64(70_000), int64(100_000), uint32(80), uint32(100), uint32(220), int64(1_000), int64(3600), int64(100_000), uint32(500), int64(3_000), uint32(9))
 	f.Add(int64(1)<<62, int64(1)<<62, int64(-1)<<63, uint32(1)<<31, uint32(math.MaxUint32), uint32(0), int64(-1), int64(1)<<40, int64(-5), uint32(math.MaxUint32), int64(1)<<62, uint32(30))

@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// facts draws facts around the bounds of the rules.
+// facts draws facts around the limits of the rules.
 func facts(t *rapid.T) Facts {
 	// near is mostly from 0 to width, and sometimes beyond.
 	near := func(name string, width int64) paidaction.Msat {
@@ -21,7 +21,8 @@ func facts(t *rapid.T) Facts {
 	f := Facts{
 		Inner: paidaction.Bolt11{
 			Hash: hash, Amount: 700 + near("inner", 700_000*1000-700), CLTVDelta: blocks("cltv", 300),
-			// Small numbers are drawn more often than large ones, and most of what expires soon breaks a rule: drawn as it stands here, hardly anything would pass.
+			// Small numbers are drawn more often than large ones, and most invoices that expire soon break a rule. So
+			// this draws how much earlier than in 1,000 s it expires: otherwise hardly anything would pass.
 			Expires: now.Add(1_000*time.Second - time.Duration(rapid.Int64Range(0, 970e9).Draw(t, "expires before"))),
 		},
 		Now: now, Chain: paidaction.Chain{Height: blocks("height", 1_000_000), Synced: true},
@@ -38,7 +39,7 @@ func facts(t *rapid.T) Facts {
 	return f
 }
 
-// law checks what has to be true of all facts that pass.
+// law checks what must be true of all facts that pass.
 func law(t *testing.T, holds func(t *rapid.T, f Facts) (passed bool)) {
 	t.Helper()
 	t.Parallel()
@@ -68,7 +69,7 @@ func TestBudgetIsNeverMoreThanIsThere(t *testing.T) {
 	})
 }
 
-// No receiver gets more than was asked for, and no payment costs us more than its payer pays.
+// No receiver gets more than was asked for, and no payment costs us more than the payer pays.
 func TestNoPaymentIsMadeAtALoss(t *testing.T) {
 	law(t, func(t *rapid.T, f Facts) bool {
 		terms, err := Settings{}.Wrap(f)
@@ -103,7 +104,7 @@ func TestWindowsNestWhenWrapped(t *testing.T) {
 		if f.Chain.Height+terms.CLTVDelta < f.Route.Height+80 || terms.CLTVDelta > 1_000 || terms.CLTVDelta < 54 {
 			t.Fatalf("%+v, and the route ends at %d of %d", terms, f.Route.Height, f.Chain.Height)
 		}
-		// Paid at once, the outer leaves what the route needs.
+		// If paid at once, the outer leaves what the route needs.
 		f.Held.ExpiryHeight, f.OuterCLTV = f.Chain.Height+terms.CLTVDelta, terms.CLTVDelta
 		if left := (Settings{}).InnerCLTV(f); left < f.Route.Height-f.Chain.Height {
 			t.Fatalf("%d blocks are left of %d", left, f.Route.Height-f.Chain.Height)
@@ -121,7 +122,8 @@ func TestWindowsNestWhenForwarded(t *testing.T) {
 		if f.Chain.Height+pay.CLTVLimit+80 > f.Held.ExpiryHeight || pay.CLTVLimit <= f.Inner.CLTVDelta+3 {
 			t.Fatalf("%+v at %d, and the outer is held until %d", pay, f.Chain.Height, f.Held.ExpiryHeight)
 		}
-		// A part that is added later expires no sooner than the outer asks for; senders put 3 blocks on top, others need not.
+		// A part that is added later expires no sooner than the outer asks for. Senders add 3 blocks to that, but
+		// others need not.
 		if pay.CLTVLimit+80-3 > f.OuterCLTV {
 			t.Fatalf("%+v, and the outer asks for %d blocks", pay, f.OuterCLTV)
 		}

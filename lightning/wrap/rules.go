@@ -7,22 +7,23 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Facts are what is known of a wrapped payment in the moment in which it is checked. All but the amounts, OuterCLTV and Budget are asked
-// anew each time: what was true when the outer was made may not be when the inner is to be paid (spec 05.2).
+// Facts are what is known of a wrapped payment at the moment of a check. All but the amounts, OuterCLTV and Budget are
+// looked up again for each check: what was true when the outer was made may no longer be true when the inner is about
+// to be paid (spec 05.2).
 type Facts struct {
-	Inner     paidaction.Bolt11 // as the node decodes it that is to pay it
+	Inner     paidaction.Bolt11 // as decoded by the node that would pay it
 	Requested paidaction.Msat   // what the receiver's wallet was asked for
 	Outer     paidaction.Msat   // what the payer owes
-	Own       bool              // a node of ours issued the inner: its key is ours, or one knows its hash other than by this outer
+	Own       bool              // a node of ours issued the inner: the key is ours, or one knows the hash other than by this outer
 	HashUsed  bool              // another payment of ours was wrapped with this hash, at any time and on any node
 	Now       time.Time
 
-	Chain paidaction.Chain // of the node that is to pay the inner
-	Route paidaction.Route // to the receiver, by that node
+	Chain paidaction.Chain // of the node that would pay the inner
+	Route paidaction.Route // from that node to the receiver
 
 	Held      paidaction.NodeInvoice // the outer
 	OuterCLTV uint32                 // its final CLTV in blocks, as it was made
-	Budget    paidaction.Msat        // for routing, as it was set when the outer was made
+	Budget    paidaction.Msat        // for routing, as set when the outer was made
 }
 
 // Stage says when a rule is checked.
@@ -31,49 +32,52 @@ type Stage uint8
 // The stages of a wrapped payment.
 const (
 	Asked  Stage = 1 << iota // the receiver's wallet has issued the inner
-	Routed                   // a way to the receiver is known, and the outer can be made
+	Routed                   // a route to the receiver is known, and the outer can be made
 	Held                     // the outer is held, and the inner is about to be paid
 
 	always = Asked | Routed | Held
 
-	// Alone is no stage of these: an invoice that is paid without an outer around it, as by a withdrawal.
+	// Alone is for an invoice that is paid without an outer, as a withdrawal does; it is no stage of a wrapped payment.
 	Alone Stage = 1 << 3
 )
 
-// Code names a rule by the way in which it is broken. Codes keep their meaning for ever.
+// Code names a rule by the way in which it is broken. Codes never change their meaning.
 type Code string
 
-// The codes of rules whose break says something about the payer's payment rather than the invoice.
+// The codes of rules that concern the payer's payment rather than the invoice.
 const (
 	NotHeld     Code = "NOT_HELD"
 	BlocksShort Code = "BLOCKS_SHORT"
 )
 
-// Rule is something that has to hold before we offer, or pay, an invoice in front of another.
+// Rule must hold before we offer an outer for an invoice, or pay the invoice.
 type Rule struct {
 	Code  Code
 	At    Stage
 	Holds func(Settings, Facts) bool // the settings have their defaults
-	Why   string                     // what is wrong where it is broken
+	Why   string                     // what is wrong if it is broken
 }
 
-// Rules are all rules of spec 03 §3.2 that can be told from facts, in the order in which they are checked. That the network is
-// the right one and the signature good is the node's to say: it decodes no other invoice.
+// Rules are all rules of spec 03 §3.2 that can be checked from facts alone, in the order in which they are checked. The
+// network and the signature are the node's to check: it decodes no invoice with a wrong one.
 var Rules = []Rule{
 	{"NO_AMOUNT", always, func(_ Settings, f Facts) bool { return f.Inner.Amount > 0 },
 		"the receiver's invoice names no amount"},
 	{"AMP", always | Alone, func(_ Settings, f Facts) bool { return !asks(f.Inner, ampRequired) && !asks(f.Inner, ampOptional) },
 		"an AMP invoice can be paid many times, each time with another hash"},
-	// LND holds what a blinded path locks money for against no limit: the receiver chooses it, and could take the inner long after the outer was given back. And one with
-	// a payment secret besides leaves the payment under way until LND (0.21.3) is started anew.
+	// On a blinded path, LND applies no limit to the blocks for which it locks money: the receiver chooses them, and
+	// could take the inner long after the outer was given back. If the invoice also has a payment secret, LND (0.21.3)
+	// leaves the payment under way until it is restarted.
 	{"BLINDED", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.Blinded },
 		"it hides the receiver behind blinded paths, for which our node keeps to no limit of blocks"},
 	{"NO_SECRET", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.Secretless },
 		"it has no payment secret: our node refuses to pay it, and says so of no payment that could be looked up"},
-	// LND (0.21.3) can make no onion for such a way, and leaves the payment under way, of which nothing is, until it is started anew.
+	// LND (0.21.3) cannot make an onion for such a route. It leaves the payment under way, though nothing was sent,
+	// until it is restarted.
 	{"HINT_NOWHERE", always | Alone, func(_ Settings, f Facts) bool { return !f.Inner.HintsNowhere },
 		"one of its hints names no channel: our node would never say that the payment failed"},
-	// LND shows this preimage where it knows none, so that a payment of it would stay without one for ever; a hold invoice with its hash LND refuses.
+	// LND shows this preimage where it knows none, so a payment of this invoice would stay without one for ever. LND
+	// refuses a hold invoice with its hash.
 	{"ZERO_PREIMAGE", always | Alone, func(_ Settings, f Facts) bool { return f.Inner.Hash != paidaction.Preimage{}.Hash() },
 		"its preimage is all zeroes, which everybody knows"},
 	{"LOCKS_BEYOND_LND", Alone, func(_ Settings, f Facts) bool { return f.Inner.Locks()+3 < maxTotalTimelock },
@@ -128,7 +132,8 @@ var Rules = []Rule{
 		"the invoice expires before the last attempt to pay it"},
 }
 
-// maxTotalTimelock is LND's max-cltv-expiry: it refuses to send what could be locked for longer, of which it then knows nothing.
+// maxTotalTimelock is LND's max-cltv-expiry. LND refuses to send what could be locked for longer, and then knows of no
+// such payment.
 const maxTotalTimelock = 2016
 
 // Feature bits (BOLT 9).
@@ -137,22 +142,22 @@ const (
 	ampOptional = 31
 )
 
-// offers are optional features that LND does not know, but whose meaning we do: the receiver's node offers its payer to find
-// the route, and can be paid without. Phoenix sets them in every invoice.
+// offers are optional features that LND does not know, but we do: the receiver's node offers to find the route for its
+// payer, and can be paid without it. Phoenix sets them in every invoice.
 var offers = []uint32{
 	57,  // trampoline_payment
-	149, // the same, as it was before it had its number
+	149, // the same, before it was given its number
 }
 
-// unknown is a feature that nobody here knows the meaning of. BOLT 9 lets a payer ignore an odd one, but we stand between two
-// parties: what we do not understand, we do not wrap.
+// unknown reports whether neither our node nor we know the meaning of a feature. BOLT 9 lets a payer ignore an odd one,
+// but we stand between two parties: what we do not understand, we do not wrap.
 func unknown(f paidaction.Feature) bool { return !f.Known && !slices.Contains(offers, f.Bit) }
 
 func asks(inner paidaction.Bolt11, bit uint32) bool {
 	return slices.ContainsFunc(inner.Features, func(f paidaction.Feature) bool { return f.Bit == bit })
 }
 
-// Violation is the error of a broken rule.
+// Violation is the error for a broken rule.
 type Violation struct {
 	Code Code
 	Why  string
@@ -160,7 +165,7 @@ type Violation struct {
 
 func (v *Violation) Error() string { return string(v.Code) + ": " + v.Why }
 
-// check finds the first rule of a stage that is broken. s has its defaults.
+// check returns the first broken rule of a stage, as an error. s has its defaults.
 func (s Settings) check(stage Stage, f Facts) error {
 	for _, r := range Rules {
 		if r.At&stage != 0 && !r.Holds(s, f) {

@@ -29,7 +29,7 @@ func sound() Facts {
 	}
 }
 
-// broken has, for every rule, facts that break this one and no other.
+// broken has, for every rule, facts that break it and no other.
 var broken = map[Code][]func(*Facts){
 	"NO_AMOUNT": {func(f *Facts) { f.Inner.Amount, f.Requested = 0, 999 }},
 	"AMP": {
@@ -88,7 +88,7 @@ func feature(added paidaction.Feature) func(*Facts) {
 	return func(f *Facts) { f.Inner.Features = append(f.Inner.Features, added) }
 }
 
-// ask are the questions of each stage.
+// ask has the question of each stage.
 var ask = map[Stage]func(Settings, Facts) error{
 	Asked:  Settings.CheckInner,
 	Routed: func(s Settings, f Facts) error { _, err := s.Wrap(f); return err },
@@ -142,7 +142,7 @@ func TestFiguresAreExact(t *testing.T) {
 	if got := (Settings{}).OuterExpiry(now.Add(301*time.Second-1), now); got != 180*time.Second {
 		t.Errorf("the payer has %s", got)
 	}
-	// The budget that was set when the outer was made, less than its share where others are promised the rest.
+	// The budget set when the outer was made is smaller than its share if the rest is promised to others.
 	f := sound()
 	f.Budget = 7
 	if pay, err := (Settings{}).Forward("lnbc1", f); err != nil || pay.FeeLimit != 7 {
@@ -178,8 +178,8 @@ func TestEveryRuleViolatedAlone(t *testing.T) {
 	}
 }
 
-// Every rule is checked again with fresh facts before we pay, but for those that only shape the outer: it is made by then, and
-// the limits of the payment bind the node.
+// Every rule is checked again with fresh facts before we pay, except those that only shape the outer: it has been made
+// by then, and the limits of the payment bind the node.
 func TestRulesAreCheckedAgainBeforePaying(t *testing.T) {
 	t.Parallel()
 	shapes := []Code{"HINTS_TOO_DEAR", "LOCKS_BEYOND_LND", "LOCKS_TOO_LONG", "EXPIRES_SOON", "OUTER_TOO_SHORT", "ROUTE_IMPOSSIBLE", "ROUTE_TOO_DEAR", "LOCKED_TOO_LONG"}
@@ -210,7 +210,8 @@ func TestOuterCLTVIsNeverLessThanTheEngineNeeds(t *testing.T) {
 	}
 }
 
-// The engine's node gives the outer back HoldExpiryDelta blocks before it expires; by then the inner is over, whatever an operator has set.
+// The engine's node gives the outer back HoldExpiryDelta blocks before it expires. By then the inner has ended,
+// whatever an operator has set.
 func TestTheInnerEndsBeforeTheOuterIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for least, margin := range map[uint32]uint32{0: 80, 54: 80, 80: 80, 136: 136} {
@@ -222,7 +223,7 @@ func TestTheInnerEndsBeforeTheOuterIsGivenBack(t *testing.T) {
 	}
 }
 
-// What is just within each bound passes.
+// Values just within each bound pass.
 func TestBoundsAreExact(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
