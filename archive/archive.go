@@ -13,38 +13,39 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
-// MinAge is for how long actions have to be at rest at least: longer than one can be retried (an hour), and as long as reconcile holds what has
-// ended against the nodes.
+// MinAge is how long actions must at least have been at rest: longer than one can be retried (an hour), and as long as
+// reconcile compares what has ended with the nodes.
 const MinAge = 24 * time.Hour
 
-// Config says what is archived. Pool and OlderThan are needed.
+// Config says what is archived. Pool and OlderThan are required.
 type Config struct {
 	Pool      *pgxpool.Pool
-	OlderThan time.Duration    // only ranges of which nothing has changed since; MinAge at least
-	DryRun    bool             // look at everything, and change nothing
+	OlderThan time.Duration    // only ranges in which nothing has changed for so long; at least MinAge
+	DryRun    bool             // look at everything, but change nothing
 	Now       func() time.Time // default time.Now
 	Pause     time.Duration    // between two tries to get the locks; default Pause
 }
 
-// Range are the actions from First to Last.
+// Range is the actions from First to Last.
 type Range struct {
 	First int64 `json:"first_action"`
 	Last  int64 `json:"last_action"`
 }
 
-// Tables are those that hold the history and the postings of an archived range.
+// Tables returns the tables that hold the history and the postings of an archived range.
 func (r Range) Tables() []string {
 	return []string{fmt.Sprintf("archive.action_history_%d", r.First), fmt.Sprintf("archive.posting_%d", r.First)}
 }
 
-// Archived is a range that was archived, with how many rows that were. Of a dry run: one that would be, of which no rows are counted.
+// Archived is a range that was archived, and how many rows it had. In a dry run it is one that would be archived; its
+// rows are not counted.
 type Archived struct {
 	Range
 	Steps    int64 `json:"steps"`
 	Postings int64 `json:"postings"`
 }
 
-// Kept is a range that cannot be archived now, and why. With it, all later ones stay.
+// Kept is a range that cannot be archived now, and why. All later ranges are kept with it.
 type Kept struct {
 	Range
 	Why    string            `json:"why"`
@@ -59,19 +60,21 @@ type Result struct {
 
 // Errors besides ErrBusy.
 var (
-	// ErrTooYoung is returned for an OlderThan below MinAge.
+	// ErrTooYoung is returned if OlderThan is below MinAge.
 	ErrTooYoung = fmt.Errorf("only what has been at rest for %s and longer is archived", MinAge)
-	// ErrOther is returned where another process makes or archives ranges at this moment.
+	// ErrOther is returned if another process is making or archiving ranges.
 	ErrOther = errors.New("another process makes partitions or archives")
 )
 
-// Run archives the oldest ranges, one after the other, until one is not yet to be. A range is taken as a whole, in one transaction: what its postings
-// came to for each account, its losses, and the number up to which all is archived are written together with its tables leaving for the schema archive.
-// So balances are, at every moment, the sum of what is archived and what is posted, and a crash leaves a range where it was or has archived it.
+// Run archives the oldest ranges, one after the other, until it comes to one that must be kept. A range is archived as
+// a whole, in one transaction: its tables move to the schema archive, and the sums of its postings for each account,
+// its losses, and the number up to which everything is archived are written. So balances are, at every moment, the sum
+// of what is archived and what is posted. After a crash a range is either untouched or archived.
 //
-// It is taken only if every action of it is at its end and has been for OlderThan, nothing of it is still needed (an outgoing payment under way,
-// rewards that were not paid, messages of webhooks), and reconcile finds nothing wrong with the books or with one of its actions. Payments go on
-// meanwhile, and wait for half a second at most. Together with an error the Result has what was archived before.
+// A range is archived only if all its actions have ended, and have been at rest for OlderThan; if nothing in it is
+// still needed (an outgoing payment under way, unpaid rewards, messages of webhooks); and if reconcile finds nothing
+// wrong with the books or with its actions. Payments go on meanwhile, and wait for at most half a second. If there is
+// an error, the Result has what was archived before it.
 func Run(ctx context.Context, c Config) (Result, error) {
 	if c.OlderThan < MinAge {
 		return Result{}, ErrTooYoung
@@ -109,7 +112,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	}
 }
 
-// one looks at a range, the books included if first, and takes it.
+// one checks a range, and the books too if first, and then archives it.
 func (c Config) one(ctx context.Context, r Range, first bool) (done Archived, kept *Kept, err error) {
 	err = pgx.BeginTxFunc(ctx, c.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		kept, err = c.keeps(ctx, db.New(tx), r)
@@ -131,7 +134,8 @@ func (c Config) one(ctx context.Context, r Range, first bool) (done Archived, ke
 	return done, kept, err
 }
 
-// keeps says what of a range is not at rest; nil if nothing is. Statements of the transaction may take long from here on, but not wait for long.
+// keeps says what in a range is not at rest; nil if everything is. From here on, the transaction's statements may run
+// for long, but not wait for locks for long.
 func (c Config) keeps(ctx context.Context, q *db.Queries, r Range) (*Kept, error) {
 	if err := q.BoundLocks(ctx, db.BoundLocksParams{Lock: lockWait.Milliseconds()}); err != nil {
 		return nil, fmt.Errorf("bound the locks: %w", err)
@@ -159,7 +163,7 @@ func (c Config) keeps(ctx context.Context, q *db.Queries, r Range) (*Kept, error
 	return nil, nil
 }
 
-// broken says what reconcile finds; nil if that is nothing.
+// broken says what reconcile finds wrong; nil if nothing is.
 func (c Config) broken(ctx context.Context, r Range, books bool) (*Kept, error) {
 	compared := reconcile.Config{Pool: c.Pool, Now: c.Now}
 	var breaks []reconcile.Break
@@ -180,8 +184,9 @@ func (c Config) broken(ctx context.Context, r Range, books bool) (*Kept, error) 
 	return &Kept{Range: r, Why: "reconcile finds something broken: " + breaks[0].What, Breaks: breaks}, nil
 }
 
-// take archives a range inside of tx, unless something of it has moved since it was looked at. What takes long, the sums, is done while only writes to
-// this range would have to wait, and nobody writes to it. Payments wait for the very end alone.
+// take archives a range inside tx, unless something in it has moved since it was checked. The slow part, the sums, is
+// done under a lock that only holds back writes to this range, and nobody writes to it. Payments wait only for the very
+// end.
 func (c Config) take(ctx context.Context, tx pgx.Tx, r Range) (Archived, *Kept, error) {
 	q := db.New(tx)
 	switch mine, err := q.HoldActionRanges(ctx); {

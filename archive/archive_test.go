@@ -21,7 +21,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
-// Every row of an old range is in its two tables in the schema archive, and nowhere else; those of later actions are where they were. Money moves on.
+// Every row of an old range is in its two tables in the schema archive, and nowhere else; the rows of later actions
+// stay where they were. Money moves on.
 func TestRangesAreArchivedAsAWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,7 +83,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	}
 }
 
-// What is still needed stays, and all that comes after it; once it no longer is, it goes.
+// What is still needed stays, and with it everything after it. Once it is no longer needed, it goes.
 func TestWhatIsNeededStays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -190,7 +191,7 @@ func TestWhatIsNeededStays(t *testing.T) {
 	}
 }
 
-// What is at rest for less than a day is never archived: it could be tried again, or be compared with its node.
+// What has been at rest for less than a day is never archived: it could be retried, or be compared with its node.
 func TestTheYoungStay(t *testing.T) {
 	t.Parallel()
 	if _, err := archive.Run(t.Context(), archive.Config{OlderThan: archive.MinAge - 1}); !errors.Is(err, archive.ErrTooYoung) {
@@ -198,7 +199,7 @@ func TestTheYoungStay(t *testing.T) {
 	}
 }
 
-// cut breaks the connection before the given statement of a connection pool, and counts them.
+// cut counts the statements of a connection pool, and breaks the connection before the given one.
 type cut struct {
 	mu sync.Mutex
 	at int // 0: never
@@ -218,7 +219,7 @@ func (c *cut) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuery
 
 func (c *cut) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A crash before any one statement leaves a range where it was, as a whole; the next run archives it.
+// A crash before any of the statements leaves the whole range where it was; the next run archives it.
 func TestACrashLeavesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -263,7 +264,8 @@ func TestACrashLeavesAllOrNothing(t *testing.T) {
 	w.wantSound()
 }
 
-// Payments go on while ranges are archived and made: none fails, and nothing differs afterwards, or to reconcile meanwhile.
+// Payments go on while ranges are archived and made: none fails, and reconcile finds nothing wrong, neither meanwhile
+// nor afterwards.
 func TestPaymentsGoOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -273,7 +275,7 @@ func TestPaymentsGoOn(t *testing.T) {
 	for _, name := range []string{"anna", "bert", "carl", "dora"} {
 		payers = append(payers, w.User(name, 1000*sat, 0))
 	}
-	// Ranges for all that they can pay for, and more each time.
+	// makeMore makes ranges for all the actions that they can pay for, and more each time.
 	makeMore := func(times int64) {
 		if _, err := archive.MakeRanges(w.Ctx, w.Pool, times*10_000, time.Millisecond); err != nil && !errors.Is(err, archive.ErrBusy) {
 			t.Error(err)
@@ -282,7 +284,7 @@ func TestPaymentsGoOn(t *testing.T) {
 	makeMore(1)
 	var all sync.WaitGroup
 	done := make(chan struct{})
-	var going atomic.Int64 // payers who have paid five times since it began
+	var going atomic.Int64 // payers who have paid five times since the start
 	for _, payer := range payers {
 		all.Go(func() {
 			for paid := 0; ; paid++ {
@@ -339,7 +341,7 @@ func TestPaymentsGoOn(t *testing.T) {
 	}
 }
 
-// Of two who archive at once each range is archived by one.
+// If two processes archive at once, each range is archived by one of them.
 func TestTwoArchiveAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -371,7 +373,7 @@ func TestTwoArchiveAtOnce(t *testing.T) {
 	w.wantSound()
 }
 
-// before calls first when a statement with these words comes for the first time, before it is sent.
+// before calls first before the first statement with these words is sent.
 type before struct {
 	words string
 	once  sync.Once
@@ -387,7 +389,7 @@ func (b *before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trac
 
 func (*before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// Who has looked at a range that another archives before they come to it leaves it alone.
+// A process that has checked a range leaves it alone if another one archives it first.
 func TestARangeIsArchivedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -412,7 +414,7 @@ func TestARangeIsArchivedOnce(t *testing.T) {
 	w.wantSound()
 }
 
-// reader begins a transaction that reads the postings, and holds up whoever would detach one of their partitions until it ends.
+// reader begins a transaction that reads the postings: until it ends, nobody can detach one of their partitions.
 func (w *world) reader() (end func()) {
 	w.Helper()
 	tx, err := w.Pool.Begin(w.Ctx)
@@ -429,7 +431,7 @@ func (w *world) reader() (end func()) {
 	}
 }
 
-// Who reads for long is not disturbed: nothing is archived until they are done. And payments do not wait behind that for long.
+// A long reader is not disturbed: nothing is archived until it is done. And payments do not wait long because of that.
 func TestAReaderIsNotDisturbed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -463,7 +465,7 @@ func TestAReaderIsNotDisturbed(t *testing.T) {
 	w.wantSound()
 }
 
-// triedOnce calls then when the partitions could not be detached for the first time.
+// triedOnce calls then after the partitions could not be detached for the first time.
 type triedOnce struct {
 	once sync.Once
 	then func()
@@ -481,7 +483,7 @@ func (o *triedOnce) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 	}
 }
 
-// It is tried again until whoever reads is done.
+// Archiving is tried again until the reader is done.
 func TestALockIsTriedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -503,8 +505,8 @@ func TestALockIsTriedForAgain(t *testing.T) {
 	w.wantSound()
 }
 
-// What is asked of an action that is archived is answered as before: whether its receiver's proof of payment is good, what it lost us. Its operator
-// is told that the rest is archived.
+// Questions about an archived action are answered as before: whether its receiver's proof of payment is good, and what
+// it lost us. Its operator is told that the rest is archived.
 func TestArchivedActionsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -535,7 +537,7 @@ func TestArchivedActionsAreAskedFor(t *testing.T) {
 	if settled || len(losses) != 1 || losses[0].Msat != 7 || shown.Archived || len(shown.History) != 1 {
 		t.Fatalf("before: settled %t, losses %v, %+v", settled, losses, shown)
 	}
-	// It has no step of the machine, which reconcile would find.
+	// This step is not in the machine, which reconcile would find.
 	if err := take(w); err != nil {
 		t.Fatal(err)
 	}
@@ -546,7 +548,7 @@ func TestArchivedActionsAreAskedFor(t *testing.T) {
 	w.WantConserved()
 }
 
-// Whatever is written to an archived action is there, counts, and is an alarm: nothing more is archived.
+// Whatever is written to an archived action is kept, counts, and raises an alarm: nothing more is archived.
 func TestNothingIsWrittenToTheArchivedUnseen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

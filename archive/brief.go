@@ -12,21 +12,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// Whoever waits for one of these locks has all payments wait behind it. So the wait is short, with all that is done under the lock less than
-// PostgreSQL's deadlock_timeout (1 s): who waits for us the other way round is still waiting when we give up, and nobody's transaction is broken.
+// While we wait for one of these locks, all payments wait behind us. So the wait is short: together with all that is
+// done under the lock, it is shorter than PostgreSQL's deadlock_timeout (1 s). A transaction that we wait for may
+// itself be waiting for us. It is still waiting when we give up, so PostgreSQL aborts nobody's transaction as a
+// deadlock.
 const (
 	lockWait = 200 * time.Millisecond // for one lock
-	lockHeld = 500 * time.Millisecond // for all of them, and what is done under them
+	lockHeld = 500 * time.Millisecond // for all locks together, and what is done under them
 	tries    = 10
-	// vacuumWait is for locks behind which nobody waits. PostgreSQL breaks off its own vacuum for who has waited for a second.
+	// vacuumWait is for locks behind which nobody else waits. PostgreSQL ends its own vacuum if somebody has waited a
+	// second for it.
 	vacuumWait = 5 * time.Second
 )
 
-// ErrBusy is returned when a lock could not be had within all tries: somebody reads or writes for long, such as a backup. Nothing was done.
+// ErrBusy is returned if a lock could not be had in any of the tries: somebody reads or writes for long, a backup for
+// example. Nothing was done.
 var ErrBusy = errors.New("the tables were in use all the time")
 
-// briefly runs do in a transaction of db, or in a savepoint if db is a transaction, in which each statement gives up rather than have others wait
-// for long. It pauses and tries again; then it returns ErrBusy.
+// briefly runs do in a transaction begun by in, or in a savepoint if in is itself a transaction. Each statement gives
+// up rather than make others wait for long; briefly then pauses and tries again. After the last try it returns ErrBusy.
 func briefly(ctx context.Context, in interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }, pause time.Duration, do func(q *db.Queries) error) error {
@@ -51,7 +55,7 @@ func briefly(ctx context.Context, in interface {
 	}
 }
 
-// tooLong is err, as ErrBusy if it says that something took longer than it may.
+// tooLong returns err, as ErrBusy if it says that something took longer than allowed.
 func tooLong(ctx context.Context, err error) error {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && (refused.Code == "55P03" || refused.Code == "57014") && ctx.Err() == nil {
@@ -60,7 +64,8 @@ func tooLong(ctx context.Context, err error) error {
 	return err
 }
 
-// apart waits, for somewhat longer, for locks behind which nobody else waits, and leaves that bound for what follows in the transaction.
+// apart takes locks behind which nobody else waits, and so waits somewhat longer for them. That limit also holds for
+// what follows in the transaction.
 func apart(ctx context.Context, q *db.Queries, lock func(context.Context) error) error {
 	if err := q.BoundLocks(ctx, db.BoundLocksParams{Lock: vacuumWait.Milliseconds()}); err != nil {
 		return fmt.Errorf("bound the locks: %w", err)

@@ -1,5 +1,5 @@
-// Package archive keeps the history and the postings in partitions by ranges of actions: it makes those that will be needed, and takes old ones out
-// of the way of what is read and backed up every day.
+// Package archive keeps the history and the postings in partitions by ranges of actions. It makes the partitions that
+// will be needed, and moves old ones out of what is read and backed up every day.
 package archive
 
 import (
@@ -14,18 +14,20 @@ import (
 )
 
 const (
-	// RangeSize is how many actions share a partition: about 5 GB. A history is merged from the ends of all partitions, so there should be dozens
-	// rather than hundreds. The first range is made by migrations/0036_archive.up.sql.
+	// RangeSize is how many actions share a partition: about 5 GB. Reading a history merges the ends of all partitions,
+	// so there should be dozens rather than hundreds. The first range is made by migrations/0036_archive.up.sql.
 	RangeSize = 10_000_000
-	// ahead is how many ranges there are after the one that the newest action is in: at a thousand actions a second more than five hours.
+	// ahead is how many ranges follow the one with the newest action: enough for more than five hours at a thousand
+	// actions a second.
 	ahead = 2
-	// Pause is between two tries to get the locks.
+	// Pause is the pause between two tries to get the locks.
 	Pause = time.Second
 )
 
-// MakeRanges makes the partitions that are missing, of so many actions each, until two whole ranges come after the newest action, and returns how
-// many ranges it made. It may be called at any time by any number of processes: one of them makes them, the others find nothing to do. While it locks
-// out payments they wait for half a second at most; ErrBusy if that never sufficed. Rows that found no partition meanwhile are moved to theirs.
+// MakeRanges makes the missing partitions, of size actions each, until two whole ranges follow the newest action. It
+// returns how many ranges it made. Any number of processes may call it at any time: one makes the ranges, and the
+// others find nothing to do. While it locks out payments, they wait for at most half a second; it returns ErrBusy if
+// that was never enough. Rows that were written before their partition existed are moved to it.
 func MakeRanges(ctx context.Context, pool *pgxpool.Pool, size int64, pause time.Duration) (made int64, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		q := db.New(tx)

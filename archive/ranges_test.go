@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Two whole ranges come after the newest action, however many processes see to it at once.
+// Two whole ranges follow the newest action, however many processes make them at once.
 func TestRangesAreMadeAheadOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -37,12 +37,12 @@ func TestRangesAreMadeAheadOnce(t *testing.T) {
 	}
 }
 
-// A payment is never refused for want of a partition. Its rows are moved to theirs once that is made.
+// A payment is never refused for want of a partition. Its rows are moved to their partition once that is made.
 func TestWhatFindsNoPartitionIsCaught(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 4*few+1)
-	w.live() // of its ranges the first ones are made meanwhile
+	w.live() // the first ranges are made meanwhile
 	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 9*few)
 	before := w.rows()
 	w.WantConserved()
@@ -56,7 +56,8 @@ func TestWhatFindsNoPartitionIsCaught(t *testing.T) {
 	w.wantSound()
 }
 
-// What was ever written stays as it is, in each partition, also past the table that it belongs to; nobody numbers rows past the sequence.
+// What was written can never be changed, in any partition, not even by naming the partition itself. Nobody can give a
+// row an id beyond the sequence.
 func TestEveryPartitionIsAppendOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -19,11 +19,11 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
 	sat = 1000 // msat
-	few = 5    // actions of a range
+	few = 5    // actions in a range
 	old = 48 * time.Hour
 )
 
-// world is one whose ranges are of a few actions.
+// world is a world whose ranges have only a few actions.
 type world struct {
 	*enginetest.World
 	author, payer, post int64
@@ -53,7 +53,8 @@ func (w *world) make() (made int64) {
 	return made
 }
 
-// unlessBusy does it again where somebody was in the way for long: on a busy machine what is done under a lock takes longer than it may.
+// unlessBusy repeats do if somebody was in the way for long: on a busy machine, what is done under a lock takes longer
+// than allowed.
 func (w *world) unlessBusy(do func() error) {
 	w.Helper()
 	for end := time.Now().Add(time.Minute); ; {
@@ -74,7 +75,8 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
-// zap pays from credits, as often as said. Ranges are made as they are needed: many at once take a busy machine longer than a lock may be held.
+// zap pays from credits, so many times. Ranges are made as they are needed: on a busy machine, making many at once
+// takes longer than a lock may be held.
 func (w *world) zap(times int) {
 	w.Helper()
 	for i := range times {
@@ -85,7 +87,8 @@ func (w *world) zap(times int) {
 	}
 }
 
-// live has actions end in every way that leaves rows behind: paid from balances and by invoice, given up, tried again, bought.
+// live makes actions end in every way that leaves rows behind: paid from balances and by invoice, given up, retried,
+// bought.
 func (w *world) live() {
 	w.Helper()
 	args := community.ZapArgs{Item: w.post, Sats: 10}
@@ -116,7 +119,7 @@ func (w *world) live() {
 	w.Drain()
 }
 
-// age lets everything lie for long, and the rewards of the days be paid.
+// age lets everything rest for long, and has the rewards of the days paid.
 func (w *world) age() {
 	w.Helper()
 	w.Clock.Advance(old + time.Hour)
@@ -139,7 +142,7 @@ func (w *world) archive() (result archive.Result) {
 	return result
 }
 
-// archivedTo is the last action that is archived.
+// archivedTo is the last archived action.
 func (w *world) archivedTo() int64 { w.Helper(); return w.Count(`SELECT archived_to()`) }
 
 // wantSound fails the test unless the books are right and reconcile finds nothing.
@@ -160,7 +163,7 @@ func (w *world) wantSound() {
 	}
 }
 
-// rows is everything in the history and the postings, the archived included, as text in the order of their ids.
+// rows is everything in the history and the postings, including what is archived, as text in the order of the ids.
 func (w *world) rows() string {
 	w.Helper()
 	var all string
