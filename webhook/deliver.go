@@ -16,18 +16,19 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
 )
 
-// schedule are the pauses between attempts: the example of Standard Webhooks, three days and some in all. Each gets up to a tenth more.
+// schedule is the pauses between attempts. It is the example of Standard Webhooks, a little more than three days in
+// all. Up to a tenth is added to each.
 var schedule = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
 
-// What came of an attempt. The names keep their meaning for ever.
+// What came of an attempt. The names never change their meaning.
 const (
 	CodeDelivered   = "DELIVERED"        // a status of 200 to 299
-	CodeRefused     = "REFUSED"          // another status; a redirect is one
+	CodeRefused     = "REFUSED"          // any other status, redirects included
 	CodeGone        = "GONE"             // 410: the server wants no more, and the webhook is disabled
 	CodeUnreachable = "UNREACHABLE"      // no connection
 	CodeTimeout     = "TIMEOUT"          // no answer in time
-	CodeCertificate = "CERTIFICATE"      // one that is not trusted
-	CodeForbidden   = "ADDRESS_REFUSED"  // the address leads to where nobody is called
+	CodeCertificate = "CERTIFICATE"      // the server's is not trusted
+	CodeForbidden   = "ADDRESS_REFUSED"  // the address leads where we call nobody
 	CodeTooLarge    = "ANSWER_TOO_LARGE" // more than 64 KiB
 )
 
@@ -42,8 +43,9 @@ func codeOf(err error) string {
 	return CodeUnreachable
 }
 
-// Deliver tries a message once, and says after which pause it is to be tried again; 0: no more. It may be called at any time, any number of
-// times: who comes too soon, or too late, sends nothing. An error means that nothing is known: try again soon.
+// Deliver tries a message once, and returns the pause after which it should be tried again; 0: not at all. It may be
+// called at any time, any number of times: a call that is too early or too late sends nothing. An error means that
+// nothing is known: try again soon.
 func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Duration, err error) {
 	q := db.New(w.Pool)
 	m, err := q.MessageToDeliver(ctx, message)
@@ -82,7 +84,8 @@ func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Durat
 	return w.note(ctx, m, made, asked)
 }
 
-// call makes the call. No redirect is followed, and of the answer only the status counts, and for how long the server asks to be left alone.
+// call makes the call. It follows no redirect. Of the answer, only the status counts, and how long the server asks to
+// be left alone.
 func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDeliverRow, now time.Time) (made Attempt, asked time.Duration, err error) {
 	text, err := bodyOf(m, to.UserID == nil)
 	if err != nil {
@@ -95,7 +98,7 @@ func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDelive
 	made = Attempt{At: now, Code: CodeDelivered}
 	answer, err := w.Outside.Do(ctx, outside.Request{URL: to.Url, Header: header, Body: text, Stays: true})
 	if err != nil && ctx.Err() != nil {
-		return Attempt{}, 0, ctx.Err() // this process stops; the server is not to blame
+		return Attempt{}, 0, ctx.Err() // this process is stopping; the server is not to blame
 	}
 	answered := w.now()
 	made.MS = max(answered.Sub(now).Milliseconds(), 0)
@@ -113,10 +116,11 @@ func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDelive
 	return made, retryAfter(answer, answered), nil
 }
 
-// longest is for how long a server is left alone at most, whatever it asks for.
+// longest is how long a server is left alone at most, whatever it asks for.
 const longest = 24 * time.Hour
 
-// retryAfter is for how long a server that refuses asks to be left alone (RFC 9110 §10.2.3), in seconds or until a date; 0: it does not.
+// retryAfter is how long a refusing server asks to be left alone (RFC 9110 §10.2.3), in seconds or until a date; 0: it
+// does not ask.
 func retryAfter(answer outside.Answer, now time.Time) time.Duration {
 	if answer.Status != http.StatusTooManyRequests && answer.Status != http.StatusServiceUnavailable {
 		return 0
@@ -132,7 +136,8 @@ func retryAfter(answer outside.Answer, now time.Time) time.Duration {
 	return min(max(until.Sub(now), 0), longest)
 }
 
-// note writes down what came of an attempt, and decides what follows: the next one comes no sooner than the server asked for.
+// note stores what came of an attempt, and decides what follows: the next attempt comes no sooner than the server asked
+// for.
 func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Attempt, asked time.Duration) (again time.Duration, err error) {
 	now := w.now()
 	set := db.AttemptMadeParams{ID: m.ID, Before: m.Attempts, Delivered: made.Code == CodeDelivered}
@@ -155,7 +160,7 @@ func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Atte
 			return fmt.Errorf("lock the webhook: %w", err)
 		}
 		n, err := q.AttemptMade(ctx, set)
-		if err != nil || n == 0 { // another job was faster, and has noted its own
+		if err != nil || n == 0 { // another job was faster, and has stored its own
 			return err
 		}
 		attempt := db.InsertWebhookAttemptParams{MessageID: m.ID, At: made.At, Ms: made.MS, Code: made.Code}
@@ -173,7 +178,8 @@ func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Atte
 	return again, nil
 }
 
-// judge remembers since when a webhook fails, and disables one that does for too long, or that wants no more. Its owner is told.
+// judge stores since when a webhook has been failing. It disables one that has failed for too long, or that wants no
+// more, and tells its owner.
 func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made Attempt, now time.Time) error {
 	if made.Code == CodeDelivered {
 		return q.WebhookFails(ctx, db.WebhookFailsParams{ID: to.ID})
@@ -198,7 +204,7 @@ func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made
 	return q.NotifyOfWebhook(ctx, db.NotifyOfWebhookParams{UserID: *to.UserID, At: now})
 }
 
-// jittered is a pause and up to a tenth more, so that what failed together does not come again together.
+// jittered adds up to a tenth to a pause, so that messages that failed together are not retried together.
 func (w *Webhooks) jittered(pause time.Duration) (time.Duration, error) {
 	var chance [2]byte
 	if _, err := io.ReadFull(w.Random, chance[:]); err != nil {
@@ -207,7 +213,8 @@ func (w *Webhooks) jittered(pause time.Duration) (time.Duration, error) {
 	return pause + pause/10*time.Duration(binary.BigEndian.Uint16(chance[:]))/(1<<16), nil
 }
 
-// Queue makes jobs of messages that were written, and says whether there may be more. What a process that dies leaves behind another one takes.
+// Queue makes jobs for messages that were written, and reports whether there may be more. If a process dies, another
+// one takes up what it leaves behind.
 func (w *Webhooks) Queue(ctx context.Context) (found bool, err error) {
 	const page = 500
 	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
@@ -228,7 +235,7 @@ func (w *Webhooks) Queue(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// Sweep deletes old messages with their log, and says whether there may be more.
+// Sweep deletes old messages and their log, and reports whether there may be more.
 func Sweep(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	const page = 1000
 	n, err := q.DeleteMessages(ctx, db.DeleteMessagesParams{Before: new(now.Add(-kept)), Page: page})

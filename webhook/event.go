@@ -11,13 +11,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// testType is that of a message which tells of nothing.
+// testType is the type of a message that reports nothing.
 const testType = "webhook.test"
 
-// receivedType is that of a message to whom an action has paid; of the action itself its payer is told. internal/db has the same word.
+// receivedType is the type of a message to somebody whom an action has paid; the action itself is reported to its
+// payer. internal/db has the same word.
 const receivedType = "payment.received"
 
-// Events are all types of messages: one for each state that the machine leads to, of withdrawals and of all else, and what was received.
+// Events are all types of messages: one for each state in the machine, for withdrawals and for everything else, and one
+// for what was received.
 var Events = events()
 
 func events() []string {
@@ -29,7 +31,7 @@ func events() []string {
 	return slices.Compact(all)
 }
 
-// typeOf says the same as webhook_type in the database.
+// typeOf must agree with webhook_type in the database.
 func typeOf(flow paidaction.Flow, to paidaction.State) string {
 	prefix := "action."
 	if flow == paidaction.FlowOutgoing {
@@ -38,14 +40,15 @@ func typeOf(flow paidaction.Flow, to paidaction.State) string {
 	return prefix + strings.ToLower(string(to))
 }
 
-// body is what is sent. It follows from the step alone, so that each attempt sends the same.
+// body is what is sent. It depends on the step alone, so that every attempt sends the same.
 type body struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"` // of the step
 	Data      data      `json:"data"`
 }
 
-// data says what happened to an action. It holds no invoice, no preimage, and nothing of what was written or of whom it was paid to.
+// data says what happened to an action. It holds no invoice and no preimage, and tells neither what was written nor who
+// was paid.
 type data struct {
 	ID            string   `json:"id,omitempty"`
 	Kind          string   `json:"kind,omitempty"`
@@ -56,9 +59,9 @@ type data struct {
 	Attempt       int      `json:"attempt,omitempty"`
 	GenesisID     string   `json:"genesisId,omitempty"`
 	Failure       *failure `json:"failure,omitempty"`
-	PayerID       string   `json:"payerId,omitempty"` // to the operator alone
+	PayerID       string   `json:"payerId,omitempty"` // only for the operator
 
-	// Of what was received.
+	// Only for what was received.
 	ReceivedMsat string `json:"receivedMsat,omitempty"`
 	ItemID       string `json:"itemId,omitempty"` // what was zapped
 }
@@ -68,7 +71,7 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// bodyOf is the text of a message, to the operator or to a user.
+// bodyOf returns the text of a message, to the operator or to a user.
 func bodyOf(m db.MessageToDeliverRow, operator bool) ([]byte, error) {
 	b := body{Type: m.Type, Timestamp: m.CreatedAt.UTC()}
 	switch {

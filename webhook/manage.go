@@ -17,10 +17,10 @@ func errNoSuch() error {
 	return paidaction.Errorf(paidaction.CodeNotFound, "You have no such webhook.")
 }
 
-// Owner is whose webhooks they are: a user, or nil, which is the operator.
+// Owner is the owner of webhooks: a user, or nil for the operator.
 type Owner *int64
 
-// Create registers a server, to be told of these events or, where there are none, of all. The secret is shown this once.
+// Create registers a server for these events, or for all if there are none. The secret is never shown again.
 //
 // Errors: INVALID_INPUT.
 func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events []string) (Webhook, string, error) {
@@ -68,7 +68,7 @@ func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events [
 	return made, secret, err
 }
 
-// List is an owner's webhooks, oldest first.
+// List returns an owner's webhooks, oldest first.
 func (w *Webhooks) List(ctx context.Context, owner Owner) ([]Webhook, error) {
 	rows, err := db.New(w.Pool).WebhooksOf(ctx, owner)
 	if err != nil {
@@ -81,8 +81,8 @@ func (w *Webhooks) List(ctx context.Context, owner Owner) ([]Webhook, error) {
 	return list, nil
 }
 
-// Rotate replaces the secret, which is shown this once. For a day messages are signed with those before as well. NOT_FOUND where the webhook
-// is not the owner's.
+// Rotate replaces the secret; the new one is never shown again. For a day, messages are signed with the earlier
+// secrets, too. NOT_FOUND if the webhook is not the owner's.
 func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, string, error) {
 	var row db.Webhook
 	var secret string
@@ -115,7 +115,8 @@ func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, 
 	return shown(row), secret, nil
 }
 
-// Enable says whether a webhook is told. What happened while it was not is not told later. NOT_FOUND where it is not the owner's.
+// Enable switches a webhook on or off. What happens while it is off is not delivered later. NOT_FOUND if it is not the
+// owner's.
 func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bool) (Webhook, error) {
 	set := db.EnableWebhookParams{ID: id, UserID: owner}
 	if !enabled {
@@ -135,10 +136,12 @@ func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bo
 	return shown(row), nil
 }
 
-// Remove forgets a webhook with its secret, its messages and its log. NOT_FOUND where it is not the owner's.
+// Remove deletes a webhook with its secret, its messages and its log. NOT_FOUND if it is not the owner's.
 //
-// There may be millions of messages, and whoever writes one more waits for the end of a statement that deletes their webhook: each payment, where it is the operator's. So nothing is
-// written for it from now on, and its messages go a page at a time, before it does. Where that is broken off it is disabled, and may be removed again.
+// There may be millions of messages. While one statement deletes a webhook, everybody who writes a message for it
+// waits: every payment, if it is the operator's. So nothing more is written for it from now on, and its messages are
+// deleted a page at a time before the webhook itself. If that is interrupted, the webhook is left disabled, and can be
+// removed again.
 func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64) error {
 	if _, err := w.Enable(ctx, owner, id, false); err != nil {
 		return err
@@ -160,7 +163,7 @@ func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64) error {
 	return nil
 }
 
-// Test sends a message that tells of nothing, and returns at once. NOT_FOUND where the webhook is not the owner's.
+// Test sends a message that reports nothing, and returns at once. NOT_FOUND if the webhook is not the owner's.
 func (w *Webhooks) Test(ctx context.Context, owner Owner, id int64) (Message, error) {
 	q := db.New(w.Pool)
 	if _, err := q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner}); errors.Is(err, pgx.ErrNoRows) {
@@ -175,9 +178,9 @@ func (w *Webhooks) Test(ctx context.Context, owner Owner, id int64) (Message, er
 	return w.message(ctx, owner, message)
 }
 
-// Redeliver sends a message once more, under the same id, whether it was delivered or given up. It returns at once.
+// Redeliver sends a message once more under the same id, whether it was delivered or given up. It returns at once.
 //
-// Errors: NOT_FOUND where it is not the owner's, DUPLICATE while it is being delivered anyhow.
+// Errors: NOT_FOUND if it is not the owner's, DUPLICATE while it is still being delivered.
 func (w *Webhooks) Redeliver(ctx context.Context, owner Owner, message int64) (Message, error) {
 	if _, err := w.message(ctx, owner, message); err != nil {
 		return Message{}, err
@@ -205,7 +208,8 @@ func (w *Webhooks) message(ctx context.Context, owner Owner, id int64) (Message,
 	return list[0], err
 }
 
-// Messages are those of a webhook that was found for its owner, newest first, with what became of them.
+// Messages returns the messages of a webhook, newest first, with what became of them. The caller must have found the
+// webhook for its owner.
 func (w *Webhooks) Messages(ctx context.Context, webhook, before int64, page int32) ([]Message, error) {
 	rows, err := db.New(w.Pool).MessagesOf(ctx, db.MessagesOfParams{WebhookID: webhook, Before: before, Page: page})
 	if err != nil {
@@ -220,7 +224,7 @@ func (w *Webhooks) Messages(ctx context.Context, webhook, before int64, page int
 
 func messageOf(row db.WebhookMessage) Message {
 	if row.Type == receivedType {
-		row.ActionID = nil // it is its payer's
+		row.ActionID = nil // it is the payer's
 	}
 	return Message{ID: row.ID, Type: row.Type, Action: row.ActionID, CreatedAt: row.CreatedAt, NextAttemptAt: row.NextAt, EndedAt: row.EndedAt, Delivered: row.Delivered}
 }

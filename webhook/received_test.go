@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Who is paid by another's action is told once, of what came to them and not from whom, whichever way it came.
+// Whoever is paid by somebody else's action is told once what they got, however it came, and not from whom.
 func TestWhatIsReceivedIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -25,7 +25,7 @@ func TestWhatIsReceivedIsTold(t *testing.T) {
 		hooks[user], _ = w.Tell(&user, s.URL, "payment.received")
 	}
 	balance := func(user int64) int64 { return w.Balance(ledger.UserCredits(user)) + w.Balance(ledger.UserSats(user)) }
-	// told says what each was told of this action, and holds it to what their balances and wallets got.
+	// told returns what each was told of this action, and compares it with what their balances and wallets got.
 	told := func(what string, id int64, before map[int64]int64, direct int64) {
 		t.Helper()
 		w.Drain()
@@ -88,7 +88,7 @@ func TestWhatIsReceivedIsTold(t *testing.T) {
 	before = now()
 	told("to the address", invoiced(community.KindReceive, community.ReceiveArgs{User: author, Msat: 100_000, Comment: "lunch"}, paidaction.Pessimistic), before, 0)
 
-	// Several zaps whose job is one.
+	// Several zaps that share one job.
 	before = now()
 	one := w.Pay(payer, community.KindZap, community.ZapArgs{Item: whole, Sats: 1}, paidaction.FeeCredit).ID
 	two := w.Pay(payer, community.KindZap, community.ZapArgs{Item: whole, Sats: 2}, paidaction.FeeCredit).ID
@@ -128,7 +128,7 @@ func TestWhatIsReceivedIsTold(t *testing.T) {
 	stop()
 }
 
-// Who was paid directly is told, also where nothing is forwarded to them any more by then.
+// A receiver who was paid directly is told so even if nothing is forwarded to them any more by then.
 func TestWhoIsPaidDirectlyIsToldWhateverIsForwardedByThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,24 +7,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// Deliveries under way in a process. A worker has several times as many places as one owner may take, so that servers which hang keep
-// nobody but their owner waiting.
+// Limits for deliveries under way in a process. A worker has several times as many places as one owner may take, so
+// that servers which hang delay only their owner's messages.
 const (
-	ownerShare   = 16 // of all webhooks of an owner
-	failingShare = 2  // of one that was not delivered to at its last attempt
+	ownerShare   = 16 // all webhooks of an owner together
+	failingShare = 2  // a webhook whose last attempt failed
 
-	ownerPause   = time.Second      // until what is above an owner's share is tried again
-	failingPause = 20 * time.Second // the same, of a webhook that fails: when those under way have ended at the latest
+	ownerPause   = time.Second      // until a delivery beyond an owner's share is tried again
+	failingPause = 20 * time.Second // the same for a webhook that fails: by then, those under way have ended
 )
 
-// shares count what is under way.
+// shares counts the deliveries under way.
 type shares struct {
 	mu       sync.Mutex
-	owners   map[int64]int // the operator is 0
+	owners   map[int64]int // by user; the operator is 0
 	webhooks map[int64]int
 }
 
-// take begins a delivery, which give ends; or says how long it must wait, where its owner or its webhook has all that is theirs.
+// take begins a delivery, which give ends. If its owner or its webhook has its full share, it returns how long to wait
+// instead.
 func (s *shares) take(to db.Webhook) (wait time.Duration, give func()) {
 	var owner int64
 	if to.UserID != nil {
@@ -51,7 +52,7 @@ func (s *shares) take(to db.Webhook) (wait time.Duration, give func()) {
 	}
 }
 
-// less keeps nothing of those that have nothing under way.
+// less counts one less, and forgets a count of zero.
 func less(counts map[int64]int, of int64) {
 	if counts[of]--; counts[of] == 0 {
 		delete(counts, of)

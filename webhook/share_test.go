@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// hanging is a server that answers nobody until it is let go; each call is told of.
+// hanging is a server that answers nobody until it is let go. It reports each call.
 func hanging(t *testing.T) (s *server, called <-chan struct{}, letGo func()) {
 	t.Helper()
 	s = newServer(t)
@@ -29,7 +29,7 @@ func hanging(t *testing.T) (s *server, called <-chan struct{}, letGo func()) {
 	return s, calls, letGo
 }
 
-// soon is how long a test waits for what must not wait for a server that hangs, of which each call takes 20 s.
+// soon is how long a test waits for what must not wait for a hanging server, where each call takes 20 s.
 const soon = 15 * time.Second
 
 func awaitCall(t *testing.T, called <-chan struct{}, what string) {
@@ -43,7 +43,8 @@ func awaitCall(t *testing.T, called <-chan struct{}, what string) {
 	}
 }
 
-// Of one owner sixteen deliveries are under way and no more, two to a webhook that fails; what is above that is put off and counts as no attempt.
+// At most sixteen deliveries of one owner are under way, and two to a webhook that fails. Any beyond that are put off,
+// which counts as no attempt.
 func TestAnOwnersShare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,7 +97,7 @@ func TestAnOwnersShare(t *testing.T) {
 		t.Errorf("what was put off is tried again after %s", again)
 	}
 
-	// A webhook that fails, of an owner who has another one.
+	// A failing webhook of an owner who has another one.
 	s, called, letGo = hanging(t)
 	broken, _ := w.Tell(&bob, s.URL)
 	if _, err := w.Pool.Exec(w.Ctx, `UPDATE webhook SET failing_since = $2 WHERE id = $1`, broken, w.Clock.Now()); err != nil {
@@ -115,7 +116,8 @@ func TestAnOwnersShare(t *testing.T) {
 	underWay.Wait()
 }
 
-// With River, and in real time: one owner's server hangs, with more messages than there are workers; another owner's is told at once.
+// With River, in real time: one owner's server hangs, with more messages than there are workers. Another owner's is
+// told at once.
 func TestHangingServersDelayNobodyElse(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)

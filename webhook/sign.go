@@ -20,7 +20,7 @@ const (
 	secretBytes  = 32
 )
 
-// newSecret is what a webhook's messages are signed with.
+// newSecret makes a secret to sign a webhook's messages with.
 func (w *Webhooks) newSecret(webhook int64) (secret string, sealed []byte, err error) {
 	raw := make([]byte, secretBytes)
 	if _, err := io.ReadFull(w.Random, raw); err != nil {
@@ -33,7 +33,7 @@ func (w *Webhooks) newSecret(webhook int64) (secret string, sealed []byte, err e
 // place binds a sealed secret to its webhook.
 func place(webhook int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(webhook)) }
 
-// stillSigning are the secrets before the present one that sign as well, the newest first, and until when.
+// stillSigning returns the earlier secrets that still sign, the newest first, and until when each does.
 func stillSigning(of db.Webhook, now time.Time) (sealed [][]byte, until []time.Time) {
 	sealed, until = [][]byte{}, []time.Time{}
 	add := func(secret []byte, end time.Time) {
@@ -50,7 +50,8 @@ func stillSigning(of db.Webhook, now time.Time) (sealed [][]byte, until []time.T
 	return sealed, until
 }
 
-// headers are those of one attempt: signed with the secret there is, and for a while after a rotation also with those before.
+// headers are the headers of one attempt. They are signed with the present secret and, for a while after a rotation,
+// with the earlier ones, too.
 func (w *Webhooks) headers(of db.Webhook, message int64, now time.Time, text []byte) (http.Header, error) {
 	id, at := "msg_"+strconv.FormatInt(message, 10), strconv.FormatInt(now.Unix(), 10)
 	before, _ := stillSigning(of, now)

@@ -1,5 +1,6 @@
-// Package webhook tells servers of users, and the operator's, of what becomes of actions (Standard Webhooks 1.0.0): at least once, signed, in
-// no promised order. A message is written by the statement that writes the step it tells of; a job delivers it.
+// Package webhook tells the servers of users and of the operator what becomes of actions (Standard Webhooks 1.0.0): at
+// least once, signed, in no promised order. The statement that writes a step also writes the message about it; a job
+// delivers the message.
 package webhook
 
 import (
@@ -21,10 +22,10 @@ import (
 // Bounds.
 const (
 	most       = 10                  // webhooks of one owner
-	overlap    = 24 * time.Hour      // for how long the secret before signs too
-	mostFormer = 8                   // how many of those before that one do, where it was rotated so often in that time
-	tolerated  = 72 * time.Hour      // for how long everything may fail before a webhook is disabled
-	kept       = 30 * 24 * time.Hour // for how long a message that has ended is in the log
+	overlap    = 24 * time.Hour      // how long an earlier secret still signs
+	mostFormer = 8                   // how many earlier secrets still sign, at most, after frequent rotations
+	tolerated  = 72 * time.Hour      // how long everything may fail before a webhook is disabled
+	kept       = 30 * 24 * time.Hour // how long a message that has ended stays in the log
 )
 
 // Jobs stores the jobs that deliver messages, in the transaction that takes them out of the outbox.
@@ -32,18 +33,18 @@ type Jobs interface {
 	InsertDeliveries(ctx context.Context, tx pgx.Tx, messages ...int64) error
 }
 
-// Config is what webhooks are made of. Pool, Outside and Secret are needed, the rest has defaults.
+// Config is what webhooks are made of. Pool, Outside and Secret are required; the rest has defaults.
 type Config struct {
 	Pool    *pgxpool.Pool
 	Outside *outside.Client
-	Jobs    Jobs             // needed by Queue alone
-	Secret  []byte           // at least 32 bytes; what secrets are encrypted with is derived from it
+	Jobs    Jobs             // needed only by Queue
+	Secret  []byte           // at least 32 bytes; the key that encrypts the webhooks' secrets is derived from it
 	Now     func() time.Time // default time.Now
 	Random  io.Reader        // default crypto/rand
 	Log     *slog.Logger     // default slog.Default()
 }
 
-// Webhooks are those of all users and of the operator. It is safe for concurrent use, in any number of processes.
+// Webhooks are those of all users and of the operator. They are safe for concurrent use, in any number of processes.
 type Webhooks struct {
 	Config
 	box    *seal.Box
@@ -71,14 +72,14 @@ func New(c Config) (*Webhooks, error) {
 	return &Webhooks{Config: c, box: box}, nil
 }
 
-// now is the injected time in the precision of the database.
+// now is the injected clock's time, in the precision of the database.
 func (w *Webhooks) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
 
-// Webhook is one as its owner sees it. What it is signed with is never shown again.
+// Webhook is a webhook as its owner sees it. Its secret is never shown again.
 type Webhook struct {
 	ID           int64      `json:"id"`
 	URL          string     `json:"url"`
-	Events       []string   `json:"events"` // none stands for all
+	Events       []string   `json:"events"` // none means all
 	FailingSince *time.Time `json:"failing_since"`
 	DisabledAt   *time.Time `json:"disabled_at"`
 	CreatedAt    time.Time  `json:"created_at"`
@@ -88,14 +89,14 @@ func shown(row db.Webhook) Webhook {
 	return Webhook{ID: row.ID, URL: row.Url, Events: row.Events, FailingSince: row.FailingSince, DisabledAt: row.DisabledAt, CreatedAt: row.CreatedAt}
 }
 
-// Message is one as the owner of its webhook sees it.
+// Message is a message as the owner of its webhook sees it.
 type Message struct {
 	ID            int64
 	Type          string
-	Action        *int64 // nil for a test, and where it is another's who paid
+	Action        *int64 // nil for a test, and where somebody else paid
 	CreatedAt     time.Time
 	NextAttemptAt *time.Time
-	EndedAt       *time.Time // nil while it is to be tried
+	EndedAt       *time.Time // nil while it is still to be tried
 	Delivered     bool
 	Attempts      []Attempt
 }
@@ -104,6 +105,6 @@ type Message struct {
 type Attempt struct {
 	At     time.Time
 	MS     int64  // how long it took
-	Status *int   // of the answer; nil where none came
+	Status *int   // of the answer; nil if none came
 	Code   string // one of those above Deliver
 }

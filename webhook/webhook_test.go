@@ -20,7 +20,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
-// everyWay takes actions of a user, and of the anonymous, through paying, failing, trying again, cancelling and withdrawing.
+// everyWay takes actions of a user and of the anonymous payer through paying, failing, retrying, cancelling and
+// withdrawing.
 func (w *world) everyWay(user int64) (paid *paidaction.PaidAction) {
 	w.Helper()
 	post := func(title string, payer int64, m paidaction.Method) *paidaction.PaidAction {
@@ -55,7 +56,8 @@ func (w *world) everyWay(user int64) (paid *paidaction.PaidAction) {
 	return paid
 }
 
-// Each step of whatever action is told, once, with what it says in the database: the operator of all, a user of their own.
+// Each step of every action is told once, just as the database has it: all of them to the operator, to a user their
+// own.
 func TestEveryStepIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,7 +67,7 @@ func TestEveryStepIsTold(t *testing.T) {
 	_, hersSecret := w.Tell(&alice, hers.URL)
 	w.Tell(&bob, his.URL)
 	paid := w.everyWay(alice)
-	// Zaps are of those that share a transaction where others wait.
+	// Zaps may share a transaction with others that wait.
 	w.Pay(alice, community.KindZap, community.ZapArgs{Item: w.Post(w.User("carol", 1_000_000, 0), "carol writes"), Sats: 1}, paidaction.FeeCredit)
 	w.Deliver()
 	told, toldHer := all.Got(), hers.Got()
@@ -135,7 +137,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What is undone is not told: the message commits with the step, or not at all.
+// What is rolled back is not told: the message commits with the step, or not at all.
 func TestWhatDidNotHappenIsNotTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -148,8 +150,8 @@ func TestWhatDidNotHappenIsNotTold(t *testing.T) {
 	}
 }
 
-// A server that fails is asked again and again, ever later, under the same id; after three days of nothing else its webhook is disabled, and
-// its owner told.
+// A server that fails is tried again and again, at growing intervals, under the same id. After three days of nothing
+// but failures, its webhook is disabled, and its owner is told.
 func TestFailing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -204,7 +206,7 @@ func TestFailing(t *testing.T) {
 	if len(w.log(id)) != 1 {
 		t.Error("a webhook that is disabled gets messages")
 	}
-	// Mended, it is told again, and what was given up can be had once more.
+	// Once it works again, it is told again, and messages that were given up can be sent once more.
 	s.Answers(nil)
 	if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil {
 		t.Fatal(err)
@@ -221,7 +223,8 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-// A server that refuses and says for how long is left alone for so long, a day at most, and no shorter than it would be anyhow.
+// A server that refuses and says for how long is left alone for that long: at most a day, and never less than it would
+// be anyway.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +246,7 @@ func TestRetryAfter(t *testing.T) {
 		{http.StatusTooManyRequests, "-5", 5 * time.Second},
 		{http.StatusTooManyRequests, "soon", 5 * time.Second},
 		{http.StatusTooManyRequests, "", 5 * time.Second},
-		{http.StatusInternalServerError, "3600", 5 * time.Second}, // RFC 9110 knows it of refusals for a while alone
+		{http.StatusInternalServerError, "3600", 5 * time.Second}, // RFC 9110 has it only for temporary refusals
 	} {
 		s.Answers(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", c.said)
@@ -256,14 +259,14 @@ func TestRetryAfter(t *testing.T) {
 		if _, err := w.Webhooks.Deliver(w.Ctx, m.ID); err != nil {
 			t.Fatal(err)
 		}
-		// Dates have whole seconds; each pause gets up to a tenth more.
+		// Dates have whole seconds; up to a tenth is added to each pause.
 		if got := w.log(id)[0].NextAttemptAt.Sub(w.Clock.Now()); got < c.want-time.Second || got > c.want+c.want/10 {
 			t.Errorf("%d with %q: tried again after %s, want %s", c.status, c.said, got, c.want)
 		}
 	}
 }
 
-// One that fails now and then is never disabled.
+// A webhook that fails now and then is never disabled.
 func TestFailingNowAndThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -307,7 +310,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A redirect is a failure, and nobody goes where it leads.
+// A redirect is a failure, and is not followed.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -330,7 +333,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// In production nobody has us call a machine of our own network.
+// In production nobody can make us call a machine of our own network.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *webhook.Config) { c.Outside = outside.New(outside.Config{}) })
@@ -354,7 +357,8 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 }
 
-// Whoever rotates anew, since the answer was lost, has a server that knows the first secret: each signs for a day from when it was replaced, however often that was.
+// If the answer to a rotation is lost, the owner rotates again, while their server still knows the first secret. So
+// each secret signs for a day from when it was replaced, however many rotations there were.
 func TestRotationsAfterLostAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -430,7 +434,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// Neither tables nor logs hold a secret, and one that is moved to another row signs nothing.
+// Neither tables nor logs hold a secret, and a secret that is moved to another row signs nothing.
 func TestSecretsAreNeverSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -463,7 +467,7 @@ func TestSecretsAreNeverSeen(t *testing.T) {
 	}
 }
 
-// An owner has ten at most, the operator as well; and removing one forgets all that it was told.
+// An owner has at most ten, and so has the operator. Removing a webhook forgets everything that it was told.
 func TestBoundsAndRemoval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -516,7 +520,8 @@ func TestOldMessagesAreForgotten(t *testing.T) {
 	}
 }
 
-// While what a webhook was told is deleted nothing is written for it any more: nobody who pays waits for its end.
+// While the messages of a webhook are being deleted, nothing is written for it any more: no payer waits for the end of
+// it.
 func TestWhoPaysDoesNotWaitForARemoval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// Nothing of a step that is committed is lost: not when nobody works then, not when whoever delivers it dies in the middle, and not when the
-// server fails. With River, and in real time.
+// Nothing about a committed step is lost: not if no worker runs then, not if the worker dies in the middle of a
+// delivery, and not if the server fails. With River, in real time.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
@@ -56,7 +56,7 @@ func TestCrashes(t *testing.T) {
 		}
 	}
 
-	w.Post(alice, "a post") // committed, and nobody works
+	w.Post(alice, "a post") // committed, while no worker runs
 	answers(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	stop := run()
 	await()

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// world is webhooks beside an engine, on a fresh database and a clock that stands still.
+// world is webhooks and an engine, on a fresh database with a clock that stands still.
 type world struct {
 	*enginetest.World
 	*webhook.Webhooks
@@ -75,7 +75,7 @@ func (jobs) InsertDeliveries(ctx context.Context, tx pgx.Tx, messages ...int64) 
 	return err
 }
 
-// Deliver makes jobs of what was written and does each of them once. Those that are to be done again stay.
+// Deliver makes jobs for what was written, and does each of them once. Those that are to be repeated stay.
 func (w *world) Deliver() {
 	w.Helper()
 	if _, err := w.Queue(w.Ctx); err != nil {
@@ -112,7 +112,7 @@ func (w *world) Tell(owner webhook.Owner, url string, events ...string) (id int6
 	return made.ID, secret
 }
 
-// log is all that a webhook was told, newest first.
+// log returns all that a webhook was told, newest first.
 func (w *world) log(id int64) []webhook.Message {
 	w.Helper()
 	list, err := w.Messages(w.Ctx, id, 1<<62, 1000)
@@ -122,7 +122,7 @@ func (w *world) log(id int64) []webhook.Message {
 	return list
 }
 
-// server is somebody's, on loopback.
+// server is somebody's server, on loopback.
 type server struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -130,7 +130,7 @@ type server struct {
 	answer http.HandlerFunc // nil: 204
 }
 
-// call is what a server got.
+// call is a request that a server got.
 type call struct {
 	Header http.Header
 	Text   []byte
@@ -156,7 +156,7 @@ func newServer(t testing.TB) *server {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := call{Header: r.Header}
 	c.Text, _ = io.ReadAll(r.Body)
-	_ = json.Unmarshal(c.Text, &c.Body) // what cannot be read is seen by its emptiness
+	_ = json.Unmarshal(c.Text, &c.Body) // if it cannot be read, it stays empty, and the test sees that
 	s.mu.Lock()
 	s.got = append(s.got, c)
 	answer := s.answer
@@ -168,7 +168,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Answers says what the server answers from now on.
+// Answers sets what the server answers from now on.
 func (s *server) Answers(answer http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *server) Status(status int) {
 	s.Answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 }
 
-// Got is what came since the last time, in the order in which it came.
+// Got returns the calls since the last time, in the order in which they came.
 func (s *server) Got() []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *server) Got() []call {
 	return got
 }
 
-// types are those of calls, with the state before in front.
+// types are the types of calls, each preceded by the previous state.
 func types(calls []call) string {
 	var all []string
 	for _, c := range calls {
@@ -198,8 +198,8 @@ func types(calls []call) string {
 	return strings.Join(all, " ")
 }
 
-// verify is what a receiver does, by the text of Standard Webhooks: the signed content is {id}.{timestamp}.{body}, the key is what follows
-// whsec_ in base64, one of the signatures of version v1 must fit, and the timestamp must be near.
+// verify does what a receiver does according to Standard Webhooks. The signed content is {id}.{timestamp}.{body}; the
+// key is what follows whsec_, in base64. One of the signatures of version v1 must fit, and the timestamp must be near.
 func verify(secret string, c call, now time.Time) error {
 	id, at := c.Header.Get("webhook-id"), c.Header.Get("webhook-timestamp")
 	seconds, err := strconv.ParseInt(at, 10, 64)
