@@ -9,12 +9,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// done is how LNURL says yes.
+// done is the positive answer of LNURL.
 type done struct {
 	Status string `json:"status"`
 }
 
-// sign is a wallet that has signed a challenge (LUD-04). It gets nothing by it: the key is for the browser that began.
+// sign takes a challenge that a wallet has signed (LUD-04). The wallet gets nothing for it: the key is for the browser
+// that asked for the challenge.
 func (s *server) sign(ctx context.Context, r *http.Request, _ string) (any, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

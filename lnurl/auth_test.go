@@ -17,7 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
 )
 
-// asked is what the API answers a browser.
+// asked is the API's answer to a browser.
 type asked struct {
 	Data map[string]*struct {
 		LNURL, KeyAuth, Secret string
@@ -67,20 +67,20 @@ func (h *house) Ask(key, query string) (a asked) {
 
 const beginning = `{ lnurl keyauth secret expiresAt } }`
 
-// Begin begins to sign in.
+// Begin begins a sign-in.
 func (h *house) Begin() (lnurl, secret string) {
 	h.Helper()
 	in := h.Ask("", `mutation { it: signIn `+beginning).Data["it"]
 	return in.LNURL, in.Secret
 }
 
-// SignedIn asks what came of it.
+// SignedIn asks whether the sign-in is done.
 func (h *house) SignedIn(secret, more string) asked {
 	h.Helper()
 	return h.Ask("", `mutation { it: signedIn(secret: "`+secret+`"`+more+`) { key new expiresAt user { id name } } }`)
 }
 
-// Answer is what a wallet that has scanned a code sends.
+// Answer is the URL that a wallet requests after it has scanned a code.
 func (h *house) Answer(w keyauthtest.Wallet, lnurl string) *url.URL {
 	h.Helper()
 	u, err := w.Answer(lnurl)
@@ -106,7 +106,7 @@ func (h *house) Enter(w keyauthtest.Wallet) (key, user string, isNew bool) {
 
 func withNewUsers(h *graph.Config) { h.NewUsers = true }
 
-// A wallet that is not known makes a user, the same wallet finds them again, and another one is somebody else.
+// An unknown wallet makes a new user. The same wallet finds that user again, and another wallet is somebody else.
 func TestSignInByWallet(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
@@ -121,7 +121,7 @@ func TestSignInByWallet(t *testing.T) {
 	if a := h.Get(h.Answer("alice's", begun.LNURL).String()); a.Status != "OK" || a.Raw != `{"status":"OK"}`+"\n" {
 		t.Fatalf("the wallet was told %s", a.Raw)
 	}
-	// Who saw the code has nothing.
+	// Seeing the code is no use.
 	for _, seen := range []string{shown.String(), shown.Query().Get("k1"), begun.LNURL, begun.KeyAuth} {
 		if strings.Contains(seen, begun.Secret) || h.SignedIn(seen, "").code() != "NOT_FOUND" {
 			t.Errorf("%s is good for a key", seen)
@@ -149,7 +149,8 @@ func TestSignInByWallet(t *testing.T) {
 	}
 }
 
-// Who signs in more often than anybody has browsers is signed out of the first of them, and of nothing that was got otherwise.
+// Somebody who signs in more often than they can have browsers loses the oldest sign-in, and nothing that they got
+// otherwise.
 func TestTheOldestKeyEndsForANewOne(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
@@ -177,7 +178,7 @@ func TestTheOldestKeyEndsForANewOne(t *testing.T) {
 	}
 }
 
-// A name that is taken can be asked for otherwise, and nobody gets in twice by that.
+// If the name is taken, another one can be asked for; nobody gets in twice that way.
 func TestFirstSignInChoosesAName(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
@@ -270,10 +271,11 @@ func TestAnswersThatAreRefused(t *testing.T) {
 	}
 }
 
-// lnurl is a code of somebody else.
+// lnurl is the code of a sign-in that somebody else began.
 func (h *house) lnurl() string { lnurl, _ := h.Begin(); return lnurl }
 
-// A challenge is signed once: neither a replay of the right answer nor another wallet gets in by it, not even at the same moment.
+// A challenge is signed once: neither a replay of the right answer nor another wallet gets in by it, not even at the
+// same moment.
 func TestChallengesAreSignedOnce(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
@@ -282,7 +284,7 @@ func TestChallengesAreSignedOnce(t *testing.T) {
 	for _, w := range []keyauthtest.Wallet{"1", "2"} {
 		answers = append(answers, h.Answer(w, lnurl).String())
 	}
-	// All have found the challenge unsigned before the first of them signs it.
+	// All of them find the challenge unsigned before the first one signs it.
 	tx, err := h.Pool.Begin(h.Ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +322,8 @@ func TestChallengesAreSignedOnce(t *testing.T) {
 	}
 }
 
-// What a wallet signs for another domain it signs by another key: a page elsewhere that passes our challenge on gets a stranger's account.
+// A wallet uses another key for another domain: a page elsewhere that passes our challenge on gets a stranger's
+// account.
 func TestKeysOfAnotherDomainOpenNothing(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
@@ -350,13 +353,13 @@ func (h *house) Link(key string) (lnurl, secret string) {
 
 const collecting = `mutation { it: signedIn(secret: "%s", confirmed: true) { key new user { name } } }`
 
-// Confirm collects a link for a page whose owner says that their own wallet has signed.
+// Confirm collects a link for a page whose owner says that it was their own wallet that signed.
 func (h *house) Confirm(key, secret string) asked {
 	h.Helper()
 	return h.Ask(key, fmt.Sprintf(collecting, secret))
 }
 
-// A further wallet opens the account once it is linked; one that opens another account is not taken away from it.
+// Once a further wallet is linked, it opens the account. A wallet that opens another account is not taken away from it.
 func TestLinkingAWallet(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
@@ -369,7 +372,7 @@ func TestLinkingAWallet(t *testing.T) {
 	if a := h.Get(h.Answer("alice's other", lnurl).String()); a.Status != "OK" {
 		t.Errorf("the wallet was told %s", a.Raw)
 	}
-	// Looking links nothing: only who holds the wallet knows whether it was theirs that has signed.
+	// Looking links nothing: only the owner knows whether the wallet that signed is theirs.
 	if in := h.Ask(key, `mutation { it: signedIn(secret: "`+secret+`") { key } }`); in.code() != "" || in.Data["it"] != nil || h.Count(`SELECT count(*) FROM linking_key`) != 2 {
 		t.Errorf("before its owner has confirmed: %+v", in)
 	}
@@ -391,7 +394,8 @@ func TestLinkingAWallet(t *testing.T) {
 	}
 }
 
-// Who begins to link their wallet by a key that they stole gets nothing once the key is revoked, whenever they sign, and whoever they come as.
+// Somebody who begins a link with a stolen key gets nothing once the key is revoked, whenever they sign, and whatever
+// key they come with.
 func TestLinkingEndsWithTheKey(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
@@ -405,7 +409,7 @@ func TestLinkingEndsWithTheKey(t *testing.T) {
 			t.Fatalf("%s", a.Raw)
 		}
 	}
-	// A request that the key has let in already is of no use to it either.
+	// A request in which the key was accepted before it was revoked gets nothing, either.
 	out := h.Ask(stolen, strings.Replace(fmt.Sprintf(collecting, withinSecret), "{", "{ signOut { name } ", 1))
 	if out.code() != "UNAUTHENTICATED" || out.Data["it"] != nil {
 		t.Errorf("in the request that signs out: %+v", out)
@@ -427,7 +431,7 @@ func TestLinkingEndsWithTheKey(t *testing.T) {
 	if n := h.Count(`SELECT count(*) FROM linking_key`); n != 2 {
 		t.Errorf("%d wallets open an account, want alice's and the thief's own", n)
 	}
-	// Alice herself may go on by another of her keys; and a secret of hers that signs in is not one that links.
+	// Alice herself may go on with another of her keys. A secret of hers that signs in is not one that links.
 	whole, _, _ := h.Enter("alice's")
 	lnurl, secret := h.Begin()
 	h.Get(h.Answer("alice's", lnurl).String())
@@ -436,7 +440,8 @@ func TestLinkingEndsWithTheKey(t *testing.T) {
 	}
 }
 
-// Who photographs the code of a link, and signs before its owner does or after, gets nothing; and the owner is told.
+// Somebody who photographs the code of a link gets nothing by signing it, whether before its owner does or after; and
+// the owner is told.
 func TestPhotographedLinkLinksNobody(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
@@ -469,7 +474,7 @@ func TestPhotographedLinkLinksNobody(t *testing.T) {
 	}
 }
 
-// A wallet that was not answered signs again, and all of its answers are yes.
+// A wallet that got no answer signs again, and each answer is yes.
 func TestAWalletSignsALinkAgain(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)

@@ -8,7 +8,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Whatever a wallet asks for, what is read of it is what the action takes, or a refusal.
+// Whatever a wallet asks for, we read from it something that the action takes, or refuse.
 func FuzzReadOrder(f *testing.F) {
 	for _, query := range []string{"amount=1000", "amount=1000&comment=hi&payerdata=%7B%22name%22%3A%22x%22%7D", "amount=-1", "amount=1&amount=2", "comment=%ff", "amount=1000&payerdata=null"} {
 		f.Add(query)
@@ -51,7 +51,7 @@ func FuzzReadPayerData(f *testing.F) {
 	})
 }
 
-// Each payment has one verify URL.
+// Each payment has exactly one verify URL.
 func FuzzReadVerify(f *testing.F) {
 	h := paidaction.Hash{1, 2, 3}
 	f.Add(h.String(), "00112233445566778899aabbccddeeff")

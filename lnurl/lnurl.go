@@ -1,6 +1,6 @@
-// Package lnurl serves lightning addresses: name@domain of every user, paid to by whatever wallet knows LNURL-pay (LUD-06, 12, 16, 18 and
-// 21). What comes in is the action RECEIVE like any other; this package speaks the protocol around it. It also takes the signatures of wallets
-// that sign somebody in (LUD-04).
+// Package lnurl serves lightning addresses: each user has name@domain, which any wallet that knows LNURL-pay can pay
+// (LUD-06, 12, 16, 18 and 21). An incoming payment is the action RECEIVE, like any other action; this package speaks
+// the protocol around it. It also takes the signatures of wallets that sign somebody in (LUD-04).
 package lnurl
 
 import (
@@ -19,26 +19,26 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Askers says who asks, and whether they may: those of the API (graph.API).
+// Askers says who asks, and whether they may. It is implemented by graph.API, so that limits are shared.
 type Askers interface {
-	// Ask counts a request of somebody without a key, as one that pays if it does, and says which address it is from. The refusal of
-	// one that comes too soon has the seconds to wait.
+	// Ask counts a request without a key; pays says whether it counts as a paying one. It returns the address that the
+	// request is from. The refusal of a request that comes too soon has the seconds to wait.
 	Ask(r *http.Request, pays bool) (client string, wait int, err error)
 }
 
-// Config is what addresses are made of. All is needed but Log.
+// Config is what addresses are made of. Everything but Log is required.
 type Config struct {
 	Engine *paidaction.Engine
 	Pool   *pgxpool.Pool
 	Askers Askers
-	Public *url.URL        // where people reach the service; never taken from a request, which can say what it likes
-	Most   paidaction.Msat // that can be sent at once, of which whole sats count
-	Secret []byte          // at least 32 bytes; what proves that a verify URL was made here is derived from it
+	Public *url.URL        // where people reach the service; never taken from a request, which could claim anything
+	Most   paidaction.Msat // the most that can be sent at once; only whole sats count
+	Secret []byte          // at least 32 bytes; the key that proves a verify URL to be ours is derived from it
 	Log    *slog.Logger    // default slog.Default()
 }
 
-// callTimeout is how long a request may take: a receiver's wallets may be asked for an invoice meanwhile (wallet.Limits.Search), and where none gives one, what
-// is left is for one of our own.
+// callTimeout is how long a request may take. Meanwhile the receiver's wallets may be asked for an invoice
+// (wallet.Limits.Search); if none gives one, the remaining time is for an invoice of our own.
 const callTimeout = 35 * time.Second
 
 // NewHandler serves /.well-known/lnurlp/, /lnurlp/ and keyauth.Path.
@@ -67,11 +67,11 @@ func NewHandler(c Config) (http.Handler, error) {
 
 type server struct{ Config }
 
-// answering is what one of the requests does: it returns what is answered as JSON.
+// answering answers one kind of request: it returns what is sent as JSON.
 type answering func(ctx context.Context, r *http.Request, client string) (any, error)
 
-// serve lets a request in, whichever page it comes from: wallets run in browsers, and nothing here knows a visitor. Only GET: a HEAD of
-// somebody who looks ahead must not make an invoice.
+// serve lets a request in from any web page: wallets run in browsers, and nothing here depends on who the visitor is.
+// It answers only GET: a HEAD from somebody who only looks ahead must not make an invoice.
 func (s *server) serve(pays bool, answer answering) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -110,13 +110,13 @@ func (s *server) serve(pays bool, answer answering) http.Handler {
 	})
 }
 
-// refusal is how LNURL says no.
+// refusal is the negative answer of LNURL.
 type refusal struct {
 	Status string `json:"status"`
 	Reason string `json:"reason"`
 }
 
-// refuse says the sentence of a refusal. Of anything else people learn that it went wrong.
+// refuse answers with the message of a refusal. For any other error it says only that something went wrong.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
 	said, ok := paidaction.AsRefusal(err)
 	if !ok {
@@ -135,5 +135,5 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, err 
 func tell(w http.ResponseWriter, status int, said any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(said) // who asked may have gone
+	_ = json.NewEncoder(w).Encode(said) // the client may be gone
 }

@@ -14,14 +14,15 @@ import (
 type order struct {
 	amount    paidaction.Msat
 	comment   string
-	sender    *community.Sender // nil: the payer says nothing of themselves
-	payerData string            // the JSON that sender was read from, letter by letter: the invoice carries its hash
+	sender    *community.Sender // nil: the payer gives no data about themselves
+	payerData string            // the JSON that sender was read from, unchanged: the invoice carries its hash
 }
 
 // maxPayerData is in bytes.
 const maxPayerData = 2048
 
-// readOrder reads the query of a callback. Each thing may be said once: a wallet and we must not mean different ones.
+// readOrder reads the query of a callback. Each parameter may be given once, so that the wallet and we cannot mean
+// different values.
 func readOrder(query url.Values, most paidaction.Msat) (o order, err error) {
 	for _, name := range []string{"amount", "comment", "payerdata"} {
 		if len(query[name]) > 1 {
@@ -40,7 +41,7 @@ func readOrder(query url.Values, most paidaction.Msat) (o order, err error) {
 		return order{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Send whole sats: a multiple of 1000 millisatoshis.")
 	}
 	o.comment = query.Get("comment")
-	if !utf8.ValidString(o.comment) { // stored as JSON it would become another text
+	if !utf8.ValidString(o.comment) { // stored as JSON, it would become another text
 		return order{}, paidaction.Errorf(paidaction.CodeInvalidInput, "The comment is not valid text.")
 	}
 	if utf8.RuneCountInString(o.comment) > community.MaxReceiveComment {
@@ -53,7 +54,8 @@ func readOrder(query url.Values, most paidaction.Msat) (o order, err error) {
 	return o, nil
 }
 
-// readPayerData reads what a payer says of themselves (LUD-18), and refuses what was not offered: the receiver would take it for known.
+// readPayerData reads what payers say about themselves (LUD-18). It refuses fields that were not offered: the receiver
+// would take them for verified.
 func readPayerData(text string) (*community.Sender, error) {
 	if text == "" {
 		return nil, nil

@@ -14,10 +14,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// leastSendable is a sat: RECEIVE takes whole ones.
+// leastSendable is one sat: RECEIVE takes whole sats.
 const leastSendable paidaction.Msat = 1000
 
-// payable is the answer to who looks an address up (LUD-06, 12, 16, 18).
+// payable is the answer when a wallet looks an address up (LUD-06, 12, 16, 18).
 type payable struct {
 	Tag            string           `json:"tag"`
 	Callback       string           `json:"callback"`
@@ -28,7 +28,7 @@ type payable struct {
 	PayerData      map[string]offer `json:"payerData"`
 }
 
-// offer says of one thing that a payer can say of themselves whether they must.
+// offer says whether payers must give one piece of data about themselves, or may.
 type offer struct {
 	Mandatory bool `json:"mandatory"`
 }
@@ -49,7 +49,7 @@ func (s *server) describe(ctx context.Context, r *http.Request, _ string) (any, 
 	}, nil
 }
 
-// receiver is whose address it is. Names are in small letters; some wallets write them otherwise.
+// receiver returns the user with this address. Names are lower case; some wallets write them otherwise.
 func (s *server) receiver(ctx context.Context, name string) (db.Usr, error) {
 	nobody := paidaction.Errorf(paidaction.CodeNotFound, "Nobody has this address.")
 	if len(name) > 64 || strings.ContainsRune(name, 0) {
@@ -65,7 +65,7 @@ func (s *server) receiver(ctx context.Context, name string) (db.Usr, error) {
 	return users[0], nil
 }
 
-// metadata are what the payer's wallet shows, and what the invoice carries the hash of: the same text each time.
+// metadata is what the payer's wallet shows, and what the invoice carries the hash of: it is the same text each time.
 func (s *server) metadata(name string) (string, error) {
 	address := name + "@" + s.Public.Host
 	text, err := json.Marshal([][2]string{{"text/plain", "Pay to " + address}, {"text/identifier", address}})
@@ -75,7 +75,7 @@ func (s *server) metadata(name string) (string, error) {
 	return string(text), nil
 }
 
-// invoiced is the answer to who asks for an invoice (LUD-06, 21).
+// invoiced is the answer when a wallet asks for an invoice (LUD-06, 21).
 type invoiced struct {
 	Bolt11 string   `json:"pr"`
 	Routes []string `json:"routes"` // always empty: wallets expect it

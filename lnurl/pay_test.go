@@ -52,7 +52,7 @@ func TestAnAddressSaysWhatItTakes(t *testing.T) {
 	}
 }
 
-// Wallets that run in a browser come from pages of their own. Whoever only looks ahead makes no invoice.
+// Wallets that run in a browser call from pages of their own. A request that only looks ahead makes no invoice.
 func TestWhoMayAskHow(t *testing.T) {
 	t.Parallel()
 	h := serve(t, graph.Rates{})
@@ -77,7 +77,7 @@ func TestWhoMayAskHow(t *testing.T) {
 	}
 }
 
-// said is what the receiver is told of each payment that came in.
+// said is what the receiver is told of their incoming payments.
 func (h *house) said(user int64) string {
 	h.Helper()
 	key := strings.Repeat("k", 32)
@@ -155,14 +155,15 @@ func TestAPaymentToAnAddress(t *testing.T) {
 		t.Errorf("somebody else is told: %s", got)
 	}
 
-	// As an operator's write-off leaves it: the receiver was paid, and the payer's money never was ours.
+	// This is the state after an operator's write-off: the receiver was paid, but the payer's money was never ours.
 	if _, err := h.Pool.Exec(h.Ctx, `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ($1, 'FORWARDED', 'PAID', 'WRITTEN_OFF', now())`, h.Newest()); err != nil {
 		t.Fatal(err)
 	}
 	unsettled("written off")
 }
 
-// Where the receiver has a wallet the payer's invoice is around the wallet's, and carries the hash of our metadata all the same.
+// If the receiver has a wallet, the payer's invoice wraps the wallet's invoice, and still carries the hash of our
+// metadata.
 func TestAPaymentToAnAddressGoesToTheReceiversWallet(t *testing.T) {
 	t.Parallel()
 	h := serve(t, graph.Rates{})
@@ -187,7 +188,7 @@ func TestAPaymentToAnAddressGoesToTheReceiversWallet(t *testing.T) {
 	if got := h.said(alice); !strings.Contains(got, `"direct":true,"comment":"for lunch","sender":null`) {
 		t.Errorf("the receiver is told %s", got)
 	}
-	// Had the payer's money gone back all the same, nobody would get a proof that they had paid.
+	// If the payer's money went back after all, nobody gets a proof of having paid.
 	if _, err := h.Pool.Exec(h.Ctx, `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ($1, 'FORWARDED', 'PAID', $2, $3)`,
 		id, paidaction.IncomingLost, h.Clock.Now()); err != nil {
 		t.Fatal(err)
@@ -243,7 +244,7 @@ func TestOrdersThatAreRefused(t *testing.T) {
 	}
 }
 
-// A verify URL is good for the invoice that it came with. No hash of anybody's payment opens anything.
+// A verify URL is good only for the invoice that it came with. The hash of a payment alone opens nothing.
 func TestVerifyKnowsItsOwnAlone(t *testing.T) {
 	t.Parallel()
 	h := serve(t, graph.Rates{})
@@ -265,7 +266,7 @@ func TestVerifyKnowsItsOwnAlone(t *testing.T) {
 	}
 }
 
-// Addresses and the API count together what one network address asks of them.
+// What one network address asks of lightning addresses and of the API counts together.
 func TestOrdersAreCounted(t *testing.T) {
 	t.Parallel()
 	h := serve(t, graph.Rates{AddressPaying: 0.2}) // two at once
@@ -309,7 +310,7 @@ func TestFaultsSayNothingOfTheInside(t *testing.T) {
 	}
 }
 
-// Our own people can pay an address that is served as ours are.
+// Our own users can pay an address that is served as ours are.
 func TestOurOwnClientPaysAnAddress(t *testing.T) {
 	t.Parallel()
 	h := serve(t, graph.Rates{})

@@ -15,7 +15,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// verified is what became of a payment (LUD-21).
+// verified says what became of a payment (LUD-21).
 type verified struct {
 	Status   string  `json:"status"`
 	Settled  bool    `json:"settled"`
@@ -23,13 +23,13 @@ type verified struct {
 	Bolt11   string  `json:"pr"`
 }
 
-// verifyURL is where it is told what became of the payment of one invoice. It was given to nobody but who asked for that invoice: the
-// hash alone, which whoever forwards the payment knows, opens nothing.
+// verifyURL is the URL that tells what became of the payment of one invoice. Only the wallet that asked for the invoice
+// was given it. The hash alone opens nothing: everybody who forwards the payment knows it.
 func (s *server) verifyURL(h paidaction.Hash) string {
 	return s.Public.JoinPath("lnurlp", "verify", h.String(), hex.EncodeToString(s.proof(h))).String()
 }
 
-// proof is in the URLs that were made here, and so says that the invoice was.
+// proof is the part of a verify URL that shows that the URL, and so the invoice, was made here.
 func (s *server) proof(h paidaction.Hash) []byte {
 	mac := hmac.New(sha256.New, s.Secret)
 	mac.Write([]byte("holdfast lnurl verify v1"))
@@ -57,7 +57,7 @@ func (s *server) verify(ctx context.Context, r *http.Request, _ string) (any, er
 	return answer, nil
 }
 
-// readVerify reads the two parts of a verify URL, each in the one form that it was written in.
+// readVerify reads the two parts of a verify URL. It takes each only in exactly the form in which we write it.
 func readVerify(hash, proof string) (h paidaction.Hash, p []byte, ok bool) {
 	raw, err := hex.DecodeString(hash)
 	if err != nil || copy(h[:], raw) != len(h) || hash != h.String() {

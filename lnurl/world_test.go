@@ -32,11 +32,11 @@ type house struct {
 	*enginetest.World
 	URL     string
 	Host    string
-	Wallets *wallet.Wallets // what our own people pay other addresses with
+	Wallets *wallet.Wallets // with which our own users pay other addresses
 	Log     *lockedBuffer
 }
 
-// still tells nobody of changes.
+// still never reports a change.
 type still struct{}
 
 func (still) Subscribe(context.Context, int64) <-chan struct{} { return nil }
@@ -60,7 +60,7 @@ func serve(t testing.TB, rates graph.Rates, change ...func(*lnurl.Config)) *hous
 	return serveBoth(t, func(c *graph.Config) { c.Rates = rates }, change...)
 }
 
-// serveAPI is serve with an API that is made otherwise.
+// serveAPI is serve with changes to the API's configuration.
 func serveAPI(t testing.TB, change func(*graph.Config)) *house {
 	t.Helper()
 	return serveBoth(t, change)
@@ -108,7 +108,7 @@ func serveBoth(t testing.TB, changeAPI func(*graph.Config), change ...func(*lnur
 	return h
 }
 
-// answer is what any of the requests can be answered with.
+// answer has the fields of all answers.
 type answer struct {
 	HTTP           int         `json:"-"`
 	Header         http.Header `json:"-"`
@@ -128,7 +128,7 @@ type answer struct {
 	Preimage       *string
 }
 
-// Send sends a request as it is.
+// Send sends a request unchanged.
 func (h *house) Send(r *http.Request) answer {
 	h.Helper()
 	response, err := http.DefaultTransport.RoundTrip(r.WithContext(h.Ctx))
@@ -165,7 +165,7 @@ func (h *house) Look(name string) answer {
 	return h.Get(h.URL + "/.well-known/lnurlp/" + name)
 }
 
-// Order asks for an invoice that must come.
+// Order asks for an invoice, and fails the test if none comes.
 func (h *house) Order(name string, query url.Values) answer {
 	h.Helper()
 	a := h.Get(h.Look(name).Callback + "?" + query.Encode())
