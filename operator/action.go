@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Action is a row of a list of actions.
+// Action is a row in a list of actions.
 type Action struct {
 	ID          int64      `json:"id"`
 	Kind        string     `json:"kind"`
@@ -26,7 +26,7 @@ type Action struct {
 	FailureCode *string    `json:"failure"`
 }
 
-// Listed are the rows of a list of actions in all states.
+// Listed makes list rows of actions in any state.
 func Listed(rows []db.ListActionsRow) []Action {
 	actions := make([]Action, len(rows))
 	for i, row := range rows {
@@ -36,17 +36,18 @@ func Listed(rows []db.ListActionsRow) []Action {
 	return actions
 }
 
-// clear takes away what did not come true: an action whose invoice was to be cancelled, and that was paid all the same, has failed by nothing. Its history has that.
+// clear removes the failure code of an action that was paid. Such an action was to be canceled, but was paid all the
+// same. Its history still has the cancellation.
 func (a *Action) clear() {
 	if a.State == string(paidaction.Paid) {
 		a.FailureCode = nil
 	}
 }
 
-// WholeAction is an action with everything an operator may see of it: no preimage.
+// WholeAction is an action with everything that an operator may see of it, which excludes the preimage.
 type WholeAction struct {
 	Action
-	PayerName      *string         `json:"payer_name"` // what the commands about users take
+	PayerName      *string         `json:"payer_name"` // the commands about users take it
 	Method         string          `json:"method"`
 	Genesis        *int64          `json:"genesis"`
 	Successor      *int64          `json:"successor"`
@@ -59,12 +60,12 @@ type WholeAction struct {
 	Bolt11         *string         `json:"bolt11"`
 	AmountMsat     *int64          `json:"amount_msat"`
 	ReceivedMsat   *int64          `json:"received_msat"`
-	Archived       bool            `json:"archived"` // its history and postings are, and not to be seen here
+	Archived       bool            `json:"archived"` // its history and postings are archived, and cannot be shown here
 	History        []Step          `json:"history"`
 	Postings       []Posting       `json:"postings"`
 }
 
-// Step is one that an action has taken.
+// Step is a step that an action has taken.
 type Step struct {
 	From *string   `json:"from"`
 	To   string    `json:"to"`
@@ -72,7 +73,7 @@ type Step struct {
 	At   time.Time `json:"at"`
 }
 
-// Posting is a transfer that was booked for an action.
+// Posting is a transfer booked for an action.
 type Posting struct {
 	From   string `json:"from"`
 	To     string `json:"to"`
@@ -80,7 +81,7 @@ type Posting struct {
 	Reason string `json:"reason"`
 }
 
-// ReadAction reads everything that is known of an action; pgx.ErrNoRows if there is none of this number.
+// ReadAction reads everything that is known of an action; pgx.ErrNoRows if there is none with this id.
 func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, error) {
 	row, err := q.GetAction(ctx, id)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// gate lets those in who know the key, as the password that their browser asks for; the name beside it does not matter. Browsers send it along
-// with requests that other sites make them send, so whatever such a site could have sent is refused, but for reading.
+// gate lets in whoever gives the key as the password that their browser asks for; the user name does not matter.
+// Browsers also send the password with requests that other sites trigger. So any request that another site could have
+// triggered is refused, unless it only reads.
 func gate(key []byte, next http.Handler) http.Handler {
 	inside := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,8 +29,8 @@ func gate(key []byte, next http.Handler) http.Handler {
 	})
 }
 
-// contentPolicy lets a page have nothing from elsewhere, and nothing that is written into it. River's page places its parts by styles of
-// their own.
+// contentPolicy forbids a page to load anything from elsewhere, and inline code and styles. River's page needs inline
+// styles.
 const (
 	contentPolicy = policyBut + "; style-src 'self'"
 	riversPolicy  = policyBut + "; style-src 'self' 'unsafe-inline'"

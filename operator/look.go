@@ -1,5 +1,5 @@
-// Package operator shows those who run the service how it stands: as numbers for Prometheus, and as pages. It changes nothing, and what
-// it reads is bounded, whatever has piled up.
+// Package operator shows the people who run the service how it is doing: as numbers for Prometheus, and as pages. It
+// changes nothing, and what it reads is bounded, however much has piled up.
 package operator
 
 import (
@@ -16,26 +16,26 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
 )
 
-// Bounds.
+// Limits.
 const (
-	page       = 10_000           // of open actions, of the jobs of one queue and state, and of payments that leave in one stage: so many are counted
-	heldLocks  = 100              // are listed
-	waiters    = 500              // of all of them together
-	listed     = 20               // of what is stuck
-	stuckAfter = 90 * time.Second // past its deadline an action is stuck: sweeps and a restart fit in, as in reconcile
-	goodFor    = 5 * time.Second  // a look is shown again to whoever asks within it
+	page       = 10_000           // counts stop here: open actions, jobs per queue and state, payments per stage
+	heldLocks  = 100              // at most so many are listed
+	waiters    = 500              // of all locks together
+	listed     = 20               // of the stuck actions
+	stuckAfter = 90 * time.Second // so late, an action is stuck; as in reconcile, sweeps and a restart fit in
+	goodFor    = 5 * time.Second  // for so long, a look is shown again to whoever asks
 	patience   = 5 * time.Second  // for one look
 )
 
-// Config is what is looked at. Pool and Queues are needed.
+// Config says what is looked at. Pool and Queues are required.
 type Config struct {
 	Pool   *pgxpool.Pool
 	Queues []string         // of jobs
-	Locks  bool             // they are kept in PostgreSQL: elsewhere each process knows its own alone
+	Locks  bool             // locks are kept in PostgreSQL: elsewhere each process knows only its own
 	Now    func() time.Time // default time.Now
 }
 
-// Lookout looks at the database, once in five seconds at most, whoever asks. It is safe for concurrent use.
+// Lookout looks at the database, at most once in five seconds, whoever asks. It is safe for concurrent use.
 type Lookout struct {
 	Config
 
@@ -43,7 +43,7 @@ type Lookout struct {
 	last *Look
 }
 
-// NewLookout makes a lookout. It looks at nothing yet.
+// NewLookout makes a lookout. It does not look at anything yet.
 func NewLookout(c Config) *Lookout {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -51,13 +51,13 @@ func NewLookout(c Config) *Lookout {
 	return &Lookout{Config: c}
 }
 
-// Look is how the service stood at a moment, in all its processes.
+// Look is the state of the whole service, in all its processes, at one moment.
 type Look struct {
 	At     time.Time
-	Open   []OpenActions // by state; those of which there are none are left out
-	Stuck  []StuckAction // the oldest deadlines first, 20 at most
-	Jobs   []QueuedJobs  // by queue and state; the same
-	Relay  []RelayStage  // by stage; the same
+	Open   []OpenActions // by state; states without any are left out
+	Stuck  []StuckAction // the oldest deadlines first, at most 20
+	Jobs   []QueuedJobs  // by queue and state, left out likewise
+	Relay  []RelayStage  // by stage, left out likewise
 	Ledger []Balance     // of the system's accounts
 	Locks  []postgres.Held
 }
@@ -66,28 +66,28 @@ type Look struct {
 type OpenActions struct {
 	State  string
 	Count  int64         // at most 10,000 in all states together
-	Stuck  int64         // of those: past their deadline by 90 seconds and more
-	Oldest time.Duration // for which one of them has been in the state
+	Stuck  int64         // of those, past their deadline by at least 90 seconds
+	Oldest time.Duration // the longest time that one of them has been in the state
 }
 
-// StuckAction is one that is past its deadline by 90 seconds and more, with all that it has gone through.
+// StuckAction is an action past its deadline by at least 90 seconds, with its history.
 type StuckAction struct {
 	Action
 	History []Step
 }
 
-// QueuedJobs are the jobs of a queue in one state of River's.
+// QueuedJobs are the jobs of a queue in one of River's states.
 type QueuedJobs struct {
 	Queue, State string
 	Count        int64         // at most 10,000
-	Due          time.Duration // since the oldest was due; negative: until it is
+	Due          time.Duration // since the oldest was due; negative: until it is due
 }
 
-// RelayStage are outgoing payments in one stage.
+// RelayStage is the outgoing payments in one stage.
 type RelayStage struct {
 	Stage    string
 	Payments int64
-	Oldest   time.Duration // since it entered the pipeline
+	Oldest   time.Duration // since the oldest entered the pipeline
 }
 
 // Balance is what a system account holds.
@@ -96,7 +96,7 @@ type Balance struct {
 	Msat    int64
 }
 
-// Look is how the service stands, or stood a few seconds ago.
+// Look returns the present state of the service, or that of a few seconds ago.
 func (l *Lookout) Look(ctx context.Context) (*Look, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

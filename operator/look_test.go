@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// shown is what the collector shows, one line a series.
+// shown is what the collector shows, one line for each series.
 func shown(t *testing.T, l *operator.Lookout) string {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry() // also holds what is collected to what is described
+	registry := prometheus.NewPedanticRegistry() // also checks what is collected against what is described
 	registry.MustRegister(operator.NewCollector(l, slog.New(slog.DiscardHandler)))
 	families, err := registry.Gather()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestLookAtWhatIsOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	soon := w.Clock.Now().AddDate(100, 0, 0) // by the database's clock too
+	soon := w.Clock.Now().AddDate(100, 0, 0) // later than the database's clock, too
 	if err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
 		return jobs.Insert(w.Ctx, tx, paidaction.Job{Kind: paidaction.JobAdvance, Action: stuck.ID},
 			paidaction.Job{Kind: paidaction.JobAdvance, Action: stuck.ID, At: soon}, paidaction.Job{Kind: paidaction.JobAfterPaid, Action: stuck.ID})
@@ -107,7 +107,7 @@ func TestLookAtWhatIsOpen(t *testing.T) {
 		t.Errorf("%+v, %v", look, err)
 	}
 
-	// Whoever asks within five seconds sees the same.
+	// Everybody who asks within five seconds sees the same.
 	if err := lease.Release(w.Ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestLookAtWhatIsOpen(t *testing.T) {
 	wantLines(t, shown(t, l), "locks_held 0", "actions_open state=PENDING 2")
 }
 
-// A database that is away takes its numbers with it, and no others.
+// If the database is away, its numbers are missing, and no others.
 func TestALookThatFailsIsCounted(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -135,7 +135,7 @@ func TestALookThatFailsIsCounted(t *testing.T) {
 	wantLines(t, shown(t, l), "actions_open state=PENDING 0")
 }
 
-// What has piled up is not counted to its end: the cost of a look is bounded.
+// What has piled up is not counted to its end: a look has a limited cost.
 func TestLookIsBounded(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})

@@ -9,8 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Collector shows a lookout's last look to Prometheus. The numbers are of the whole service, the same in each of its processes: take
-// their maximum. A look that fails shows nothing and is counted.
+// Collector shows a lookout's last look to Prometheus. The numbers are for the whole service, and so the same in each
+// of its processes: take their maximum. A look that fails shows nothing, and is counted.
 type Collector struct {
 	lookout *Lookout
 	log     *slog.Logger
@@ -57,7 +57,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// openStates are shown also while nothing is in them, so that a graph falls to zero.
+// openStates are shown even while nothing is in them, so that a graph falls to zero.
 var openStates = []paidaction.State{paidaction.Pending, paidaction.PendingHeld, paidaction.Held, paidaction.Forwarding, paidaction.Forwarded,
 	paidaction.FailedForward, paidaction.Canceling}
 

@@ -23,7 +23,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Path is where the pages lie; JobsPath is where River's lies among them.
+// Path is where the pages are served; JobsPath is where River's is, among them.
 const (
 	Path     = "/operator/"
 	JobsPath = "/operator/jobs"
@@ -31,24 +31,24 @@ const (
 
 const actionsPage = 50 // of actions in a list
 
-// PageConfig is what the pages show beside what the lookout sees. All but Nodes is needed.
+// PageConfig is what the pages show besides what the lookout sees. Everything but Nodes is required.
 type PageConfig struct {
 	Lookout *Lookout
 	Pool    *pgxpool.Pool
-	Key     []byte                                // the operator's password; without one nobody is let in
+	Key     []byte                                // the operator's password; if it is empty, nobody is let in
 	Parts   func(context.Context) []Part          // of this process
-	Nodes   func(context.Context) ([]Node, error) // through which this process sends; nil: it sends nothing
+	Nodes   func(context.Context) ([]Node, error) // through which this process sends payments; nil: it sends none
 	Jobs    http.Handler                          // River's page, served below JobsPath
 	Log     *slog.Logger
 }
 
-// Part is a part of this process, and what is wrong with it, in words for people: empty if nothing is.
+// Part is a part of this process, and its problem in words for people; empty if there is none.
 type Part struct{ Name, Problem string }
 
-// Node is one through which payments leave, or could.
+// Node is a node through which payments leave, or could.
 type Node struct {
 	Name         string
-	WhyNot       string // it is given no payments at the moment; empty if it is
+	WhyNot       string // why it is given no payments at the moment; empty if it is
 	InFlight     int    // payments of this process
 	Slots        int
 	OutboundMsat int64
@@ -64,7 +64,8 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 
 type operatorPages struct{ PageConfig }
 
-// NewHandler serves the operator's pages, below Path, to whoever has the key. They change nothing; on River's page jobs can be run again.
+// NewHandler serves the operator's pages, below Path, to whoever has the key. They change nothing, except that jobs can
+// be run again on River's page.
 func NewHandler(c PageConfig) http.Handler {
 	p := &operatorPages{c}
 	mux := http.NewServeMux()
@@ -104,7 +105,7 @@ func (p *operatorPages) overview(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, "overview.html", shown)
 }
 
-// actions lists those of one open state, or the newest of all; a number leads to its action.
+// actions lists the actions in one open state, or the newest of all. With an id, it redirects to that action.
 func (p *operatorPages) actions(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
 	if id := strings.TrimSpace(asked.Get("id")); id != "" {
@@ -115,7 +116,7 @@ func (p *operatorPages) actions(w http.ResponseWriter, r *http.Request) {
 	var shown struct {
 		Title   string
 		Actions []Action
-		Before  int64 // the next page's; 0: there is none
+		Before  int64 // where the next page begins; 0: there is none
 	}
 	if state := asked.Get("state"); state != "" {
 		if !slices.Contains(openStates, paidaction.State(state)) {
@@ -170,7 +171,8 @@ func (p *operatorPages) action(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Unbacked is by how much credits in circulation and the sats that back them differ, in msat: 0, or something is very wrong.
+// Unbacked is the difference, in msat, between the credits in circulation and the sats that back them. It must be 0:
+// otherwise something is very wrong.
 func (l *Look) Unbacked() (msat int64) {
 	for _, b := range l.Ledger {
 		if b.Account == ledger.IssuedCredits || b.Account == ledger.BackingSats {
@@ -189,7 +191,7 @@ func (p *operatorPages) fail(w http.ResponseWriter, r *http.Request, err error) 
 	p.refuse(w, r, http.StatusServiceUnavailable, "The database could not be read: the log says why. Try again.")
 }
 
-// show writes a page as a whole, or none.
+// show writes a whole page, or none.
 func (p *operatorPages) show(w http.ResponseWriter, r *http.Request, status int, name string, of any) {
 	var page bytes.Buffer
 	if err := pages.ExecuteTemplate(&page, name, of); err != nil {
@@ -199,7 +201,7 @@ func (p *operatorPages) show(w http.ResponseWriter, r *http.Request, status int,
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = page.WriteTo(w) // who asked may have gone
+	_, _ = page.WriteTo(w) // the client may be gone
 }
 
 // thousands writes a number for people.

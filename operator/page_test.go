@@ -46,7 +46,7 @@ func open(t *testing.T, w *enginetest.World, change ...func(*operator.PageConfig
 	return pages{t, operator.NewHandler(c)}
 }
 
-// ask asks with the operator's key, unless another password is given.
+// ask sends a request with the operator's key, unless another password is given.
 func (p pages) ask(method, path string, header ...string) (*http.Response, string) {
 	p.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(`{"ids": ["1"]}`))
@@ -63,7 +63,7 @@ func (p pages) ask(method, path string, header ...string) (*http.Response, strin
 	return w.Result(), string(body)
 }
 
-// wants asks for a page, which must say all of this.
+// wants asks for a page, which must contain all of these words.
 func (p pages) wants(path string, status int, words ...string) (page string) {
 	p.Helper()
 	r, page := p.ask(http.MethodGet, path)
@@ -78,7 +78,7 @@ func (p pages) wants(path string, status int, words ...string) (page string) {
 	return page
 }
 
-// Nobody sees a page without the key, and a service without a key has no password that opens it, the empty one included.
+// Nobody sees a page without the key. A service without a key has no password that opens it, not even the empty one.
 func TestPagesAreForOperatorsAlone(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -139,7 +139,7 @@ func TestOverviewSaysWhatIsWrong(t *testing.T) {
 	p.wants("/operator/actions", http.StatusServiceUnavailable, "could not be read")
 }
 
-// What an action's page shows is what the command line shows: everything but what would let somebody take the money.
+// An action's page shows the same as the command line: everything except what would let somebody take the money.
 func TestActionWithItsHistory(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -175,7 +175,7 @@ func TestActionWithItsHistory(t *testing.T) {
 	}
 }
 
-// River's page shows jobs and lets them be run again, and does nothing else to them: money waits for jobs.
+// River's page shows jobs and lets them be run again. It does nothing else to them, since money waits for jobs.
 func TestJobsAreNotTakenAway(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -203,7 +203,7 @@ func TestJobsAreNotTakenAway(t *testing.T) {
 			t.Errorf("%s %s: %d %s", taken[0], taken[1], r.StatusCode, said)
 		}
 	}
-	// Another site may make the operator's browser ask.
+	// Another site may make the operator's browser send a request.
 	if r, _ := p.ask(http.MethodPost, "/operator/jobs/api/jobs/retry", "Sec-Fetch-Site", "cross-site"); r.StatusCode != http.StatusForbidden {
 		t.Errorf("from another site: %d", r.StatusCode)
 	}
