@@ -15,17 +15,17 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// resolver answers. The resolvers of paying mutations are generated (pays.gotpl) and end in pay.
+// resolver answers queries. The resolvers of paying mutations are generated (pays.gotpl) and end in pay.
 type resolver struct {
 	Config
 	kinds    map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
-	keys     *gather.Group[*whose] // the looks for who has a key
+	keys     *gather.Group[*whose] // the look-ups of keys
 	meters   meters
-	sockets  *slots // websockets that are open
+	sockets  *slots // open websockets
 	followed *slots // subscriptions under way
 }
 
-// What gqlgen asks for: who resolves the fields of which type.
+// These types are what gqlgen asks for: which of them resolves the fields of which GraphQL type.
 type (
 	mutations         struct{ *resolver }
 	queries           struct{ *resolver }
@@ -76,22 +76,22 @@ func (r *resolver) RewardDay() schema.RewardDayResolver               { return r
 func (r *resolver) Reward() schema.RewardResolver                     { return rewards{r} }
 func (r *resolver) InviteGiftResult() schema.InviteGiftResultResolver { return inviteGiftResults{r} }
 
-// action is a generated type of an action: a pointer to a struct around what all actions have.
+// action is a generated type of an action: a pointer to a struct that embeds what all actions have.
 type action[T any] interface {
 	*T
 	schema.PaidAction
 	Base() *schema.BasePaidAction
 }
 
-// pay asks the engine for an action. Its arguments are those of the field that is being resolved, by their names in the
-// schema; four of them are about the paying and the payer. Nothing that takes time may come before Engine.Pay, which takes the request's place
-// among the payer's: only who asks is looked up before, outside of the resolvers.
+// pay asks the engine for an action. The arguments are those of the field being resolved, by their names in the schema;
+// four of them are about the payment and the payer. Nothing slow may come before Engine.Pay, which takes the request's
+// place among those of its payer. Only the caller's key is looked up earlier, outside the resolvers.
 func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T, error) {
 	if err := r.meters.paying(sessionOf(ctx), r.Now()); err != nil {
 		return nil, err
 	}
 	args := maps.Clone(graphql.GetFieldContext(ctx).Args)
-	secret, _ := args["secret"].(*string) // never among the arguments that are stored
+	secret, _ := args["secret"].(*string) // never stored with the other arguments
 	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret)}
 	key, _ := args["idempotencyKey"].(*string)
 	method, _ := args["paymentMethod"].(*paidaction.Method)
@@ -111,7 +111,7 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 	return shown[T, A](r.inTime(pa))
 }
 
-// terms are what a payer says that they agree to, and the key under which they may ask again; empty: none. The most is in sats.
+// terms are what a payer agrees to, and the key with which they may repeat the request; empty: none. most is in sats.
 func terms(key *string, method *paidaction.Method, most *int64) (again string, t paidaction.Terms, err error) {
 	if key != nil {
 		if again = *key; again == "" {
@@ -131,11 +131,12 @@ func terms(key *string, method *paidaction.Method, most *int64) (again string, t
 	return again, t, nil
 }
 
-// shown is an action in the type of its kind.
+// shown returns an action as the generated type of its kind.
 func shown[T any, A action[T]](pa *paidaction.PaidAction) (*T, error) {
 	t := new(T)
 	if pa.Result != nil {
-		// The generated types carry the names of the schema as JSON tags, and their results are the actions' own.
+		// The JSON tags of the generated types are the names of the schema, and the results in them are the actions'
+		// own types.
 		if err := json.Unmarshal(slices.Concat([]byte(`{"result":`), pa.Result, []byte("}")), t); err != nil {
 			return nil, fmt.Errorf("read the result of action %d: %w", pa.ID, err)
 		}
@@ -153,7 +154,7 @@ func boxed[T any, A action[T]](pa *paidaction.PaidAction) (schema.PaidAction, er
 	return A(t), nil
 }
 
-// show is an action of whatever kind.
+// show returns an action of any kind.
 func (r *resolver) show(pa *paidaction.PaidAction, err error) (schema.PaidAction, error) {
 	if err != nil {
 		return nil, err
@@ -165,7 +166,8 @@ func (r *resolver) show(pa *paidaction.PaidAction, err error) (schema.PaidAction
 	return as(r.inTime(pa))
 }
 
-// inTime is an action with the deadline of whoever moves next: of one that has failed that is its payer, who may try again. The one of its invoice is over.
+// inTime returns an action with the deadline of whoever moves next. For a failed action that is its payer, who may
+// retry it; the deadline of its invoice no longer matters.
 func (r *resolver) inTime(pa *paidaction.PaidAction) *paidaction.PaidAction {
 	if !pa.State.Terminal() {
 		return pa
@@ -175,7 +177,7 @@ func (r *resolver) inTime(pa *paidaction.PaidAction) *paidaction.PaidAction {
 	return &ended
 }
 
-// showOwn is an action of the viewer's own, or nil if it is none.
+// showOwn returns an action of the viewer's own, or nil if it is not theirs.
 func (r *resolver) showOwn(ctx context.Context, id int64) (schema.PaidAction, error) {
 	pa, err := loadersOf(ctx).payments.Load(ctx, id)
 	if pa == nil || err != nil {
@@ -184,7 +186,7 @@ func (r *resolver) showOwn(ctx context.Context, id int64) (schema.PaidAction, er
 	return r.show(pa, nil)
 }
 
-// base is what all actions have in common.
+// base returns what all actions have in common.
 func base(pa *paidaction.PaidAction) schema.BasePaidAction {
 	b := schema.BasePaidAction{
 		ID: pa.ID, Kind: pa.Kind, State: pa.State, PaymentMethod: pa.Method, CostMsat: pa.Cost, CostSats: pa.Cost.CeilSats(),
@@ -248,7 +250,7 @@ func (q queries) PaidActions(ctx context.Context, first int, after *int64) (*sch
 	return page, nil
 }
 
-// cut takes the one row too many off a page: if it is there, another page follows.
+// cut removes the extra row from a page: if it is there, another page follows.
 func cut[T any](rows []T, first int, id func(T) int64) (page []T, next *int64) {
 	if len(rows) <= first {
 		return rows, nil

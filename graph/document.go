@@ -17,8 +17,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 )
 
-// documents reads the document of a query before gqlgen does, which then finds it where both look first. gqlgen would hold any document
-// against the schema: for each field that takes as long as there are others of its name, and each two that do not agree are an error.
+// documents validates the document of a query before gqlgen does. gqlgen then finds it in the cache, where both look
+// first. Its own validation has no limit: each field is compared with all others of its name, and each conflicting pair
+// is an error of its own.
 type documents struct {
 	limits Limits
 	schema *ast.Schema
@@ -26,20 +27,21 @@ type documents struct {
 	known  graphql.Cache[*ast.QueryDocument]
 }
 
-// ExtensionName names it to gqlgen.
+// ExtensionName is the name for gqlgen.
 func (documents) ExtensionName() string { return "Documents" }
 
-// Validate has nothing to object to.
+// Validate never objects.
 func (documents) Validate(graphql.ExecutableSchema) error { return nil }
 
-// MutateOperationParameters refuses a document that has too many selections, and of one that breaks the rules it tells the first fault.
+// MutateOperationParameters refuses a document that has too many selections. If a document breaks the rules, only the
+// first fault is reported.
 func (d documents) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
 	if _, known := d.known.Get(ctx, params.Query); known {
 		return nil
 	}
 	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: params.Query}, d.limits.Tokens)
 	if err != nil || len(doc.Operations) == 0 {
-		return nil // gqlgen says so
+		return nil // gqlgen reports it
 	}
 	if err := d.count(doc); err != nil {
 		return err
@@ -54,7 +56,7 @@ func (d documents) MutateOperationParameters(ctx context.Context, params *graphq
 	return nil
 }
 
-// offered is the schema without @defer: what is deferred comes in later parts, which no transport of ours sends.
+// offered is the schema without @defer: deferred results come in later parts, which none of our transports sends.
 func offered() *ast.Schema {
 	s := *schema.NewExecutableSchema(schema.Config{}).Schema()
 	s.Directives = maps.Clone(s.Directives)
@@ -62,7 +64,8 @@ func offered() *ast.Schema {
 	return &s
 }
 
-// longestFault is how much is told of a fault, in bytes: some quote the query, or name all that does not agree below two fields.
+// longestFault is how many bytes of a fault are reported: some faults quote the query, or name everything that
+// conflicts below two fields.
 const longestFault = 500
 
 func shortened(message string) string {
@@ -72,8 +75,8 @@ func shortened(message string) string {
 	return strings.ToValidUTF8(message[:longestFault], "") + "…"
 }
 
-// rulesOf are those of GraphQL, each of which finds one fault at most. What somebody may have meant is looked for, and told, in
-// development alone.
+// rulesOf returns GraphQL's rules, each of which reports at most one fault. Only in development are suggestions looked
+// for and made.
 func rulesOf(development bool) *rules.Rules {
 	set := rules.NewDefaultRules()
 	if !development {
@@ -100,8 +103,8 @@ func once(rule core.RuleFunc) core.RuleFunc {
 	}
 }
 
-// count refuses a document whose selections are too many. Those of a fragment count wherever it is spread, and once more by themselves, as
-// those of an inline fragment do: the rules compare them each time.
+// count refuses a document with too many selections. Those in a fragment count wherever it is spread and once more by
+// themselves, and so do those in an inline fragment: the rules compare them each time.
 func (d documents) count(doc *ast.QueryDocument) *gqlerror.Error {
 	c := counter{fragments: doc.Fragments, counted: map[string]selections{}}
 	total := 0
@@ -120,17 +123,18 @@ func (d documents) count(doc *ast.QueryDocument) *gqlerror.Error {
 	return nil
 }
 
-// selections are how many there are in a set, with its fragments spread out, and how many are compared.
+// selections says how many selections are in a set, with its fragments spread out, and how many of them count as
+// compared.
 type selections struct{ all, compared int }
 
-// counter counts selections, each fragment's once.
+// counter counts selections, those of each fragment only once.
 type counter struct {
 	fragments ast.FragmentDefinitionList
 	counted   map[string]selections
-	circle    string // a fragment that is spread within itself
+	circle    string // a fragment that is spread within itself, if there is one
 }
 
-const enough = 1 << 40 // where counting stops: sums of a few such numbers do not overflow
+const enough = 1 << 40 // where counting stops; sums of a few such numbers do not overflow
 
 func (c *counter) of(set ast.SelectionSet) (total selections) {
 	for _, selection := range set {
@@ -159,7 +163,7 @@ func (c *counter) ofFragment(name string) selections {
 	if known || fragment == nil {
 		return n
 	}
-	c.counted[name] = selections{all: -1} // for as long as it is being counted
+	c.counted[name] = selections{all: -1} // while it is being counted
 	n = c.of(fragment.SelectionSet)
 	c.counted[name] = n
 	return n

@@ -13,17 +13,18 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// gate looks at a query before anything is done for it.
+// gate checks a query before anything is done for it.
 type gate struct{ *resolver }
 
-// ExtensionName names it to gqlgen.
+// ExtensionName is the name for gqlgen.
 func (gate) ExtensionName() string { return "Gate" }
 
-// Validate has nothing to object to.
+// Validate never objects.
 func (gate) Validate(graphql.ExecutableSchema) error { return nil }
 
-// MutateOperationParameters counts an operation on a websocket, and asks whether its key is still good, before the query is even read:
-// one that cannot be read costs something too. A request of its own was counted at the door.
+// MutateOperationParameters counts an operation on a websocket, and checks that its key is still good. It does so
+// before the query is even parsed: a query that cannot be parsed costs something, too. A single request was already
+// counted at the door.
 func (g gate) MutateOperationParameters(ctx context.Context, _ *graphql.RawParams) *gqlerror.Error {
 	s := sessionOf(ctx)
 	if s.slots == nil {
@@ -39,7 +40,7 @@ func (g gate) MutateOperationParameters(ctx context.Context, _ *graphql.RawParam
 	return nil
 }
 
-// MutateOperationContext refuses what is beyond the limits. gqlgen's own count of the complexity follows.
+// MutateOperationContext refuses what exceeds the limits. gqlgen's own check of the complexity follows.
 func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	if err := checkNumbers(op.Doc); err != nil {
 		return err
@@ -68,16 +69,17 @@ func refusal(code, format string, args ...any) *gqlerror.Error {
 	return &gqlerror.Error{Message: fmt.Sprintf(format, args...), Extensions: map[string]any{"code": code}}
 }
 
-// size is how large a selection is with its fragments spread out.
+// size is the size of a selection with its fragments spread out.
 type size struct {
 	own   int // fields of the selection itself
 	depth int
 }
 
-// measure computes sizes, each fragment's once. Circles and what is too much were refused when the document was read.
+// measure computes sizes, that of each fragment once. Circles and excessive size were refused when the document was
+// read.
 type measure struct {
 	spread      map[string]size
-	needs       map[string]bool // scopes that a key must have
+	needs       map[string]bool // scopes that the key must have
 	introspects bool
 }
 
@@ -108,7 +110,7 @@ func (m *measure) of(set ast.SelectionSet) size {
 	return total
 }
 
-// checkNumbers refuses numbers in the query that no type can hold; gqlgen would panic at them.
+// checkNumbers refuses numbers in the query that no type can hold: gqlgen would panic on them.
 func checkNumbers(doc *ast.QueryDocument) *gqlerror.Error {
 	for _, op := range doc.Operations {
 		if err := numbersIn(op.SelectionSet); err != nil {

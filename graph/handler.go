@@ -1,4 +1,4 @@
-// Package graph is Holdfast's door: a GraphQL API over HTTP, websockets and server-sent events, and the page to try it on.
+// Package graph is Holdfast's API: GraphQL over HTTP, websockets and server-sent events, and a page to try it on.
 package graph
 
 import (
@@ -31,13 +31,13 @@ import (
 
 // Updates tells when an action may have changed.
 type Updates interface {
-	// Subscribe returns a channel that gets a value when the action may have changed, and from time to time without a reason.
-	// Nobody waits for a slow reader: several changes may come as one value. The subscription ends with the context; if the
-	// channel is closed before, no more will come.
+	// Subscribe returns a channel that gets a value when the action may have changed, and from time to time without a
+	// reason. Nobody waits for a slow reader: several changes may come as one value. The subscription ends with the
+	// context. If the channel is closed before that, nothing more will come.
 	Subscribe(ctx context.Context, action int64) <-chan struct{}
 }
 
-// Config is what the API is made of. Engine, Pool, Updates, Wallets and Webhooks are needed, the rest has defaults.
+// Config is what the API is made of. Engine, Pool, Updates, Wallets and Webhooks are required; the rest has defaults.
 type Config struct {
 	Engine   *paidaction.Engine
 	Pool     *pgxpool.Pool
@@ -45,20 +45,20 @@ type Config struct {
 	Wallets  *wallet.Wallets
 	Webhooks *webhook.Webhooks
 
-	Public    *url.URL          // where people reach the service, which wallets that sign in go by; nil: none does
+	Public    *url.URL          // where people reach the service; wallets that sign in need it; nil: none can
 	NewUsers  bool              // a wallet that is not known makes a user
-	Site      *sitejwt.Verifier // whose tokens are good beside our keys; nil: nobody's
-	KeepsKeys time.Duration     // how long a key is good that was got by signing in; default 30 days
+	Site      *sitejwt.Verifier // verifies a site's tokens, which are accepted besides our keys; nil: none are
+	KeepsKeys time.Duration     // how long a key got by signing in is good; default 30 days
 
 	Development    bool           // sign-up, introspection and suggestions are open
 	Origins        []string       // further origins whose pages may open websockets, such as https://example.org
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
-	RecheckKeys    time.Duration  // how old a look at the key may be when a subscription goes on; default 15 seconds
+	RecheckKeys    time.Duration  // how long a subscription goes on before its key is looked up again; default 15 s
 	Keepalive      time.Duration  // how often an idle connection is pinged; default 20 seconds
-	GatherFor      time.Duration  // how long a field waits for others that ask the same of other rows; default 2 milliseconds
+	GatherFor      time.Duration  // how long a field waits for others to share a query with; default 2 milliseconds
 	Limits         Limits
-	Rates          Rates              // the zero value bounds nothing
-	Prices         community.Settings // the same as the engine's actions have; default community.DefaultSettings
+	Rates          Rates              // the zero value sets no limits
+	Prices         community.Settings // those that the engine's actions have; default community.DefaultSettings
 
 	Now    func() time.Time // default time.Now
 	Random io.Reader        // default crypto/rand; keys come from it
@@ -99,16 +99,16 @@ func (c *Config) defaults() error {
 	return c.Limits.defaults()
 }
 
-// API is the handler of it, and the door for what else is served to people without a key.
+// API is the handler, and the door for whatever else is served to people without a key.
 type API struct {
 	http.Handler
 	door *door
 }
 
-// Ask counts a request of somebody without a key that another handler of this process answers, as one to the API is counted, and besides
-// as one that pays if it does. It says which address that is for Caller.Client.
+// Ask counts a request without a key that another handler of this process answers, like a request to the API; if pays,
+// also like a paying one. It returns the client address for Caller.Client.
 //
-// RATE_LIMITED, with how many seconds to wait.
+// Errors: RATE_LIMITED, with how many seconds to wait.
 func (a *API) Ask(r *http.Request, pays bool) (client string, wait int, err error) {
 	s := &session{client: clientAddress(r, a.door.TrustedProxies)}
 	now := a.door.Now()
@@ -121,15 +121,16 @@ func (a *API) Ask(r *http.Request, pays bool) (client string, wait int, err erro
 	return s.client, wait, err
 }
 
-// NewHandler serves the API at /graphql, files at /uploads and a page to try it on at /playground. Subscriptions end with the context of their
-// requests: cancel the server's BaseContext to shut down, since http.Server.Shutdown alone does not end them.
+// NewHandler serves the API at /graphql, files at /uploads and a page to try it on at /playground. Subscriptions end
+// with the context of their requests. So cancel the server's BaseContext to shut down: http.Server.Shutdown alone does
+// not end them.
 func NewHandler(c Config) (*API, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
 	d := &door{resolver: &resolver{Config: c, kinds: kinds(), keys: c.lookUpKeys(), meters: newMeters(c.Rates),
 		sockets: newSlots(math.MaxInt, c.Limits.Sockets), followed: newSlots(math.MaxInt, c.Limits.Subscriptions)}}
-	d.kinds[community.KindInviteGift] = boxed[schema.InviteGiftAction] // its payer is another than the one who asks
+	d.kinds[community.KindInviteGift] = boxed[schema.InviteGiftAction] // the payer is not the caller
 	d.executor = d.newExecutor()
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", d)
@@ -141,7 +142,8 @@ func NewHandler(c Config) (*API, error) {
 	return &API{mux, d}, nil
 }
 
-// door lets requests in: it says who they come from and refuses what is no request at all, before GraphQL sees them.
+// door lets requests in. It determines who they come from, and refuses what is not a valid request, before GraphQL sees
+// them.
 type door struct {
 	*resolver
 	executor *handler.Server
@@ -189,7 +191,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if websocket {
 		err = d.checkUpgrade(r)
 	} else {
-		r.Header.Del("Upgrade") // gqlgen would take it for a websocket: without TLS Java's client and curl offer HTTP/2 (h2c) with each request
+		r.Header.Del("Upgrade") // else gqlgen sees a websocket: Java's client and curl offer h2c like this
 		err = d.readBody(w, r)
 	}
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// streams are what a history is merged from. The rows of each are read by their ids, so that no index by time is needed; a place in the
-// history is a place in each of them.
+// streams are what a history is merged from. The rows of each stream are read by id, so that no index by time is
+// needed. A place in the history is a place in each of them.
 var streams = []string{"OUT", "CREDITS", "SATS", "DIRECT"}
 
-// historyPlace is the last id that was shown of each stream.
+// historyPlace is the last id shown from each stream.
 type historyPlace [4]int64
 
 var historyTop = historyPlace{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}
 
-// String is the place as clients send it back. A stream of which nothing was shown yet is left empty.
+// String is the place as clients send it back. A stream from which nothing was shown yet is left empty.
 func (p historyPlace) String() string {
 	parts := make([]string, len(p))
 	for i, id := range p {
@@ -60,7 +60,7 @@ func errHistoryPlace() error {
 	return paidaction.Errorf(paidaction.CodeInvalidInput, "For after, send what you got as next.")
 }
 
-// History is resolved for the one whose it is.
+// History is resolved only for its owner.
 func (r mes) History(ctx context.Context, me *schema.Me, first int, after *string) (*schema.HistoryPage, error) {
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
@@ -87,7 +87,8 @@ func (r mes) History(ctx context.Context, me *schema.Me, first int, after *strin
 	return page, nil
 }
 
-// merge takes the newest rows of all streams, each from its beginning without a gap, and moves the place behind them.
+// merge returns the newest rows of all streams, and moves the place behind them. From each stream it takes rows from
+// the start, without a gap.
 func merge(rows []db.HistoryOfRow, most int, place *historyPlace) []*db.HistoryOfRow {
 	heads := make([][]db.HistoryOfRow, len(streams))
 	for _, row := range rows {
@@ -122,7 +123,7 @@ func (r historyEntries) Action(ctx context.Context, h *db.HistoryOfRow) (schema.
 	return r.showOwn(ctx, h.ID)
 }
 
-// Received is the entry itself, where it is about money that came in.
+// Received is the entry itself, if it is about incoming money.
 func (historyEntries) Received(_ context.Context, h *db.HistoryOfRow) (*db.HistoryOfRow, error) {
 	if h.Stream == "OUT" {
 		return nil, nil

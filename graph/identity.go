@@ -15,13 +15,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// session is who a request or a connection belongs to.
+// session says who makes a request or opened a connection.
 type session struct {
-	user   *int64   // nil is the anonymous
+	user   *int64   // nil is the anonymous user
 	hash   []byte   // of the key; nil with a token of the site
 	scopes []string // of the key; they never change
 	client string
-	until  time.Time     // a token of the site is good for so long, and nothing takes it back; zero for keys
+	until  time.Time     // a token of the site is good until then, and cannot be revoked; zero for keys
 	slots  chan struct{} // of operations under way on one websocket; nil for single requests
 	line   line
 
@@ -29,11 +29,11 @@ type session struct {
 	checked time.Time
 }
 
-// line is what a session hears by, where that stays open; the zero value is that of a single request.
+// line is how the end of an open connection is signaled; the zero value is for a single request.
 type line struct {
 	ending <-chan struct{} // closed when a websocket is to end
 	gone   <-chan struct{} // closed when it has ended
-	cut    func()          // ends server-sent events without saying that they are complete
+	cut    func()          // ends server-sent events without calling them complete
 }
 
 type sessionKey struct{}
@@ -42,10 +42,10 @@ func withSession(ctx context.Context, s *session) context.Context {
 	return context.WithValue(ctx, sessionKey{}, s)
 }
 
-// sessionOf is the session of a request. Every request has one: the door sees to it.
+// sessionOf returns the session of a request. Every request has one, from the door.
 func sessionOf(ctx context.Context) *session { return ctx.Value(sessionKey{}).(*session) }
 
-// caller is the session as the engine knows it. The secret, if any, proves that an anonymous action is theirs.
+// caller is the session as the engine knows it. The secret, if there is one, proves that an anonymous action is theirs.
 func caller(ctx context.Context, secret *string) paidaction.Caller {
 	s := sessionOf(ctx)
 	c := paidaction.Caller{User: s.user, Client: s.client}
@@ -60,8 +60,9 @@ func errKey() error {
 		"This key is not known, has expired, or was revoked. Send the header: Authorization: Bearer <your key>.")
 }
 
-// authenticate finds out whose key an Authorization header carries, or whose token of the site. No header at all is the anonymous; a key that is not
-// known is refused, never taken for no key. An address that sends too many of those is asked to wait, before the database is.
+// authenticate finds the owner of the key, or of the site's token, in an Authorization header. No header means the
+// anonymous user; an unknown key is refused, never treated as no key. An address that sends too many unknown keys is
+// refused before the database is asked.
 func (r *resolver) authenticate(ctx context.Context, header, client string) (*session, error) {
 	if header == "" {
 		return &session{client: client}, nil
@@ -102,7 +103,7 @@ func (r *resolver) authenticateKey(ctx context.Context, key, client string) (*se
 	return s, nil
 }
 
-// notLookedUp says that nothing was begun: who asks while the database is away asks again.
+// notLookedUp says that nothing was begun: if the database is unavailable, the client may ask again.
 func notLookedUp(err error) error {
 	if paidaction.IsPassing(err) {
 		return refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.")
@@ -110,7 +111,7 @@ func notLookedUp(err error) error {
 	return fmt.Errorf("look up a key: %w", err)
 }
 
-// recheck refuses a session whose key was revoked meanwhile. The database is asked unless it was within the last moments.
+// recheck refuses a session whose key has been revoked. The database is asked unless it was asked within last.
 func (r *resolver) recheck(ctx context.Context, s *session, last time.Duration) error {
 	if s.user == nil {
 		return nil
@@ -136,7 +137,7 @@ func (r *resolver) recheck(ctx context.Context, s *session, last time.Duration) 
 	return nil
 }
 
-// initWebsocket signs a connection in by its first message: browsers cannot send headers with a websocket.
+// initWebsocket authenticates a connection by its first message: browsers cannot send headers with a websocket.
 func (d *door) initWebsocket(ctx context.Context, payload transport.InitPayload) (context.Context, *transport.InitPayload, error) {
 	s := sessionOf(ctx)
 	if header := payload.Authorization(); header != "" {
@@ -144,7 +145,7 @@ func (d *door) initWebsocket(ctx context.Context, payload transport.InitPayload)
 		if err != nil {
 			status := closeUnauthorized
 			if !errors.Is(err, paidaction.Refused(paidaction.CodeUnauthenticated)) {
-				status = closeTryAgainLater // whether the key is good is not known
+				status = closeTryAgainLater // it is not known whether the key is good
 			}
 			return d.closing(ctx, status, err)
 		}
@@ -156,7 +157,7 @@ func (d *door) initWebsocket(ctx context.Context, payload transport.InitPayload)
 	if !d.sockets.take(s.who()) {
 		return d.closing(ctx, closeTooManyRequests, paidaction.Errorf(codeOperationLimit, "At most %d connections may be open at once. Close some first.", d.Limits.Sockets))
 	}
-	context.AfterFunc(ctx, func() { d.sockets.free(s.who()) }) // it ends with the connection
+	context.AfterFunc(ctx, func() { d.sockets.free(s.who()) }) // the place is free when the connection ends
 	return withSession(ctx, s), nil, nil
 }
 

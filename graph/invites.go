@@ -14,7 +14,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// signedIn is who asks for what the anonymous have not.
+// signedIn returns the user; there is nothing here for the anonymous.
 func signedIn(ctx context.Context) (int64, error) {
 	user := sessionOf(ctx).user
 	if user == nil {
@@ -51,7 +51,8 @@ func (m mutations) RevokeInvite(ctx context.Context, code string) (*db.Invite, e
 	return &invite, nil
 }
 
-// RedeemInvite asks for the gift on the inviter's behalf. Of the inviter's action the newcomer sees nothing but what they got.
+// RedeemInvite asks for the gift on the inviter's behalf. The newcomer sees nothing of the inviter's action but the
+// gift.
 func (m mutations) RedeemInvite(ctx context.Context, code string) (*schema.InviteRedemption, error) {
 	user, err := signedIn(ctx)
 	if err != nil {
@@ -66,7 +67,7 @@ func (m mutations) RedeemInvite(ctx context.Context, code string) (*schema.Invit
 	}
 	pa, err := m.Engine.Pay(ctx, paidaction.Request{Kind: community.KindInviteGift, Terms: paidaction.Terms{Method: paidaction.FeeCredit},
 		Args:   community.InviteGiftArgs{Code: code, User: user},
-		Key:    fmt.Sprintf("invite %s redeemed by %d", code, user), // so that it can be repeated
+		Key:    fmt.Sprintf("invite %s redeemed by %d", code, user), // so that the request can be repeated
 		Caller: paidaction.Caller{User: &invite.InviterID}})
 	if errors.Is(err, paidaction.Refused(paidaction.CodeInsufficientFunds)) {
 		return nil, paidaction.Errorf(paidaction.CodeInsufficientFunds, "The gift cannot be given at the moment. Ask whoever invited you.")

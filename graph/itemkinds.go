@@ -26,7 +26,8 @@ func (items) Poll(ctx context.Context, i *db.ItemsByIDRow) (*schema.Poll, error)
 	return poll, nil
 }
 
-// loadPolls reads the options of polls, each poll's in its order, with the viewer's own votes: one query for all of them.
+// loadPolls reads the options of polls, in order for each poll, with the viewer's own votes. It needs one query for all
+// of them.
 func loadPolls(ctx context.Context, q *db.Queries, viewer *int64, ids []int64) ([][]*db.PollOptionsRow, []error) {
 	rows, err := q.PollOptions(ctx, db.PollOptionsParams{Polls: ids, Viewer: viewer})
 	if err != nil {

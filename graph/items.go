@@ -33,7 +33,7 @@ func (q queries) Items(ctx context.Context, sort community.FeedSort, within comm
 	return page, err
 }
 
-// itemPage loads the items of a page, whose ids are given with one too many if another page follows.
+// itemPage loads the items of a page. ids has one more than first if another page follows.
 func itemPage(ctx context.Context, ids []int64, first int) (*schema.ItemPage, error) {
 	page := &schema.ItemPage{}
 	ids, page.Next = cut(ids, first, func(id int64) int64 { return id })
@@ -42,7 +42,7 @@ func itemPage(ctx context.Context, ids []int64, first int) (*schema.ItemPage, er
 	return page, err
 }
 
-// loadItems leaves out those that were deleted since their ids were read.
+// loadItems leaves out items deleted since their ids were read.
 func loadItems(ctx context.Context, ids []int64) ([]*db.ItemsByIDRow, error) {
 	nodes, err := loadersOf(ctx).items.LoadAll(ctx, ids)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r items) Thread(ctx context.Context, i *db.ItemsByIDRow, limit, depth int,
 	return page, nil
 }
 
-// Item is the node itself: its row is an item's, with its place in the thread.
+// Item is the node itself: its row is that of the item, with its place in the thread.
 func (threadNodes) Item(_ context.Context, n *db.ItemsByIDRow) (*db.ItemsByIDRow, error) {
 	if n.Deleted {
 		return nil, nil

@@ -19,14 +19,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// HashKey is how a key is stored, and looked up. A key is 32 random bytes, so a fast hash gives nothing away; and how long the look-up
-// takes depends on the hash of what was sent, which tells nothing of a key that is near it.
+// HashKey is the form in which a key is stored and looked up. A key is 32 random bytes, so a fast hash is safe. The
+// time of a look-up depends only on the hash of what was sent, so it tells nothing about similar keys.
 func HashKey(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]
 }
 
-// newKey makes a key of a user, good until then, or until it is revoked where that is nil. It is shown this once; only its hash is stored.
+// newKey makes a key for a user. It is good until the given time; nil: until it is revoked. The key is never shown
+// again: only its hash is stored.
 func newKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until *time.Time, now time.Time, random io.Reader) (id int64, key string, err error) {
 	var secret [32]byte
 	if _, err := io.ReadFull(random, secret[:]); err != nil {
@@ -57,9 +58,9 @@ func newUser(ctx context.Context, q *db.Queries, name string, now time.Time) (in
 	return user, nil
 }
 
-// SignUp makes a user and a key that is good for everything. The key is shown this once.
+// SignUp makes a user, and a key with all scopes. The key is never shown again.
 //
-// Errors: INVALID_INPUT where the name breaks the rules, DUPLICATE where it is taken.
+// Errors: INVALID_INPUT if the name breaks the rules, DUPLICATE if it is taken.
 func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time, random io.Reader) (user int64, key string, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
@@ -72,7 +73,7 @@ func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time,
 	return user, key, err
 }
 
-// tidyScopes are the scopes of a key that is asked for, each once.
+// tidyScopes returns the requested scopes of a key, each once.
 func tidyScopes(scopes []string) ([]string, error) {
 	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
 	if len(scopes) == 0 || slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(Scopes, s) }) {
@@ -81,11 +82,11 @@ func tidyScopes(scopes []string) ([]string, error) {
 	return scopes, nil
 }
 
-// deadKeysKept is for how long a key is listed that is good for nothing any more.
+// deadKeysKept is how long a key that is no longer good is still listed.
 const deadKeysKept = 30 * 24 * time.Hour
 
-// SweepKeys deletes keys that were revoked, or have expired, long ago, a page at a time. A small one: each key that goes begins an epoch, for whose end
-// others wait who revoke one.
+// SweepKeys deletes keys that were revoked or expired long ago, a page at a time. The page is small: each deleted key
+// begins an epoch, and whoever revokes a key waits for the end of the statement.
 func SweepKeys(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	const page = 100
 	n, err := q.DeleteKeys(ctx, db.DeleteKeysParams{Before: now.Add(-deadKeysKept), Page: page})
@@ -95,10 +96,10 @@ func SweepKeys(ctx context.Context, q *db.Queries, now time.Time) (found bool, e
 	return n == page, nil
 }
 
-// AddKey makes a further key of a user, good for these scopes alone for as long as it lives: one that shall be good for something else
-// is another key. It is shown this once; its number is what it is revoked by.
+// AddKey makes a further key for a user, with these scopes. They never change: other scopes need another key. The key
+// is never shown again; its id is what it is revoked by.
 //
-// Errors: INVALID_INPUT for scopes that do not exist or are none, NOT_FOUND where there is no such user.
+// Errors: INVALID_INPUT if there are no scopes or one does not exist, NOT_FOUND if there is no such user.
 func AddKey(ctx context.Context, pool *pgxpool.Pool, name string, scopes []string, now time.Time, random io.Reader) (id int64, key string, err error) {
 	scopes, err = tidyScopes(scopes)
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Limits bound what one request can ask for. The zero value of each stands for its default.
+// Limits bound what one request can ask for. The zero value of each means its default.
 type Limits struct {
-	Body       int64 // bytes of a request or of a websocket message; default 256 KiB: the longest text, whatever its script
+	Body       int64 // bytes of a request or websocket message; default 256 KiB, enough for the longest text
 	Tokens     int   // of a query; default 2,000
-	Selections int   // of a document: fields and fragments, those of a fragment wherever it is spread and once by themselves; default 1,000
+	Selections int   // fields and fragments of a document, counted as count says; default 1,000
 	Depth      int   // of nested fields; default 15
-	Complexity int   // fields, those in lists as often as the list is long; default 10,000
+	Complexity int   // fields, those in lists times the length of the list; default 10,000
 	List       int   // length of a page; default 100
 	Thread     int   // length of a page of a thread; default 500
-	Queries    int   // in one request, which are the fields of the query itself; default 20
+	Queries    int   // in one request: the fields of the query itself; default 20
 	Mutations  int   // in one request; default 10
-	Operations int   // at once on one websocket; default 50
-	// Of one user with all their keys, or of one address without one, in this process.
-	Sockets       int           // websockets that are open; default 100
-	Subscriptions int           // under way, on whatever connection; default 200
-	Time          time.Duration // of a query or a request's mutations; default 30 seconds
+	Operations int   // at once, on one websocket; default 50
+	// Each of these is for one user with all their keys, or one address without a key, in this process.
+	Sockets       int           // open websockets; default 100
+	Subscriptions int           // under way, on any connection; default 200
+	Time          time.Duration // for a query, or for a request's mutations; default 30 seconds
 }
 
 func (l *Limits) defaults() error {
@@ -69,7 +69,7 @@ func (l Limits) checkList(first int) error {
 	return nil
 }
 
-// checkThread is checkList for threads, whose nodes are fewer than those of as many pages.
+// checkThread is checkList for threads. Their limit is higher: nested lists of comments would have even more nodes.
 func (l Limits) checkThread(limit, depth int) error {
 	if limit < 1 || limit > l.Thread {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Ask for 1 to %d at a time.", l.Thread)
@@ -80,7 +80,7 @@ func (l Limits) checkThread(limit, depth int) error {
 	return nil
 }
 
-// complexity makes a page count as often as it is long.
+// complexity counts a page as many times as it is long.
 func (r *resolver) complexity() schema.ComplexityRoot {
 	var c schema.ComplexityRoot
 	times := func(child, first int) int { return 1 + child*min(max(first, 1), r.Limits.List) }
@@ -99,7 +99,7 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Item.Thread = func(child, limit, _ int, _ *int64) int { return 1 + child*min(max(limit, 1), r.Limits.Thread) }
 	c.User.Items = c.Query.PaidActions
 	c.Me.History = func(child, first int, _ *string) int { return times(child, first) }
-	const many = 10 // wallets that somebody has at most, about; options of a poll; webhooks, and attempts of theirs
+	const many = 10 // about the most there are: wallets of a user, options of a poll, webhooks, their attempts
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets
 	c.Query.Webhooks = c.Query.Wallets
@@ -107,8 +107,8 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	return c
 }
 
-// aroundOperation bounds how many operations a connection and how many subscriptions an asker has at once, and how long all others
-// take.
+// aroundOperation limits how many operations a connection has at once, how many subscriptions a user or address has at
+// once, and how long everything else takes.
 func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	s := sessionOf(ctx)
 	refuse := func(err error) graphql.ResponseHandler {
@@ -135,7 +135,7 @@ func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHa
 		defer cancel()
 		response := respond(ctx)
 		if response == nil && !answered {
-			// Time was up before it began, and gqlgen has no answer then.
+			// The time was up before it began; gqlgen then has no answer.
 			response = &graphql.Response{Errors: gqlerror.List{r.present(ctx, context.Cause(ctx))}}
 		}
 		answered = true

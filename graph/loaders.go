@@ -13,8 +13,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// loaders gather the rows that the fields of one response ask for, each on its own, into one query a kind. What does not
-// exist, or is not for this viewer, is nil.
+// loaders gather the rows that the fields of one response ask for one by one into one query for each kind. Rows that do
+// not exist, or that this viewer may not see, are nil.
 type loaders struct {
 	users       *dataloadgen.Loader[int64, *db.Usr]
 	named       *dataloadgen.Loader[string, *db.Usr]
@@ -25,7 +25,7 @@ type loaders struct {
 	threads     *dataloadgen.Loader[pageOf[int64, threadPage], []*db.ItemsByIDRow]
 	bios        *dataloadgen.Loader[int64, *db.BiosOfRow] // by their authors
 	written     *dataloadgen.Loader[pageOf[int64, before], []int64]
-	polls       *dataloadgen.Loader[int64, []*db.PollOptionsRow] // the options by the poll's item
+	polls       *dataloadgen.Loader[int64, []*db.PollOptionsRow] // the options, by the poll's item
 	edits       *dataloadgen.Loader[int64, *db.ItemEdit]
 	uploads     *dataloadgen.Loader[int64, []*db.UploadsOfItemsRow]
 	logs        *dataloadgen.Loader[pageOf[int64, before], []*db.LogsOfWalletsRow]
@@ -128,13 +128,13 @@ func inOrder[K comparable, R any](keys []K, rows []R, key func(*R) K, err error)
 	return ordered, nil
 }
 
-// pageOf names one page of what hangs on something with such a key.
+// pageOf is one page of what belongs to a key.
 type pageOf[K, P comparable] struct {
 	of   K
 	page P
 }
 
-// The pages: so many rows after, or before, an id.
+// The pages: so many rows after an id, or before it.
 type (
 	after struct {
 		id   int64
@@ -146,13 +146,13 @@ type (
 	}
 )
 
-// threadPage is a page of a thread that is read down to a depth.
+// threadPage is a page of a thread, read down to a depth.
 type threadPage struct {
 	after
 	depth int32
 }
 
-// byPage reads with one query the pages of all rows of which the same page is asked for, as one field of a query does.
+// byPage reads, with one query, the same page for many keys: that is what one field of a query asks for.
 func byPage[K, P comparable, R any](read func(ctx context.Context, of []K, p P, add func(of K, row R)) error) func(context.Context, []pageOf[K, P]) ([][]R, []error) {
 	return func(ctx context.Context, keys []pageOf[K, P]) ([][]R, []error) {
 		of := map[P][]K{}
@@ -174,7 +174,7 @@ func byPage[K, P comparable, R any](read func(ctx context.Context, of []K, p P, 
 	}
 }
 
-// loadUploads reads what each of these items carries, in one query.
+// loadUploads reads the uploads of all these items in one query.
 func loadUploads(ctx context.Context, q *db.Queries, viewer *int64, ids []int64) ([][]*db.UploadsOfItemsRow, []error) {
 	rows, err := q.UploadsOfItems(ctx, db.UploadsOfItemsParams{ItemIds: ids, Viewer: viewer})
 	if err != nil {
@@ -195,18 +195,18 @@ type loadersKey struct{}
 
 func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(func() *loaders)() }
 
-// withLoaders makes no loaders yet: most mutations answer with what they wrote, and need none.
+// withLoaders makes the loaders only when they are needed: most mutations answer with what they wrote, and need none.
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
 	viewer := sessionOf(ctx).viewer()
 	return context.WithValue(ctx, loadersKey{}, sync.OnceValue(func() *loaders { return r.newLoaders(viewer) }))
 }
 
-// aroundResponse gives each response loaders of its own: what a subscription sends next is read anew.
+// aroundResponse gives each response its own loaders: what a subscription sends next is read again.
 func (r *resolver) aroundResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	return next(r.withLoaders(ctx))
 }
 
-// aroundRootField gives each mutation of a request loaders of its own: it sees what those before it did.
+// aroundRootField gives each mutation of a request its own loaders, so that it sees what the earlier ones did.
 func (r *resolver) aroundRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
 	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
 		ctx = r.withLoaders(ctx)

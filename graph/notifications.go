@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// reader is who asks for their own notifications.
+// reader returns the user who asks for their own notifications.
 func reader(ctx context.Context) (*int64, error) {
 	user := sessionOf(ctx).user
 	if user == nil {
@@ -47,7 +47,7 @@ func (notifications) Item(ctx context.Context, n *db.Notification) (*db.ItemsByI
 	return loadersOf(ctx).items.Load(ctx, *n.ItemID)
 }
 
-// Action is nil where somebody else has paid for what the notification is about, or nobody has.
+// Action is nil if somebody else paid for what the notification is about, or if nobody did.
 func (r notifications) Action(ctx context.Context, n *db.Notification) (schema.PaidAction, error) {
 	if n.ActionID == nil {
 		return nil, nil
@@ -77,7 +77,7 @@ func (m mutations) NotificationsSeen(ctx context.Context, upTo int64) (*schema.M
 	return m.me(ctx, user)
 }
 
-// mostUnseen is how many notifications are counted.
+// mostUnseen is where counting notifications stops.
 const mostUnseen = 100
 
 func (r mes) UnseenNotifications(ctx context.Context, me *schema.Me) (int, error) {

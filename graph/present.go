@@ -14,8 +14,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Codes of this package, beside those of paidaction and of gqlgen's own GRAPHQL_VALIDATION_FAILED, GRAPHQL_PARSE_FAILED and
-// COMPLEXITY_LIMIT_EXCEEDED. They too keep their meaning for ever.
+// Codes of this package, besides those of paidaction and gqlgen's GRAPHQL_VALIDATION_FAILED, GRAPHQL_PARSE_FAILED and
+// COMPLEXITY_LIMIT_EXCEEDED. They never change their meaning either.
 const (
 	codeBodyLimit      paidaction.Code = "BODY_LIMIT_EXCEEDED"
 	codeSelectionLimit paidaction.Code = "SELECTION_LIMIT_EXCEEDED"
@@ -26,8 +26,8 @@ const (
 	codeTimeLimit      paidaction.Code = "TIME_LIMIT_EXCEEDED"
 )
 
-// present is the only way for an error to leave this package. A refusal is told as it is, and so is what gqlgen says of the
-// query itself; anything else is a fault of ours, of which people learn no more than a number to ask about.
+// present is the only way for an error to leave this package. Refusals are told as they are, and so is what gqlgen says
+// about the query itself. Any other error is our fault: clients get only a number to ask about.
 func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 	var located *gqlerror.Error
 	isLocated := errors.As(err, &located)
@@ -58,7 +58,7 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return coded(out, codeTimeLimit, "This took too long and was given up. Check whether it was done; with an idempotency key you can safely send it again.")
 	case errors.Is(err, context.Canceled):
-		// Whoever asked has gone.
+		// The client has gone.
 		return coded(out, paidaction.CodeTryAgain, "The request was given up.")
 	}
 	var f *fault
@@ -76,7 +76,7 @@ func coded(e *gqlerror.Error, code paidaction.Code, message string) *gqlerror.Er
 	return e
 }
 
-// fault is an error that is in the log already, under this number.
+// fault is an error that has been logged already, under this number.
 type fault struct{ id string }
 
 func newFault() *fault { return &fault{rand.Text()[:12]} }

@@ -7,7 +7,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// ItemPriceMsat is the price that the action itself computes.
+// ItemPriceMsat is the price, computed by the action itself.
 func (q queries) ItemPriceMsat(ctx context.Context, parent *int64, territory *string, boost *int64, uploads []int64) (paidaction.Msat, error) {
 	if parent != nil && (territory != nil && *territory != "" || orElse(boost, 0) != 0) {
 		return 0, paidaction.Errorf(paidaction.CodeInvalidInput, "A comment has its parent's territory, and cannot be boosted.")

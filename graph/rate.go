@@ -13,14 +13,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Rates bound how often the same user, whatever their keys, or the same address without a key may ask, per second on average; ten seconds'
-// worth may come at once. Paying, and what calls somebody else's server, is bounded besides. They hold for one process; 0 is no bound.
+// Rates limit how often one user (with any of their keys) or one address without a key may ask: on average per second,
+// with ten seconds' worth allowed at once. Paying, and what calls somebody else's server, has a further limit. They
+// hold for one process; 0 is no limit.
 type Rates struct {
 	Key           float64 // requests with the keys of one user
 	KeyPaying     float64
 	Address       float64 // requests without a key from one address
 	AddressPaying float64
-	WrongKeys     float64 // keys from one address that are not known
+	WrongKeys     float64 // unknown keys from one address
 }
 
 func (r Rates) check() error {
@@ -34,14 +35,14 @@ func (r Rates) check() error {
 
 const (
 	rateBurst = 10 // seconds' worth that may come at once
-	// rateKept is how many askers are remembered. Who was forgotten begins with a full bucket: whoever wants that needs as many
-	// accounts or networks.
+	// rateKept is how many askers are remembered. One that was forgotten begins with a full bucket again; to exploit
+	// that takes as many accounts or networks.
 	rateKept = 100_000
 )
 
 const codeRateLimit paidaction.Code = "RATE_LIMITED"
 
-// meter counts one thing that askers do. The nil meter lets everything pass.
+// meter counts one thing that askers do. The nil meter has no limit.
 type meter struct {
 	perSecond float64
 	kept      *lru.Cache[string, *rate.Limiter]
@@ -58,17 +59,17 @@ func newMeter(perSecond float64) *meter {
 	return &meter{perSecond, kept}
 }
 
-// of is the bucket of one asker.
+// of returns the bucket of one asker.
 func (m *meter) of(who string) *rate.Limiter {
 	fresh := rate.NewLimiter(rate.Limit(m.perSecond), max(1, int(math.Ceil(m.perSecond*rateBurst))))
 	if known, ok, _ := m.kept.PeekOrAdd(who, fresh); ok {
-		m.kept.Get(who) // it was asked for just now
+		m.kept.Get(who) // it was just used
 		return known
 	}
 	return fresh
 }
 
-// take refuses with RATE_LIMITED who has asked too often.
+// take refuses an asker with RATE_LIMITED if they have asked too often.
 func (m *meter) take(who string, now time.Time) error {
 	if m == nil || m.of(who).AllowN(now, 1) {
 		return nil
@@ -82,7 +83,7 @@ func (m *meter) refusal() error {
 		"Too many requests in a short time. Nothing was done. Wait %d s and try again.", wait)}, wait}
 }
 
-// rateError says besides after how many seconds it is worth trying again.
+// rateError also says after how many seconds to try again.
 type rateError struct {
 	httpError
 	wait int
@@ -90,7 +91,7 @@ type rateError struct {
 
 func (e *rateError) Unwrap() error { return &e.httpError }
 
-// retryAfter tells a client when to come again, if err is about that.
+// retryAfter tells a client when to come again, if err says so.
 func retryAfter(h http.Header, err error) {
 	var limited *rateError
 	if errors.As(err, &limited) {
@@ -98,11 +99,11 @@ func retryAfter(h http.Header, err error) {
 	}
 }
 
-// guesses counts the keys of each address that are not known. Whoever has a key that was good here before does not guess: they are let
-// through whatever others at their address send.
+// guesses counts the unknown keys from each address. A key that was good here before is no guess: it is let through,
+// whatever others at the same address send.
 type guesses struct {
 	*meter
-	good *lru.Cache[string, struct{}] // hashes of keys, to be looked up all the same
+	good *lru.Cache[string, struct{}] // hashes of keys that are always looked up
 }
 
 func newGuesses(perSecond float64) guesses {
@@ -113,7 +114,8 @@ func newGuesses(perSecond float64) guesses {
 	return guesses{newMeter(perSecond), good}
 }
 
-// mayTry refuses with RATE_LIMITED who has sent too many wrong keys, before this one is looked up.
+// mayTry refuses an address with RATE_LIMITED if it has sent too many wrong keys. It is called before a key is looked
+// up.
 func (g guesses) mayTry(hash []byte, client string, now time.Time) error {
 	if g.meter == nil || g.good.Contains(string(hash)) || g.of(client).TokensAt(now) >= 1 {
 		return nil
@@ -125,10 +127,10 @@ func (g guesses) right(hash []byte) { g.good.Add(string(hash), struct{}{}) }
 
 func (g guesses) wrong(hash []byte, client string, now time.Time) {
 	g.good.Remove(string(hash)) // it was revoked, or has expired
-	_ = g.take(client, now)     // counted; whether the next one is looked up is asked then
+	_ = g.take(client, now)     // only counted: mayTry decides about the next one
 }
 
-// meters are those of one process.
+// meters are the meters of one process.
 type meters struct {
 	key, keyPaying, address, addressPaying *meter
 	guesses                                guesses
@@ -146,7 +148,7 @@ func (m meters) asking(s *session, now time.Time) error {
 	return m.address.take(s.who(), now)
 }
 
-// paying counts something that costs money, or a call of somebody else's server.
+// paying counts something that costs money, or that calls somebody else's server.
 func (m meters) paying(s *session, now time.Time) error {
 	if s.user != nil {
 		return m.keyPaying.take(s.who(), now)

@@ -18,7 +18,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// httpError is a refusal before GraphQL has begun.
+// httpError is a refusal made before GraphQL begins.
 type httpError struct {
 	status  int
 	refusal *paidaction.Error
@@ -47,13 +47,14 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(graphql.Response{Errors: gqlerror.List{d.present(r.Context(), err)}})
 }
 
-// readBody reads the request, no more of it than the limit, and refuses what is no GraphQL request. Mutations by GET do not
-// exist: a link must not be able to pay.
+// readBody reads the request up to the limit, and refuses what is not a GraphQL request. There are no mutations by GET:
+// a link must not be able to pay.
 func (d *door) readBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return refused(http.StatusMethodNotAllowed, paidaction.CodeInvalidInput, "Send GraphQL by POST, or open a websocket.")
 	}
-	// Only a page of our own origin can send this type without asking: another site cannot use a visitor's address.
+	// A page of another site cannot send this type without a preflight request: so no site can act from its visitors'
+	// addresses.
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return refused(http.StatusUnsupportedMediaType, paidaction.CodeInvalidInput, "Send GraphQL as application/json.")
 	}
@@ -62,7 +63,7 @@ func (d *door) readBody(w http.ResponseWriter, r *http.Request) error {
 	if errors.As(err, &tooLarge) {
 		return refused(http.StatusRequestEntityTooLarge, codeBodyLimit, "The request is too large.")
 	}
-	var request graphql.RawParams // what gqlgen cannot decode it quotes, in its answer and in a log of its own
+	var request graphql.RawParams // gqlgen quotes what it cannot decode, in its answer and in its own log
 	if err != nil || json.Unmarshal(body, &request) != nil {
 		return refused(http.StatusBadRequest, paidaction.CodeInvalidInput,
 			`The request is not GraphQL in JSON: {"query": "…", "variables": {…}}.`)
@@ -73,7 +74,7 @@ func (d *door) readBody(w http.ResponseWriter, r *http.Request) error {
 
 const subprotocol = "graphql-transport-ws"
 
-// checkUpgrade lets in websockets that speak the one protocol there is, from pages of our own origin or an allowed one, and
+// checkUpgrade lets in websockets that speak our one protocol: from pages of our own origin or of an allowed one, and
 // from programs, which have no origin.
 func (d *door) checkUpgrade(r *http.Request) error {
 	offered := strings.Split(strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","), ",")
@@ -92,8 +93,8 @@ func (d *door) checkUpgrade(r *http.Request) error {
 	return refused(http.StatusForbidden, paidaction.CodeForbidden, "Pages from other sites may not open a websocket here.")
 }
 
-// clientAddress is where a request comes from. What trusted proxies say is believed, from the nearest outwards, up to the
-// first address that is none of theirs.
+// clientAddress is where a request comes from. Trusted proxies are believed, from the nearest outwards, up to the first
+// address that is not one of them.
 func clientAddress(r *http.Request, trusted []netip.Prefix) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -112,7 +113,7 @@ func clientAddress(r *http.Request, trusted []netip.Prefix) string {
 		client = before.Unmap()
 	}
 	if client.Is6() {
-		// Whoever has one such address has all of its network.
+		// Whoever has one such address has the whole /64 network.
 		network, err := client.Prefix(64)
 		if err == nil {
 			return network.String()

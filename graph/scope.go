@@ -10,8 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// What a key may be good for. schema.graphql says what each of these allows, and by @needs which of them a field asks for. The names
-// keep their meaning for ever.
+// What a key may be good for. schema.graphql says what each scope allows, and with @needs which one a field requires.
+// The names never change their meaning.
 const (
 	ScopeRead     = "READ"
 	ScopeSpend    = "SPEND"
@@ -19,10 +19,11 @@ const (
 	ScopeSettings = "SETTINGS"
 )
 
-// Scopes are all of them.
+// Scopes are all scopes.
 var Scopes = []string{ScopeRead, ScopeSpend, ScopeWithdraw, ScopeSettings}
 
-// may refuses with FORBIDDEN what the session's key is not good for. A session without a key has no scopes, and lacks none.
+// may refuses with FORBIDDEN what the session's key is not good for. A session without a key has no scopes, but is not
+// refused here.
 func (s *session) may(scope string) error {
 	if s.user == nil || slices.Contains(s.scopes, scope) {
 		return nil
@@ -30,7 +31,7 @@ func (s *session) may(scope string) error {
 	return refused(http.StatusForbidden, paidaction.CodeForbidden, "This key does not have the scope "+scope+". Nothing was done. Use a key that has it.")
 }
 
-// viewer is whose eyes a request sees with; nil are those of everybody.
+// viewer is the user as whom a request sees things; nil sees what everybody sees.
 func (s *session) viewer() *int64 {
 	if s.may(ScopeRead) != nil {
 		return nil
@@ -38,8 +39,8 @@ func (s *session) viewer() *int64 {
 	return s.user
 }
 
-// checkScopes refuses an operation if any of its fields, at whatever depth, needs what the key is not good for: before the first of
-// them is done.
+// checkScopes refuses an operation if any of its fields, at any depth, needs a scope that the key lacks. It does so
+// before anything is done.
 func checkScopes(ctx context.Context, needed map[string]bool) error {
 	for _, scope := range Scopes {
 		if !needed[scope] {
@@ -52,7 +53,7 @@ func checkScopes(ctx context.Context, needed map[string]bool) error {
 	return nil
 }
 
-// scopeOf is what a field needs, as the schema declares; empty if nothing.
+// scopeOf is the scope that a field needs, as the schema declares; empty if none.
 func scopeOf(field *ast.FieldDefinition) string {
 	needs := field.Directives.ForName("needs")
 	if needs == nil {

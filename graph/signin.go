@@ -32,8 +32,9 @@ func (m mutations) LinkWalletKey(ctx context.Context) (*schema.SignIn, error) {
 	return m.challenge(ctx, keyauth.Link, user)
 }
 
-// mayLink is whose account a wallet may be linked to. A wallet opens it wholly, and outlives the key that it was linked by: so a key that is good for
-// less must not get more by it, nor one that was revoked since it let this request in.
+// mayLink returns the user to whose account a wallet may be linked. The wallet opens the whole account, and outlives
+// the key with which it was linked. So a key with fewer scopes is refused, and so is one that was revoked after it let
+// this request in.
 func (m mutations) mayLink(ctx context.Context) (user *int64, err error) {
 	s := sessionOf(ctx)
 	if s.user == nil {
@@ -61,7 +62,7 @@ func (m mutations) challenge(ctx context.Context, action keyauth.Action, links *
 	return &schema.SignIn{Lnurl: c.LNURL, Keyauth: c.KeyAuth, Secret: c.Secret, ExpiresAt: c.ExpiresAt}, nil
 }
 
-// errOvertaken says that somebody else has signed in by the same new wallet at the same moment.
+// errOvertaken says that somebody else signed in by the same new wallet at the same moment.
 var errOvertaken = errors.New("the wallet has become known meanwhile")
 
 func (m mutations) SignedIn(ctx context.Context, secret string, name *string, scopes []string, confirmed bool) (*schema.SignedIn, error) {
@@ -95,7 +96,7 @@ func (m mutations) SignedIn(ctx context.Context, secret string, name *string, sc
 	return in, err
 }
 
-// collect takes what a wallet has signed, and links it or makes the key that somebody gets for it, in one transaction.
+// collect takes what a wallet has signed. In one transaction it links the wallet, or makes the key for the sign-in.
 func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, links *int64, name *string, scopes []string) (user int64, in *schema.SignedIn, err error) {
 	now := m.Now().UTC()
 	signed, err := keyauth.Collect(ctx, q, secret, links, now)
@@ -119,8 +120,8 @@ func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, li
 	return user, in, err
 }
 
-// signedInAtOnce is how many keys that were got by signing in, and are good, one user may have: more than anybody has browsers. For a new
-// one the oldest ends.
+// signedInAtOnce is how many good keys that they got by signing in a user may have: more than anybody has browsers. A
+// new one ends the oldest.
 const signedInAtOnce = 20
 
 func (m mutations) signInKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until, now time.Time) (key string, err error) {
@@ -136,7 +137,7 @@ func (m mutations) signInKey(ctx context.Context, q *db.Queries, user int64, sco
 	return key, nil
 }
 
-// firstSignIn makes the user of a wallet that is not known.
+// firstSignIn makes the user of an unknown wallet.
 func (m mutations) firstSignIn(ctx context.Context, q *db.Queries, linking []byte, name *string, now time.Time) (user int64, err error) {
 	if !m.NewUsers {
 		return 0, paidaction.Errorf(paidaction.CodeForbidden, "No account belongs to this wallet, and signing up is closed here.")
@@ -156,7 +157,7 @@ func (m mutations) firstSignIn(ctx context.Context, q *db.Queries, linking []byt
 	return user, err
 }
 
-// unnamedUser makes a user whose name is drawn. 40 random bits are taken by nobody, but for a chance that is tried a few times.
+// unnamedUser makes a user with a random name. 40 random bits are almost never taken; a few tries make up for the rest.
 func unnamedUser(ctx context.Context, q *db.Queries, now time.Time, random io.Reader) (user int64, err error) {
 	for range 3 {
 		var chance [5]byte

@@ -19,12 +19,12 @@ func errToken() error {
 	return refused(http.StatusUnauthorized, paidaction.CodeUnauthenticated, "This token is not valid here, or has expired. Get a new one from your site.")
 }
 
-// isToken says whether a credential is a token of the site, and no key of ours: those have no dots.
+// isToken reports whether a credential is a token of the site rather than a key of ours: keys have no dots.
 func (r *resolver) isToken(credential string) bool {
 	return r.Site != nil && strings.Count(credential, ".") == 2
 }
 
-// authenticateToken finds out whose token it is, and makes them a user when they come for the first time.
+// authenticateToken finds whose token it is. It makes a user for somebody who comes for the first time.
 func (r *resolver) authenticateToken(ctx context.Context, token, client string) (*session, error) {
 	claims, err := r.Site.Verify(ctx, token)
 	if errors.Is(err, sitejwt.ErrKeysAway) {
@@ -43,7 +43,7 @@ func (r *resolver) authenticateToken(ctx context.Context, token, client string) 
 	return &session{client: client, user: &user, scopes: siteScopes(claims.Scopes), until: claims.Expires}, nil
 }
 
-// siteScopes are what a token is good for: all, unless it says. What is none of our scopes is another service's.
+// siteScopes are the scopes of a token: all, unless it names some. Scopes that are not ours are for other services.
 func siteScopes(said []string) []string {
 	if said == nil {
 		return Scopes
@@ -57,7 +57,7 @@ func siteScopes(said []string) []string {
 	return ours
 }
 
-// siteUser is whom a subject is here. Of two that come for the first time at once one gets errOvertaken.
+// siteUser returns the user for a token's subject. If two first requests come at once, one gets errOvertaken.
 func (r *resolver) siteUser(ctx context.Context, c sitejwt.Claims) (user int64, err error) {
 	user, err = db.New(r.Pool).UserBySite(ctx, db.UserBySiteParams{Issuer: r.Site.Issuer, Subject: c.Subject})
 	if !errors.Is(err, pgx.ErrNoRows) {
@@ -66,7 +66,7 @@ func (r *resolver) siteUser(ctx context.Context, c sitejwt.Claims) (user int64, 
 	err = pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
 		q, now := db.New(tx), r.Now().UTC()
 		user, err = newUser(ctx, q, strings.ToLower(c.Name), now)
-		if _, refusal := paidaction.AsRefusal(err); refusal { // the site says no name, or one that is none here, or taken
+		if _, refusal := paidaction.AsRefusal(err); refusal { // no name, or one that is invalid or taken
 			user, err = unnamedUser(ctx, q, now, r.Random)
 		}
 		if err != nil {

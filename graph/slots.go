@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// slots bound how much of something is under way at once in this process, and how much of that is one asker's.
+// slots limit how many of something may be under way at once in this process: in all, and for one asker.
 type slots struct {
 	most, each int
 
 	mu    sync.Mutex
 	all   int
-	taken map[string]int // by who asks
+	taken map[string]int // by asker
 }
 
 func newSlots(most, each int) *slots { return &slots{most: most, each: each, taken: map[string]int{}} }
 
-// take takes a place for who asks; it is given back with free.
+// take takes a place for an asker; free gives it back.
 func (s *slots) take(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +37,7 @@ func (s *slots) free(who string) {
 	}
 }
 
-// who is the asker as slots and meters count: a user with all their keys, or an address without one.
+// who is the asker for slots and meters: a user with all their keys, or an address without a key.
 func (s *session) who() string {
 	if s.user != nil {
 		return "user " + strconv.FormatInt(*s.user, 10)

@@ -14,7 +14,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Why a websocket is closed, as the protocol has it, or RFC 6455 where the protocol says nothing. The reason beside it is a code of ours.
+// Why a websocket is closed. The codes are the protocol's or, where it has none, those of RFC 6455. The reason is one
+// of our codes.
 const (
 	closeTryAgainLater   = 1013
 	closeBadRequest      = 4400
@@ -22,12 +23,12 @@ const (
 	closeTooManyRequests = 4429
 )
 
-// websockets accepts connections whose messages are looked at before gqlgen sees them, which has no code for what it cannot read, and
-// leaves some of it without a word.
+// websockets accepts connections, and checks their messages before gqlgen sees them: gqlgen has no code for a message
+// that it cannot read, and closes some connections without a word.
 type websockets struct{}
 
 func (websockets) Accept(w http.ResponseWriter, r *http.Request, options transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
-	// The origin is checked at the door, in the open.
+	// The door has already checked the origin (checkUpgrade).
 	coder := transport.CoderWebsocketImplementation{AcceptOptions: coderws.AcceptOptions{InsecureSkipVerify: true}}
 	conn, err := coder.Accept(w, r, options)
 	if err != nil {
@@ -42,7 +43,7 @@ type boundedConn interface {
 	transport.WebsocketReadDeadliner
 }
 
-// checkedConn closes the connection at a message that is none of the protocol.
+// checkedConn closes the connection at a message that is not part of the protocol.
 type checkedConn struct {
 	boundedConn
 	begun bool // the first message has come
@@ -67,8 +68,9 @@ func (c *checkedConn) NextReader() (int, io.Reader, error) {
 	return kind, bytes.NewReader(message), nil
 }
 
-// checkMessage is the message as gqlgen is to see it. What asks for something that is no GraphQL asks for nothing, as it would over HTTP by
-// an empty object: that is counted, and answered, as any other operation.
+// checkMessage returns the message as gqlgen should see it. If a subscribe message holds no valid GraphQL request, it
+// is passed on with an empty object, as somebody could send over HTTP: so it is counted and answered like any other
+// operation.
 func checkMessage(raw []byte, first bool) (message []byte, ok bool) {
 	var m struct {
 		ID      string          `json:"id,omitempty"`
@@ -95,7 +97,7 @@ func checkMessage(raw []byte, first bool) (message []byte, ok bool) {
 	return raw, m.Type == "complete" || m.Type == "ping" || m.Type == "pong"
 }
 
-// closing has gqlgen close a connection with this code and, as its reason, the code of err.
+// closing makes gqlgen close a connection with this status. The reason is the code of err.
 func (d *door) closing(ctx context.Context, status int, err error) (context.Context, *transport.InitPayload, error) {
 	refusal := d.present(ctx, err)
 	code, _ := refusal.Extensions["code"].(string)

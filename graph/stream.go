@@ -11,9 +11,10 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 )
 
-// streamWriter writes server-sent events. A reader who takes nothing for too long loses the connection, and nothing is
-// written any more once the request is over: gqlgen pings from a goroutine that may come too late. Nor is anything once the context has
-// ended: gqlgen says then too that the operation is complete, and whoever believed that would not ask again.
+// streamWriter writes server-sent events. A reader who takes nothing for too long loses the connection. After the
+// request is over nothing is written any more: gqlgen pings from a goroutine that may come too late. Nor is anything
+// written once the context has ended: gqlgen would then call the operation complete, and a client that believed this
+// would not ask again.
 type streamWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -34,7 +35,7 @@ func (w *streamWriter) Write(p []byte) (int, error) {
 	if w.closed || w.ctx.Err() != nil {
 		return len(p), nil
 	}
-	// Not every writer can have a deadline; the server's own can.
+	// The server's own writer has deadlines; others may not.
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.patient))
 	return w.ResponseWriter.Write(p)
 }
@@ -54,8 +55,8 @@ func (w *streamWriter) close() {
 	_ = w.control.SetWriteDeadline(time.Time{})
 }
 
-// patientUpgrade lets a websocket's reader take nothing for so long and no longer: gqlgen writes without a deadline, and holds a lock
-// meanwhile that its own pings, and the end of the connection, wait for. And it closes what gqlgen leaves open.
+// patientUpgrade limits how long a websocket's reader may take nothing. gqlgen writes without a deadline, and meanwhile
+// holds a lock that its own pings and the end of the connection wait for. It also closes what gqlgen leaves open.
 type patientUpgrade struct {
 	http.ResponseWriter
 	patient time.Duration
@@ -73,8 +74,9 @@ func (w *patientUpgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return w.conn, buffered, nil
 }
 
-// untilItEnds holds back what a websocket that is to end would still be told, as at a shutdown, until it has ended. gqlgen says of everything
-// under way that it is complete, in a race with the end of the connection, and whoever hears that first does not ask again.
+// untilItEnds holds back responses on a websocket that is about to end, as at a shutdown, until it has ended. gqlgen
+// then calls every operation complete, in a race with the end of the connection, and a client that hears this first
+// does not ask again.
 func untilItEnds(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	respond, line := next(ctx), sessionOf(ctx).line
 	if line.gone == nil {
@@ -91,13 +93,14 @@ func untilItEnds(ctx context.Context, next graphql.OperationHandler) graphql.Res
 	}
 }
 
-// farewell is how long both sides may take to say goodbye.
+// farewell is how long both sides may take to close properly.
 const farewell = 6 * time.Second
 
-// close closes the connection once gqlgen is done with it: a first message that it cannot read has it leave without a word.
+// close closes the connection once gqlgen is done with it: after a first message that it cannot read, gqlgen leaves it
+// open.
 func (w *patientUpgrade) close() {
 	if w.conn != nil {
-		time.AfterFunc(farewell, func() { _ = w.conn.Close() }) // mostly it is closed by then
+		time.AfterFunc(farewell, func() { _ = w.conn.Close() }) // it is usually closed by then
 	}
 }
 

@@ -12,17 +12,17 @@ import (
 
 // PaidActionUpdated follows an action until it has ended.
 func (s subscriptions) PaidActionUpdated(ctx context.Context, id int64, secret *string) (<-chan schema.PaidAction, error) {
-	// First the ear, then the eye: what changes in between is heard.
+	// Subscribe before reading, so that no change in between is missed.
 	woken := s.Updates.Subscribe(ctx, id)
 	pa, err := s.Engine.Get(ctx, caller(ctx, secret), id)
 	if err != nil {
 		return nil, err
 	}
-	// Whoever reads slowly holds up this goroutine alone; changes meanwhile come as one.
+	// A slow reader holds up only this goroutine; changes meanwhile come as one.
 	out := make(chan schema.PaidAction)
 	go func() {
 		defer close(out)
-		// Nobody else would: what breaks here must not take the process with it.
+		// Nobody else recovers here, and a panic must not end the process.
 		defer func() {
 			if p := recover(); p != nil {
 				s.endWith(ctx, s.recovered(ctx, p))
@@ -66,7 +66,7 @@ func (s subscriptions) follow(ctx context.Context, pa *paidaction.PaidAction, c 
 			}
 		}
 		if pa.State.Terminal() && !s.Engine.WillRetry(pa) {
-			return nil // else the next attempt is about to be named
+			return nil // otherwise the next attempt will soon be known
 		}
 		select {
 		case _, open := <-woken:
@@ -81,7 +81,7 @@ func (s subscriptions) follow(ctx context.Context, pa *paidaction.PaidAction, c 
 		case refusal:
 			return err
 		case err != nil:
-			// The database is away for a moment; we are woken again.
+			// The database is unavailable for a moment; we are woken again.
 			s.Log.WarnContext(ctx, "a subscription could not look", "action", pa.ID, "error", err)
 		default:
 			pa = next
@@ -89,7 +89,7 @@ func (s subscriptions) follow(ctx context.Context, pa *paidaction.PaidAction, c 
 	}
 }
 
-// again reads the action anew, if the key is still good.
+// again reads the action once more, if the key is still good.
 func (s subscriptions) again(ctx context.Context, c paidaction.Caller, id int64) (*paidaction.PaidAction, error) {
 	if err := s.recheck(ctx, sessionOf(ctx), s.RecheckKeys); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func (s subscriptions) again(ctx context.Context, c paidaction.Caller, id int64)
 	return s.Engine.Get(ctx, c, id)
 }
 
-// endWith tells why a subscription ends. Of the transports only websockets have a message for that; server-sent events are cut, and who asks
-// again is told.
+// endWith tells why a subscription ends. Only websockets have a message for that. Server-sent events are cut off, and a
+// client that asks again is told.
 func (s subscriptions) endWith(ctx context.Context, err error) {
 	switch asker := sessionOf(ctx); {
 	case asker.slots != nil:

@@ -51,7 +51,7 @@ func (territories) Founder(ctx context.Context, t *db.Territory) (*db.Usr, error
 	return loadersOf(ctx).users.Load(ctx, t.FounderID)
 }
 
-// toFounder shows what is the founder's business alone.
+// toFounder returns the value only to the founder.
 func toFounder[T any](ctx context.Context, t *db.Territory, value *T) (*T, error) {
 	if user := sessionOf(ctx).viewer(); user == nil || *user != t.FounderID {
 		return nil, nil

@@ -23,22 +23,22 @@ import (
 
 const codeMediaType paidaction.Code = "UNSUPPORTED_MEDIA_TYPE"
 
-// A file is in memory as a whole while it is taken in, and in pieces while it is given out.
+// A file is held in memory as a whole while it is received, and in pieces while it is sent.
 const (
 	uploadTime       = 2 * time.Minute  // for a file to arrive
 	uploadsAtOnce    = 16               // in this process
-	uploadsOfOne     = 2                // of these, of one user or one address
+	uploadsOfOne     = 2                // of these, for one user or one address
 	downloadPiece    = 256 << 10        // bytes
 	downloadPatience = 30 * time.Second // for a reader to take a piece
 )
 
-// files takes uploads in and gives them out. They are no GraphQL: a file is a body, not a string in one.
+// files receives and sends uploads. They are not part of GraphQL: a file is a request's body, not a string in one.
 type files struct {
 	*door
 	slots *slots
 }
 
-// sent is what POST /uploads answers.
+// sent is the answer to POST /uploads.
 type sent struct {
 	ID          string `json:"id"`
 	URL         string `json:"url"`
@@ -47,7 +47,7 @@ type sent struct {
 	FeeSats     int64  `json:"feeSats"` // of the item that will carry it
 }
 
-// post takes a file in: the body of the request, and nothing else.
+// post receives a file: it is the whole body of the request.
 func (f *files) post(w http.ResponseWriter, r *http.Request) {
 	noStore(w)
 	row, err := f.receive(w, r)
@@ -59,7 +59,7 @@ func (f *files) post(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", answer.URL)
 	w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(w).Encode(answer) // who asked may have gone
+	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
 }
 
 func noStore(w http.ResponseWriter) {
@@ -70,7 +70,8 @@ func noStore(w http.ResponseWriter) {
 func uploadURL(token string) string { return "/uploads/" + token }
 
 func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, error) {
-	// No page of another site can send these types without asking: it cannot use a visitor's address.
+	// A page of another site cannot send these types without a preflight request: so no site can act from its visitors'
+	// addresses.
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || !slices.Contains(community.UploadTypes, media) {
 		return db.Upload{}, errMediaType()
 	}
@@ -115,9 +116,9 @@ func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, erro
 	return row, tooMany(err)
 }
 
-// readFile reads the body. It may take longer than other requests, and is no larger than the limit.
+// readFile reads the body, up to the limit. It may take longer than other requests.
 func (f *files) readFile(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // the server's own connections can have one
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // the server's own can have one
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.Prices.MaxUpload))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -138,7 +139,7 @@ func errMediaType() error {
 	return refused(http.StatusUnsupportedMediaType, codeMediaType, "Send an image or a short video itself, with its type: "+strings.Join(community.UploadTypes, ", ")+".")
 }
 
-// tooMany gives the one refusal of the community its status.
+// tooMany gives a refusal of community the status 429.
 func tooMany(err error) error {
 	if refusal, ok := paidaction.AsRefusal(err); ok {
 		return &httpError{http.StatusTooManyRequests, refusal}
@@ -148,8 +149,8 @@ func tooMany(err error) error {
 
 var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
 
-// get gives a file out. Until it is paid, and once its item is deleted, its owner alone gets it. Of an anonymous one the URL is the only
-// proof, until its item is deleted: then everybody may know it.
+// get sends a file. Before it is paid for, and after its item is deleted, only its owner gets it. For an anonymous file
+// the URL is the only proof of ownership. That ends when its item is deleted: by then everybody may know the URL.
 func (f *files) get(w http.ResponseWriter, r *http.Request) {
 	noStore(w)
 	row, err := f.find(r)
@@ -160,13 +161,13 @@ func (f *files) get(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", row.Upload.ContentType)
 	h.Set("Content-Disposition", "inline")
-	h.Set("Content-Security-Policy", "sandbox") // whatever a browser makes of it, it is no page of ours
+	h.Set("Content-Security-Policy", "sandbox") // however a browser shows it, it is not a page of ours
 	h.Set("ETag", `"`+row.Upload.Token+`"`)
 	if row.Public {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	if strings.Contains(r.Header.Get("Range"), ",") {
-		r.Header.Del("Range") // many small parts would each be a query: whoever wants several gets the whole
+		r.Header.Del("Range") // each of many small parts would be a query: whoever wants several gets the whole file
 	}
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
@@ -201,7 +202,7 @@ func (f *files) find(r *http.Request) (row db.UploadByTokenRow, err error) {
 	return row, nil
 }
 
-// download reads an upload piece by piece: a slow reader costs the memory of one piece, and no connection to the database.
+// download reads an upload piece by piece: a slow reader costs the memory of one piece, and no database connection.
 type download struct {
 	ctx     context.Context
 	q       *db.Queries

@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
 
-// owner is who asks for their own wallets.
+// owner returns the user who asks for their own wallets.
 func owner(ctx context.Context) (int64, error) {
 	user := sessionOf(ctx).user
 	if user == nil {
@@ -22,7 +22,7 @@ func owner(ctx context.Context) (int64, error) {
 func (m mutations) WalletSave(ctx context.Context, id *int64, label string, settings schema.WalletSettings) (*wallet.Wallet, error) {
 	user, err := owner(ctx)
 	if err == nil {
-		err = m.meters.paying(sessionOf(ctx), m.Now()) // it is tested, and so calls a stranger's server
+		err = m.meters.paying(sessionOf(ctx), m.Now()) // testing it calls a stranger's server
 	}
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (m mutations) WalletSave(ctx context.Context, id *int64, label string, sett
 	return pointer(m.Wallets.Save(ctx, user, orElse(id, 0), label, how))
 }
 
-// settingsOf is the one kind of settings that was sent.
+// settingsOf returns the one kind of settings that was sent.
 func settingsOf(s schema.WalletSettings) (wallet.Settings, error) {
 	var sent []wallet.Settings
 	if s.LightningAddress != nil {
@@ -108,7 +108,7 @@ func pointers[T any](all []T, err error) ([]*T, error) {
 	return out, err
 }
 
-// Log is resolved for wallets that were found for their owner.
+// Log is resolved only for wallets that were found for their owner.
 func (r wallets) Log(ctx context.Context, w *wallet.Wallet, first int, after *int64) (*schema.WalletLogPage, error) {
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err

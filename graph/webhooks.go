@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
-// listener is who asks for their own webhooks: a user, never the operator.
+// listener returns the user who asks for their own webhooks, never the operator.
 func listener(ctx context.Context) (*int64, error) {
 	user := sessionOf(ctx).user
 	if user == nil {
@@ -18,7 +18,7 @@ func listener(ctx context.Context) (*int64, error) {
 	return user, nil
 }
 
-// calling is a listener who has a server called.
+// calling is listener for mutations that call the user's server.
 func (m mutations) calling(ctx context.Context) (*int64, error) {
 	user, err := listener(ctx)
 	if err == nil {
@@ -93,7 +93,7 @@ func (q queries) Webhooks(ctx context.Context) ([]*webhook.Webhook, error) {
 	return pointers(q.resolver.Webhooks.List(ctx, user))
 }
 
-// Messages is resolved for webhooks that were found for their owner.
+// Messages is resolved only for webhooks that were found for their owner.
 func (r webhooks) Messages(ctx context.Context, w *webhook.Webhook, first int, after *int64) (*schema.WebhookMessagePage, error) {
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (r webhooks) Messages(ctx context.Context, w *webhook.Webhook, first int, a
 	return page, nil
 }
 
-// Action is the owner's: a user is told of their own alone.
+// Action is the owner's action: users are told only of their own.
 func (r webhookMessages) Action(ctx context.Context, m *webhook.Message) (schema.PaidAction, error) {
 	if m.Action == nil {
 		return nil, nil

@@ -14,24 +14,24 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 )
 
-// Keys that are looked up at the same time are looked up together. Each look is begun after its request has come, so that a key which
-// was revoked before is good for nothing.
+// Keys that are looked up at the same time share one look. A look begins after its requests have come, so a key that
+// was revoked before them is refused.
 const (
 	looksAtOnce  = 4
 	keysOfALook  = 64
 	lookPatience = 10 * time.Millisecond
 	lookTimeout  = 10 * time.Second
-	keysKept     = 1 << 16 // in memory, some 300 bytes each
+	keysKept     = 1 << 16 // in memory, about 300 bytes each
 )
 
-// whose is a question for the user of a key. Until it is answered it has an error.
+// whose asks for the user of a key. Until it is answered, it has an error.
 type whose struct {
 	hash  []byte
 	found holder
 	err   error
 }
 
-// holder is who has a key.
+// holder is the user who has a key.
 type holder struct {
 	user   int64
 	scopes []string
@@ -43,7 +43,7 @@ var (
 	errNoEpoch     = errors.New("key_epoch has no row")
 )
 
-// userByKey is who has a key that is good; pgx.ErrNoRows where nobody has, or it has expired.
+// userByKey returns who has a good key; pgx.ErrNoRows if nobody has it, or if it has expired.
 func (r *resolver) userByKey(ctx context.Context, hash []byte) (holder, error) {
 	w := &whose{hash: hash, err: errNotAnswered}
 	if err := r.keys.Do(ctx, w); err != nil {
@@ -71,17 +71,19 @@ func (c Config) lookUpKeys() *gather.Group[*whose] {
 	return looks
 }
 
-// keyring remembers whose keys are, without believing it: each look asks the database whether its epoch is still the one of what is remembered, which it is until
-// any key is revoked. So a look reads one row where it would read one for each key.
+// keyring remembers who has which key, but never trusts that alone. Each look asks the database whether the epoch is
+// still the one in which the answers were remembered. Every revoked key begins a new epoch. So a look reads one row
+// rather than one for each key.
 type keyring struct {
 	pool *pgxpool.Pool
 	kept atomic.Pointer[epoch]
 }
 
-// epochID is which epoch it is, and of which server: since when that one has run, in nanoseconds. The zero value is none.
+// epochID is the number of an epoch, and which server it is of: server is when that one started, in nanoseconds. The
+// zero value is no epoch.
 type epochID struct{ number, server int64 }
 
-// epoch is what was good while no key was revoked. What is not good is not remembered.
+// epoch holds the keys that were good while no key was revoked. Keys that are not good are not remembered.
 type epoch struct {
 	id      epochID
 	holders *lru.Cache[string, holder]
@@ -95,7 +97,8 @@ func newEpoch(id epochID) *epoch {
 	return &epoch{id, holders}
 }
 
-// look answers all, or returns an error. Nobody has an answer before the database has given its own: whoever leads a group may panic, and the others find theirs as it is.
+// look answers all questions, or returns an error. No question is answered before the database has answered: the
+// goroutine that leads a group may panic, and the others then find their questions as they are.
 func (k *keyring) look(ctx context.Context, all []*whose) error {
 	for {
 		kept := k.kept.Load()
@@ -113,7 +116,8 @@ func (k *keyring) look(ctx context.Context, all []*whose) error {
 			return err
 		}
 		if now != kept.id {
-			// What is remembered may be good no longer. This one's epoch may be over already, too: then whoever asks next finds out.
+			// What is remembered may no longer be good. This epoch may be over already, too: then the next look finds
+			// out.
 			kept = newEpoch(now)
 			k.kept.Store(kept)
 			if len(unknown) < len(all) {
@@ -136,12 +140,12 @@ func (k *keyring) look(ctx context.Context, all []*whose) error {
 	}
 }
 
-// ask asks for the epoch, and in the same moment whose these keys are.
+// ask asks for the epoch and, at the same moment, who has these keys.
 func (k *keyring) ask(ctx context.Context, hashes [][]byte) (now epochID, found map[string]holder, err error) {
 	if len(hashes) == 0 {
 		row, err := db.New(k.pool).KeyEpoch(ctx)
 		if errors.Is(err, pgx.ErrNoRows) {
-			err = errNoEpoch // not that nobody has the key
+			err = errNoEpoch // rather than that nobody has the key
 		}
 		return epochID{row.Epoch, row.ServerSince.UnixNano()}, nil, err
 	}
