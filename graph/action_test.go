@@ -50,7 +50,7 @@ func TestEachPayingMutation(t *testing.T) {
 	for _, f := range flows {
 		t.Run(f.name, func(t *testing.T) {
 			a := a.In(t)
-			a.Clock.Advance(20 * time.Minute) // the same text again is no duplicate, and no dearer
+			a.Clock.Advance(20 * time.Minute) // so that the same text again is no duplicate, and costs no more
 			r := a.Want(f.as, `mutation { a: `+f.field+`paymentMethod: `+f.method+`) {`+paidActionFields+`} }`, nil)
 			if got := r.text("a", "state"); got != f.state {
 				t.Fatalf("state is %s, want %s: %s", got, f.state, r.Raw)

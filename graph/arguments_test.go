@@ -12,20 +12,22 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 )
 
-// ofPaying are the arguments that are not the action's.
+// ofPaying are the arguments that belong to the payment rather than to the action.
 var ofPaying = []string{"idempotencyKey", "paymentMethod", "maxCostSats", "secret"}
 
-// elsewhere are arguments that are given from elsewhere than this API: by the server that renews territories, and by wallets that pay an address.
+// elsewhere are arguments that do not come from this API: the server that renews territories sets them, and wallets
+// that pay an address.
 var elsewhere = []string{"TERRITORY_BILLING renews", "RECEIVE sender", "RECEIVE described"}
 
-// Arguments find their way to the action by their names alone, and one that it does not know is dropped without a word: what a person says would be missing from
-// what they pay for. So the action knows each of them, and none of its own is left out.
+// Arguments reach the action only by their names. One that the action does not know is silently dropped: what a person
+// says would be missing from what they pay for. So the action must know each of them, and the schema must have all of
+// the action's.
 func TestArgumentsAreKnownToTheirActions(t *testing.T) {
 	t.Parallel()
 	parsed := parsedSchema(t)
 	takes := map[string]reflect.Type{} // by kind
 	for _, d := range community.Actions(community.Settings{}) {
-		perform, _ := reflect.TypeOf(d).Field(0).Type.MethodByName("Perform") // Action[A, R] is what a definition holds
+		perform, _ := reflect.TypeOf(d).Field(0).Type.MethodByName("Perform") // a definition holds an Action[A, R]
 		takes[d.Spec().Kind] = perform.Type.In(2)
 	}
 	asked := map[string]map[string]bool{}
@@ -59,7 +61,7 @@ func TestArgumentsAreKnownToTheirActions(t *testing.T) {
 	}
 }
 
-// wantKnown fails the test unless an argument, and all that it is made of, has a place in the type.
+// wantKnown fails the test unless an argument, and all its parts, has a place in the type.
 func wantKnown(t *testing.T, parsed *ast.Schema, where, name string, of *ast.Type, in reflect.Type) {
 	t.Helper()
 	field, known := jsonFields(in)[name]
@@ -77,7 +79,7 @@ func wantKnown(t *testing.T, parsed *ast.Schema, where, name string, of *ast.Typ
 	}
 }
 
-// jsonFields are the fields of a struct by their names in JSON, those of embedded structs among them.
+// jsonFields returns the fields of a struct by their names in JSON, including those of embedded structs.
 func jsonFields(of reflect.Type) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	for i := range of.NumField() {

@@ -20,15 +20,16 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 )
 
-// What can come of asking, besides a code.
+// What can come of a request, besides a code.
 const (
 	ok    = "ok"
-	null  = "null"  // nothing is there for who asks
+	null  = "null"  // there is nothing for this caller
 	empty = "empty" // a list of nothing
 )
 
-// authorised is the matrix: each field that can be asked for, what its key has to be good for, and what comes of it if the one asks whose
-// the thing is, somebody else with a key as good, and somebody without a key. In braces: what is there, see setting.
+// authorised is the matrix. For each field that can be asked for, it has the scope that its key needs, and the outcome
+// for the owner of the thing, for somebody else with as good a key, and for somebody without a key. Words in braces
+// stand for things that exist: see setting.
 var authorised = []struct{ field, scope, operation, owner, other, anonymous string }{
 	{"Query.me", "READ", `{ me { creditsMsat history { nodes { at } } } }`, ok, ok, null},
 	{"Query.paidAction", "READ", `{ paidAction(id: "{paid}") { id } }`, ok, "NOT_FOUND", "NOT_FOUND"},
@@ -89,11 +90,11 @@ var authorised = []struct{ field, scope, operation, owner, other, anonymous stri
 	{"Mutation.webhookTest", "SETTINGS", `mutation { webhookTest(id: "{webhook}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"},
 	{"Mutation.webhookRedeliver", "SETTINGS", `mutation { webhookRedeliver(message: "{message}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"},
 	{"Mutation.webhookRemove", "SETTINGS", `mutation { webhookRemove(id: "{webhook}") { id } }`, ok, "NOT_FOUND", "UNAUTHENTICATED"}, // one is left
-	{"Mutation.signOut", "READ", `mutation { signOut { name } }`, ok, ok, "UNAUTHENTICATED"},                                         // the last: what follows has no key
+	{"Mutation.signOut", "READ", `mutation { signOut { name } }`, ok, ok, "UNAUTHENTICATED"},                                         // the last row: afterwards the key is no longer good
 }
 
-// Everything that the API can be asked for × everybody who can ask: what comes of it, and that a refusal changes nothing at all. A field
-// that the schema gains without a row here, or without saying what it needs, fails.
+// Every field of the API × everybody who can ask for it: the outcome, and that a refusal changes nothing at all. It
+// fails for a new field of the schema that has no row here, or does not say what it needs.
 func TestAuthorisation(t *testing.T) {
 	t.Parallel()
 	missing := rootFields(t)
@@ -130,7 +131,7 @@ func TestAuthorisation(t *testing.T) {
 	s.WantConserved()
 }
 
-// rootFields are the fields that can be asked for, with the scope that each needs.
+// rootFields returns the fields that can be asked for, with the scope that each needs.
 func rootFields(t testing.TB) map[string]string {
 	t.Helper()
 	parsed := parsedSchema(t)
@@ -148,7 +149,7 @@ func rootFields(t testing.TB) map[string]string {
 			fields[of.Name+"."+f.Name] = needs.Arguments.ForName("scope").Value.Raw
 		}
 	}
-	// A field that an interface declares would be looked up there, and what its types declare be overlooked.
+	// For an interface's field, @needs would be looked up at the interface, and that of its types would be missed.
 	for _, of := range parsed.Types {
 		for _, f := range of.Fields {
 			if f.Directives.ForName("needs") != nil && (of.Kind == ast.Interface || len(of.Interfaces) > 0) {
@@ -172,11 +173,11 @@ func parsedSchema(t testing.TB) *ast.Schema {
 	return parsed
 }
 
-// setting is an API in production with something of everything.
+// setting is an API in production mode with something of everything.
 type setting struct {
 	*api
 	owner, other, revoked person
-	without               map[string]person // the owner with a key that is good for all but this
+	without               map[string]person // the owner, with a key that has all scopes but this
 	named                 map[string]string // what {…} in an operation stands for
 }
 
@@ -185,7 +186,7 @@ func newSetting(t testing.TB, change ...func(*graph.Config)) *setting {
 	s := &setting{api: serve(t, append(change, func(c *graph.Config) {
 		c.Development, c.Public = false, &url.URL{Scheme: "https", Host: "holdfast.example"}
 	})...), without: map[string]person{}, named: map[string]string{}}
-	const rich = 1_000_000_000 // sats: posts that follow each other quickly cost ten times more each
+	const rich = 1_000_000_000 // sats: each post soon after another costs ten times as much
 	author := s.Person("author", rich, 0)
 	s.stopped(author, "stopped_owner", "stopped_other")
 	s.owner, s.other = s.Person("owner", rich, rich), s.Person("other", rich, rich)
@@ -239,7 +240,7 @@ func (a *api) stopped(founder person, names ...string) {
 	for _, name := range names {
 		a.Want(founder, `mutation($n: String!) { territoryCreate(name: $n, baseCostSats: 10, replyCostSats: 1, billing: MONTHLY) { id } }`, vars{"n": name})
 	}
-	for range 2 { // it is due, then out of its grace
+	for range 2 { // it is due; then its grace is over
 		a.Clock.Advance(60 * 24 * time.Hour)
 		if err := community.BillTerritories(a.Ctx, a.Engine, community.DefaultSettings()); err != nil {
 			a.Fatal(err)
@@ -247,7 +248,7 @@ func (a *api) stopped(founder person, names ...string) {
 	}
 }
 
-// filled is an operation with what is there in its place.
+// filled returns an operation with the names in braces filled in.
 func (s *setting) filled(operation, who string) string {
 	operation = strings.ReplaceAll(operation, "{who}", strings.Fields(who)[0])
 	for name, value := range s.named {
@@ -256,7 +257,7 @@ func (s *setting) filled(operation, who string) string {
 	return operation
 }
 
-// key makes a further key of somebody.
+// key makes a further key for somebody.
 func (a *api) key(name string, scopes ...string) person {
 	a.Helper()
 	_, key, err := graph.AddKey(a.Ctx, a.Pool, name, scopes, a.Clock.Now(), rand.Reader)
@@ -274,7 +275,7 @@ func (a *api) revoke(p person) {
 	}
 }
 
-// ask asks, by server-sent events for what is one.
+// ask sends the operation, a subscription over server-sent events.
 func (a *api) ask(as person, operation string) answer {
 	a.Helper()
 	if !strings.HasPrefix(operation, "subscription") {

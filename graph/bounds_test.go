@@ -20,7 +20,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// One request cannot do what many may not: each paying mutation in it counts, and so does what it asks for under other names.
+// One request cannot do what many may not: each paying mutation in it counts, and so does anything asked for under
+// aliases.
 func TestAliasesAreNoWayAround(t *testing.T) {
 	t.Parallel()
 	a := limited(t, graph.Rates{Key: 100, KeyPaying: 0.5})
@@ -49,8 +50,8 @@ func TestAliasesAreNoWayAround(t *testing.T) {
 	}
 }
 
-// What is wrong with a document is told in few words, however much is wrong with it; and how long that takes to find out does not grow
-// without a bound that nothing else gives it: the time limit begins afterwards.
+// Faults in a document are reported in few words, however many there are. The time to find them is bounded, too: the
+// time limit only begins afterwards.
 func TestFaultsAreToldInFewWords(t *testing.T) {
 	t.Parallel()
 	a := serve(t, func(c *graph.Config) { c.Development = false })
@@ -65,7 +66,7 @@ func TestFaultsAreToldInFewWords(t *testing.T) {
 	for name, c := range map[string]struct{ query, code string }{
 		"many fields of one name":          {in(strings.Repeat("id:name ", 325) + strings.Repeat("id ", 970)), "SELECTION_LIMIT_EXCEEDED"}, // else 315,250 pairs
 		"one field often":                  {in(strings.Repeat("name ", 1900)), "SELECTION_LIMIT_EXCEEDED"},
-		"fragments that double":            {fragments(40, "id"), "SELECTION_LIMIT_EXCEEDED"}, // else it never ends
+		"fragments that double":            {fragments(40, "id"), "SELECTION_LIMIT_EXCEEDED"}, // else this would never end
 		"fragments in a circle":            {fragments(40, "...F0"), "GRAPHQL_VALIDATION_FAILED"},
 		"a fragment in itself, never used": {`{ me { user { id } } } fragment F on Item { parent { ...F } parent { ...F } }`, "GRAPHQL_VALIDATION_FAILED"},
 		"fragments within fragments":       {in(strings.Repeat("... { ", 40) + strings.Repeat("name ", 40) + strings.Repeat("} ", 40)), "SELECTION_LIMIT_EXCEEDED"},
@@ -79,13 +80,13 @@ func TestFaultsAreToldInFewWords(t *testing.T) {
 			t.Errorf("%s: %q, %d errors in %d bytes: %s", name, r.code(), len(r.Errors), len(r.Raw), r.Raw[:min(len(r.Raw), 300)])
 		}
 	}
-	whole := serve(t) // development: what asks for the whole schema is let in
+	whole := serve(t) // in development the whole schema may be asked for
 	if r := whole.Do(nobody, introspection.Query, nil); len(r.Errors) > 0 {
 		t.Errorf("%s", r.Raw)
 	}
 }
 
-// What cannot be read, or is refused for its size, counts on a websocket as it does over HTTP.
+// A query that cannot be read, or is refused for its size, counts on a websocket as it does over HTTP.
 func TestRefusedOperationsCount(t *testing.T) {
 	t.Parallel()
 	a := limited(t, graph.Rates{Key: 0.5})
@@ -110,7 +111,7 @@ func TestRefusedOperationsCount(t *testing.T) {
 	}
 }
 
-// How many websockets one asker has open is bounded, and so is how many subscriptions, over all connections together.
+// One asker can open only so many websockets, and only so many subscriptions, over all connections together.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := serve(t, func(c *graph.Config) { c.Limits.Sockets, c.Limits.Subscriptions = 2, 3 })
@@ -149,7 +150,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	second.WantComplete("2")
 
-	// What ends gives its place back.
+	// A connection that ends gives its place back.
 	_ = first.conn.CloseNow()
 	a.until("the place of the websocket that was closed", func() bool { return !refused() })
 	a.until("the place of its subscription", func() bool {
@@ -158,7 +159,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// A connection that begins with nonsense is closed, whatever the nonsense: it would else stay open for nothing.
+// A connection that begins with nonsense of any kind is closed: otherwise it would stay open for nothing.
 func TestWebsocketsThatBeginWithNonsenseAreClosed(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -172,7 +173,7 @@ func TestWebsocketsThatBeginWithNonsenseAreClosed(t *testing.T) {
 			if err := s.conn.Write(t.Context(), websocket.MessageText, []byte(said)); err != nil {
 				t.Fatal(err)
 			}
-			if m, err := s.read(); err == nil && m.Type == "connection_ack" { // no key is no nonsense
+			if m, err := s.read(); err == nil && m.Type == "connection_ack" { // having no key is no nonsense
 				_ = s.conn.CloseNow()
 			} else if err == nil || errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%+v, %v", m, err)
@@ -181,7 +182,7 @@ func TestWebsocketsThatBeginWithNonsenseAreClosed(t *testing.T) {
 	}
 }
 
-// until waits until it is so.
+// until waits until so is true.
 func (a *api) until(what string, so func() bool) {
 	a.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -193,7 +194,7 @@ func (a *api) until(what string, so func() bool) {
 	}
 }
 
-// Who asks for much and takes none of it loses the connection, though they say that they are there.
+// A client that asks for much and reads nothing loses the connection, although it says that it is there.
 func TestReadersWhoTakeNothing(t *testing.T) {
 	t.Parallel()
 	a := serve(t, func(c *graph.Config) { c.Limits.Sockets, c.Limits.Queries, c.Keepalive = 1, 150, 3*time.Second })
@@ -214,7 +215,8 @@ func TestReadersWhoTakeNothing(t *testing.T) {
 	if m, err := s.read(); err != nil || m.Type != "connection_ack" { // nothing is read from here on
 		t.Fatalf("%+v, %v", m, err)
 	}
-	s.send(message{Type: "pong"}) // from here until the next ping, which waits for what is being written, gqlgen itself knows no deadline
+	// From here until the next ping gqlgen has no deadline of its own, and the ping waits for what is being written.
+	s.send(message{Type: "pong"})
 	var query strings.Builder
 	for i := range 150 {
 		fmt.Fprintf(&query, "a%d: item(id: %s) { body } ", i, item)
@@ -236,7 +238,7 @@ func TestReadersWhoTakeNothing(t *testing.T) {
 	})
 }
 
-// Lists among the arguments are bounded before anything is done for them.
+// Lists among the arguments are limited before anything is done for them.
 func TestArgumentsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -262,7 +264,8 @@ func TestArgumentsAreBounded(t *testing.T) {
 	}
 }
 
-// What gqlgen would not understand it neither quotes in an answer nor in the log of the process. Not parallel: that log is one.
+// What gqlgen does not understand is quoted neither in an answer nor in the log of the process. Not parallel: the
+// process has only one log.
 func TestNothingIsQuoted(t *testing.T) {
 	a := serve(t)
 	var said bytes.Buffer

@@ -7,7 +7,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// The names on the wire are those of the state machine (spec 01 §1.2), in its order. The database's are held to it in paidaction.
+// The names in the API are those of the state machine (spec 01 §1.2), in its order. A test in paidaction compares the
+// database's names.
 func TestSchemaKnowsTheSameNames(t *testing.T) {
 	t.Parallel()
 	parsed := parsedSchema(t)

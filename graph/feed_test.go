@@ -38,7 +38,7 @@ func TestFeedsOverTheWire(t *testing.T) {
 	a.Want(author, `mutation { createPost(title: "two", territory: "bitcoin", boost: 5000) { id } }`, nil)
 	a.Clock.Advance(time.Hour)
 	three := a.PostBy(author, "three")
-	// The author's own pending post is theirs to see, but no part of a feed.
+	// Authors see their own pending post, but not in a feed.
 	a.Want(author, `mutation { createPost(title: "pending", paymentMethod: OPTIMISTIC) { id } }`, nil)
 	vote := func(mutation, item string) answer {
 		return a.Want(fan, `mutation($id: ID!) { vote: `+mutation+`(item: $id, sats: 1000) { state paymentMethod

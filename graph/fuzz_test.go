@@ -14,10 +14,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// What must never be told to anybody: our own workings.
+// inner matches what must never be told to anybody: our own workings.
 var inner = regexp.MustCompile(`(?i)INTERNAL|SQLSTATE|pgx|goroutine|panic|\.go:\d|runtime error`)
 
-// wantPlain fails the test if an answer is no answer, or tells of our own workings.
+// wantPlain fails the test if an answer is not valid, or tells of our own workings.
 func wantPlain(t *testing.T, sent string, r answer) {
 	t.Helper()
 	if r.Status >= http.StatusInternalServerError || !utf8.ValidString(r.Raw) {
@@ -30,7 +30,7 @@ func wantPlain(t *testing.T, sent string, r answer) {
 	}
 }
 
-// Any bytes at all as a request.
+// A request may be any bytes at all.
 func FuzzRequest(f *testing.F) {
 	for _, body := range []string{`{"query":"{ me { user { id } } }"}`, `{"query":"mutation { zap(item: \"1\", sats: 99999999999999999999) { id } }"}`, `[]`, `{`, `null`,
 		`{"query":"query($x: ID!) { item(id: $x) { id } }","variables":{"x":{"a":[1e400]}}}`, `{"query":"fragment F on Query { ...F } { ...F }"}`,
@@ -44,7 +44,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// Any values as the variables of what costs money: refused or done, and the books agree.
+// The variables of paying mutations may have any values: each is refused or done, and the books agree.
 func FuzzVariables(f *testing.F) {
 	operations := []string{
 		`mutation($a: ID!, $b: Sats!, $c: String, $d: PaymentMethod) { zap(item: $a, sats: $b, idempotencyKey: $c, paymentMethod: $d) { id state } }`,
@@ -76,7 +76,7 @@ func FuzzVariables(f *testing.F) {
 	})
 }
 
-// An amount is read as what it is, or refused.
+// An amount is read exactly, or refused.
 func FuzzMsat(f *testing.F) {
 	for _, text := range []string{"0", "1", "-1", "9223372036854775807", "9223372036854775808", "007", "+1", "1_000", "1e3", " 1", "٣"} {
 		f.Add(text)

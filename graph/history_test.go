@@ -13,7 +13,7 @@ import (
 const historyPage = `query($first: Int!, $after: String) { me { history(first: $first, after: $after) { next nodes { at
 	action { id kind state paymentMethod costMsat } received { msat asset direct reason kind item { id } } } } } }`
 
-// history follows the pages of somebody's history to their end.
+// history follows the pages of somebody's history to the end.
 func (a *api) history(as person, first int) (lines []string) {
 	a.Helper()
 	v := vars{"first": first}
@@ -44,7 +44,8 @@ func (a *api) history(as person, first int) (lines []string) {
 	}
 }
 
-// What one paid for and what one was paid: from balances and by invoice, in both assets and straight to one's wallet.
+// A history has what its owner paid for and was paid: from balances and by invoice, in both assets and directly to
+// their wallet.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -107,7 +108,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Pages have each entry once, even where clocks went back: ids and times tell different orders then.
+// Pages have each entry once, even if clocks went back, so that ids and times are in different orders.
 func TestHistoryHasNoGaps(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -137,7 +138,7 @@ func TestHistoryHasNoGaps(t *testing.T) {
 	}
 }
 
-// A profile counts what was paid for, and lists what its reader may see.
+// A profile counts what was paid for, and lists what the reader may see.
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

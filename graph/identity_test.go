@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// A key that is not known is refused, and never taken for no key.
+// An unknown key is refused, and never treated as no key.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -33,7 +33,7 @@ func TestKeys(t *testing.T) {
 	if r := a.Do(p, `{ me { creditsMsat } }`, nil); r.Status != http.StatusUnauthorized || r.code() != "UNAUTHENTICATED" {
 		t.Errorf("a revoked key: %d %s", r.Status, r.Raw)
 	}
-	// At rest there is nothing that could be sent.
+	// What is stored could not be sent as a key.
 	if n := a.Count(`SELECT count(*) FROM api_key WHERE octet_length(key_hash) = 32`); n != 1 {
 		t.Errorf("%d keys are stored as hashes, want 1", n)
 	}
@@ -68,7 +68,7 @@ func TestSignUp(t *testing.T) {
 	}
 }
 
-// What is somebody's own is seen by nobody else: their actions, what is pending, what has failed.
+// Nobody sees what belongs to somebody else: their actions, what is pending, what has failed.
 func TestOthersSeeNothing(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

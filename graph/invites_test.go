@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// An invite is made, given away, redeemed and taken back: the newcomer sees the gift, the inviter the action that paid for it.
+// An invite is made, given away, redeemed and revoked. The newcomer sees the gift, and the inviter sees the action that
+// paid for it.
 func TestInvites(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -41,7 +42,7 @@ func TestInvites(t *testing.T) {
 		t.Errorf("somebody else sees %s", mine.Raw)
 	}
 
-	// Refused: each with its code, and nothing changes.
+	// Each of these is refused with its code, and nothing changes.
 	second := a.Want(inviter, `mutation { createInvite(giftCredits: 1, limit: 1) { code } }`, nil).text("createInvite", "code")
 	late := a.Person("late", 0, 0)
 	before := a.traces()

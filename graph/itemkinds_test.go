@@ -38,7 +38,7 @@ func TestKindsOfItems(t *testing.T) {
 	}
 }
 
-// A vote is its voter's own business, however it is asked for.
+// Nobody else learns how somebody voted, however they ask.
 func TestNobodySeesAnothersVote(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -85,7 +85,7 @@ func TestBountyShowsToWhomItWasPaid(t *testing.T) {
 	}
 }
 
-// A hundred polls and bounties take no more queries than one.
+// A hundred polls and bounties need no more queries than one.
 func TestListsOfPollsTakeFewQueries(t *testing.T) {
 	t.Parallel()
 	asked := &recorder{}

@@ -16,19 +16,19 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// inside is what an answer never holds: SQL, a stack, a path, an address, a name of the database's. The number of a fault is capital letters, which may
-// say PGX by chance.
+// inside matches what an answer never holds: SQL, a stack, a path, an address, a name from the database. The number of
+// a fault has capital letters, which may happen to be PGX.
 var inside = regexp.MustCompile(`(?i)SQLSTATE|\b(select|insert|update|delete)\b .*\b(from|into|set)\b|(?-i:pgx)|postgres|goroutine|runtime error|panic|\.go\b|/root/|/var/|` +
 	`127\.0\.0\.1|localhost|host=|database=|relation |column |at the disco|dial |connect:|simnode|(?-i:paidaction)|community\.`)
 
-// Whatever breaks, whoever asks for anything learns no more than a number to ask about (spec 05.38).
+// Whatever breaks, nobody learns more than a number to ask about (spec 05.38), whatever they ask for.
 func TestWhatBreaksIsNotTold(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		breaks func(s *setting)
-		faults int // at least so many of the operations fail by it
+		faults int // at least so many of the operations fail because of it
 	}{
-		// Authenticating is the first to fail where the keys are gone: they stay.
+		// The table of keys stays: without it, authentication would be the first to fail.
 		"the tables are gone": {func(s *setting) {
 			s.exec(`DO $$ DECLARE name text; BEGIN
 				FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'api_key' LOOP
@@ -69,7 +69,7 @@ func TestWhatBreaksIsNotTold(t *testing.T) {
 	}
 }
 
-// wantCoded fails the test if an answer tells of the inside, or an error has no code and no sentence.
+// wantCoded fails the test if an answer shows the inside, or if an error has no code or no sentence.
 func wantCoded(t *testing.T, name string, r answer) {
 	t.Helper()
 	for _, e := range r.Errors {
@@ -89,7 +89,7 @@ func (a *api) exec(statement string) {
 	}
 }
 
-// What breaks while a subscription goes on ends that subscription, and nothing else.
+// A panic during a subscription ends that subscription, and nothing else.
 func TestPanicsEndTheirSubscription(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -120,8 +120,8 @@ func TestPanicsEndTheirSubscription(t *testing.T) {
 	}
 }
 
-// Nobody can be told apart while the database is away. A request is refused before anything of it is begun, so the client may send it
-// again as it is.
+// Without the database no caller can be identified. A request is refused before any of it is begun, so the client may
+// send it again unchanged.
 func TestWithoutADatabaseNothingIsBegun(t *testing.T) {
 	t.Parallel()
 	a := serve(t, func(c *graph.Config) {

@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// The longest text there may be fits into a request, in whatever script it is written.
+// The longest text fits into a request, in whatever script it is written.
 func TestTheLongestTextFits(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -23,7 +23,7 @@ func TestTheLongestTextFits(t *testing.T) {
 	}
 }
 
-// Each limit alone, right at it and right beyond it.
+// Each limit is tested alone, exactly at it and just beyond it.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	a := serve(t, func(c *graph.Config) {
@@ -99,7 +99,8 @@ func TestTimeLimit(t *testing.T) {
 	wantNoLeak(t, "time limit", r)
 }
 
-// A client that offers another protocol besides is answered in this one, as by a server that does not know the other (RFC 9110 §7.8).
+// A client that also offers another protocol is answered in HTTP/1.1, as by a server that does not know the other (RFC
+// 9110 §7.8).
 func TestAnUpgradeThatIsNoWebsocketIsIgnored(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -170,7 +171,7 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// What would be left for later is never sent, and so nothing can be left for later.
+// Deferred results are never sent, and so nothing can be deferred.
 func TestNothingIsDeferred(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

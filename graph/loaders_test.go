@@ -8,19 +8,21 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// A hundred items with their authors, territories, comments over two levels and the payments of one's own take no more queries than the
-// fields of the request name, as ten do, and so do lists of actions, histories and notifications. Two fields that name the same kind of
-// row at different depths take one query or two, by when they come to it; that is why there is a bound, and not a number.
+// A hundred items with their authors, territories, two levels of comments and the viewer's own payments need no more
+// queries than ten: a number that depends on the fields of the request. The same goes for lists of actions, histories
+// and notifications. Two fields that ask for the same kind of row at different depths need one query or two, depending
+// on when they get there; that is why this checks a limit rather than a number.
 func TestListsTakeFewQueries(t *testing.T) {
 	t.Parallel()
 	asked := &recorder{}
 	a := serve(t, recorded(t, asked), func(c *graph.Config) {
-		// By default fields wait for each other for a few milliseconds. On a busy machine one of them may come too late for that.
+		// By default fields wait for each other for a few milliseconds. On a busy machine one may come too late for
+		// that.
 		c.GatherFor = 600 * time.Millisecond
 	})
 	reader := a.Person("reader", 0, 0)
-	// A hundred posts of as many authors, in ten territories, with three comments each and an answer to each of these. Half of all that
-	// is the reader's own, who was told of each as well.
+	// A hundred posts by as many authors in ten territories, each with three comments and an answer to each comment.
+	// Half of it all belongs to the reader, who was also notified of each.
 	if _, err := a.Pool.Exec(a.Ctx, `
 		WITH people AS (INSERT INTO usr (name, created_at) SELECT 'author_' || n, $1 FROM generate_series(1, 100) n RETURNING id),
 		places AS (INSERT INTO territory SELECT 'place_' || n, (SELECT min(id) + n FROM people), 1000, 1000, $1 FROM generate_series(1, 10) n RETURNING name),
@@ -39,7 +41,7 @@ func TestListsTakeFewQueries(t *testing.T) {
 		a.Clock.Now(), reader.ID); err != nil {
 		t.Fatal(err)
 	}
-	// Each has at most so many queries, one of which looks up the key.
+	// Each query of the API may need so many queries of the database, one of which looks up the key.
 	for query, most := range map[string]int{
 		`query($n: Int!) { list: items(first: $n) { next nodes { id title author { name } territory { name founder { name } } payment { id state invoice { bolt11 } }
 			comments(first: 2) { nodes { id author { name } payment { state } parent { author { name } }
@@ -68,7 +70,7 @@ func TestListsTakeFewQueries(t *testing.T) {
 	}
 }
 
-// Pages follow each other without a gap, until the end.
+// Pages follow each other without a gap to the end.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -112,7 +114,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A mutation sees what those before it in the same request did.
+// A mutation sees what the earlier ones in the same request did.
 func TestMutationsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

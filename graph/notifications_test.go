@@ -11,7 +11,7 @@ import (
 
 const news = `{ notifications { nodes { id kind item { id } retryUntil action { id kind state failure { code } } } } me { unseenNotifications } }`
 
-// news are somebody's notifications, newest first.
+// news returns somebody's notifications, newest first.
 func (a *api) news(as person) []map[string]any {
 	a.Helper()
 	a.Drain()
@@ -22,7 +22,7 @@ func (a *api) news(as person) []map[string]any {
 	return all
 }
 
-// What could not be paid is told to its payer, once, with what it takes to try again, for as long as it can be tried again.
+// Payers are told once of a payment that failed, and for as long as it can be retried, with what that takes.
 func TestFailedPaymentsAreTold(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -33,7 +33,7 @@ func TestFailedPaymentsAreTold(t *testing.T) {
 		id := a.Want(payer, zap, vars{"p": post, "m": method}).text("zap", "id")
 		a.Clock.Advance(10 * time.Minute)
 		a.Drain()
-		for range 2 { // a job may be done again
+		for range 2 { // a job may run again
 			if err := a.Engine.AfterFailed(a.Ctx, number(t, id)); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestFailedPaymentsAreTold(t *testing.T) {
 		t.Errorf("the author is told what others failed to pay: %v", told)
 	}
 
-	// Once it is tried again it cannot be tried again, and what is paid in the end is no failure.
+	// Once it is retried, it cannot be retried again; and what is paid in the end is no failure.
 	id := a.Want(payer, zap, vars{"p": post, "m": "OPTIMISTIC"}).text("zap", "id")
 	a.Clock.Advance(10 * time.Minute)
 	a.Drain()
@@ -83,7 +83,7 @@ func TestFailedPaymentsAreTold(t *testing.T) {
 	}
 }
 
-// While the next attempt is prepared without being asked for, nobody is told; when there is none any more, the payer is.
+// Nobody is told while the next attempt is prepared by itself. Once there will be none, the payer is told.
 func TestOnlyTheLastAttemptIsTold(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -123,7 +123,7 @@ func TestOnlyTheLastAttemptIsTold(t *testing.T) {
 	}
 }
 
-// Where the next attempt turns out to be impossible, the payer is told of the one before.
+// If the next attempt turns out to be impossible, the payer is told of the one before.
 func TestAnAttemptThatCannotBePreparedIsTold(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -148,7 +148,7 @@ func TestAnAttemptThatCannotBePreparedIsTold(t *testing.T) {
 	}
 }
 
-// A withdrawal that failed is told, and is not to be tried again; whom nobody knows nobody tells.
+// A failed withdrawal is told, but cannot be retried. An anonymous payer cannot be told of a failure.
 func TestFailuresThatCannotBeTriedAgain(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -175,7 +175,7 @@ func TestFailuresThatCannotBeTriedAgain(t *testing.T) {
 	}
 }
 
-// What was seen is not counted any more, and what comes later is.
+// What was seen is no longer counted; what comes later is.
 func TestNotificationsAreSeen(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -196,7 +196,7 @@ func TestNotificationsAreSeen(t *testing.T) {
 		t.Errorf("%v are unseen of 3", got)
 	}
 	all := a.news(author)
-	for _, step := range []struct { // in whatever order: nothing becomes unseen again
+	for _, step := range []struct { // in any order: nothing becomes unseen again
 		upTo any
 		left float64
 	}{{all[1]["id"], 1}, {all[2]["id"], 1}, {"9223372036854775807", 0}} {

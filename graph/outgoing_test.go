@@ -12,7 +12,7 @@ import (
 const withdrawTo = `mutation($to: String!, $sats: Sats, $fee: Sats!, $key: String) {
 	withdraw(to: $to, sats: $sats, maxFeeSats: $fee, idempotencyKey: $key) { id state paymentMethod costMsat invoice { bolt11 } result { msat maxFeeMsat } } }`
 
-// A withdrawal leaves, its state follows live, and what routing did not cost comes back.
+// A withdrawal leaves. Its state can be followed live, and what routing did not cost comes back.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -37,7 +37,7 @@ func TestWithdraw(t *testing.T) {
 	}
 	carol.Change(inv.Hash, simnode.Pays)
 	a.Run(a.Relay)
-	for state := ""; state != "PAID"; { // FORWARDED may pass too quickly to be told by itself
+	for state := ""; state != "PAID"; { // FORWARDED may pass too quickly to be told of
 		if state = s.next("1").text("paidActionUpdated", "state"); state != "FORWARDED" && state != "PAID" {
 			t.Fatalf("it is %q", state)
 		}
@@ -49,7 +49,7 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// What cannot be withdrawn is refused, each with its code, and nothing is taken.
+// Withdrawals that are not possible are refused, each with its code, and nothing is taken.
 func TestWithdrawRefused(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -93,7 +93,7 @@ func TestWithdrawRefused(t *testing.T) {
 	}
 }
 
-// Who follows a payment whose receiver could not be paid learns of the next attempt, or that there will be none.
+// Whoever follows a payment whose receiver could not be paid learns of the next attempt, or that there will be none.
 func TestSubscriptionNamesTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -137,12 +137,12 @@ func TestSubscriptionNamesTheNextAttempt(t *testing.T) {
 
 	away := a.PostBy(author, "a post while no node can be asked")
 	failed(away)
-	a.Clock.Advance(time.Hour) // for as long as an attempt is hoped for
+	a.Clock.Advance(time.Hour) // no further attempt is expected then
 	a.Drain()
 	s.WantComplete(away)
 }
 
-// Sent to a user: to their own wallet if they have one, else to their sats.
+// A payment to users goes to their own wallet if they have one, otherwise to their sats.
 func TestReceive(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

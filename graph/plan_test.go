@@ -14,7 +14,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// recorder keeps the queries of a pool.
+// recorder records the queries of a pool.
 type recorder struct {
 	mu      sync.Mutex
 	queries []pgx.TraceQueryStartData
@@ -29,7 +29,7 @@ func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Trace
 
 func (r *recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// take returns what was asked since the last time.
+// take returns the queries since the last time.
 func (r *recorder) take() []pgx.TraceQueryStartData {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +38,7 @@ func (r *recorder) take() []pgx.TraceQueryStartData {
 	return taken
 }
 
-// recorded has the API and its engine ask through a pool that keeps their queries.
+// recorded makes the API and its engine use a pool that records their queries.
 func recorded(t testing.TB, r *recorder) func(*graph.Config) {
 	return func(c *graph.Config) {
 		config := c.Pool.Config()
@@ -52,13 +52,13 @@ func recorded(t testing.TB, r *recorder) func(*graph.Config) {
 	}
 }
 
-// work is how a query was executed.
+// work says how a query was executed.
 type work struct {
-	blocks int64    // that were looked at
-	scans  []string // of the grown tables: those that were read from end to end
+	blocks int64    // that were read
+	scans  []string // the grown tables that were read from end to end
 }
 
-// explain executes a query once more.
+// explain executes a query once more, to see its plan.
 func (a *api) explain(q pgx.TraceQueryStartData) work {
 	a.Helper()
 	var raw []byte
@@ -75,7 +75,7 @@ func (a *api) explain(q pgx.TraceQueryStartData) work {
 	return w
 }
 
-// node is a part of a plan, with what is below it.
+// node is a part of a plan, with the parts below it.
 type node struct {
 	Type  string `json:"Node Type"`
 	Table string `json:"Relation Name"`
@@ -85,7 +85,8 @@ type node struct {
 }
 
 func (n node) scans(found *[]string) {
-	if strings.HasSuffix(n.Type, "Seq Scan") && slices.Contains(grown, strings.TrimSuffix(n.Table, "_1")) { // the first partition is the one that grows
+	// The first partition is the one that grows.
+	if strings.HasSuffix(n.Type, "Seq Scan") && slices.Contains(grown, strings.TrimSuffix(n.Table, "_1")) {
 		*found = append(*found, n.Table)
 	}
 	for _, p := range n.Plans {
@@ -96,8 +97,8 @@ func (n node) scans(found *[]string) {
 // grown are the tables that grow writes to.
 var grown = []string{"item", "paid_action", "invoice", "posting", "relay_payment", "notification"}
 
-// grow writes n more of everything that hangs on one person and one post: comments beside each other, comments too deep to be shown and
-// comments that failed; payments made and received, notifications.
+// grow writes n more of everything that belongs to one person and one post: comments beside each other, comments too
+// deep to be shown, comments that failed, payments made and received, and notifications.
 func (a *api) grow(author person, post int64, n int) {
 	a.Helper()
 	for _, sql := range []string{
@@ -154,7 +155,7 @@ func (a *api) failedComments(author person, post int64, n int) {
 	}
 }
 
-// What a page costs does not depend on how much there is behind it.
+// The cost of a page does not depend on how much there is beyond it.
 func TestPagesCostTheSameHoweverMuchThereIs(t *testing.T) {
 	t.Parallel()
 	asked := &recorder{}

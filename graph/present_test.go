@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// What breaks inside is told as a number to ask about, and the log has the rest under that number.
+// Of what breaks inside, only a number is told; the log has the rest under that number.
 func TestNothingInternalLeaks(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -71,7 +71,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// The playground comes from the binary, and asks for nothing from elsewhere.
+// The playground comes from the binary, and loads nothing from elsewhere.
 func TestPlayground(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

@@ -4,8 +4,8 @@ import "testing"
 
 const priceQuery = `query ($parent: ID, $territory: String, $boost: Sats) { itemPriceMsat(parent: $parent, territory: $territory, boost: $boost) }`
 
-// The price that is told beforehand is the one that is asked for then: dearer for the anonymous, for those who have just written, and by a
-// boost. Asking costs nothing and changes nothing.
+// The price told beforehand is the one that is then charged: higher for the anonymous, for those who have just written,
+// and with a boost. Asking costs nothing and changes nothing.
 func TestThePriceIsToldBeforehand(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

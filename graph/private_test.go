@@ -34,7 +34,7 @@ func (farNode) EachSettled(context.Context, time.Time, func(paidaction.NodeInvoi
 }
 func (farNode) Chain(context.Context) (paidaction.Chain, error) { return paidaction.Chain{}, errFar }
 
-// spec 05.38: where a node is, and where its secrets are, is in the log alone.
+// spec 05.38: only the log says where a node is, and where its secrets are.
 func TestNodesAreNotNamed(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -72,7 +72,7 @@ func TestNodesAreNotNamed(t *testing.T) {
 	}
 }
 
-// spec 05.16 and 03 §3.3: who receives never sees fees that they did not pay; who pays never sees the receiver's invoice.
+// spec 05.16 and 03 §3.3: receivers never see fees that they did not pay, and payers never see the receiver's invoice.
 func TestEachSeesTheirOwnOfAWrappedPayment(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

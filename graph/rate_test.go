@@ -13,7 +13,7 @@ import (
 
 const rateLimited = "RATE_LIMITED"
 
-// from has an anonymous request come from an address, as a trusted proxy says.
+// from sends an anonymous request that comes from an address, according to a trusted proxy.
 func (a *api) from(address, query string) answer {
 	a.Helper()
 	return a.Post("", `{"query":"`+query+`"}`, "X-Forwarded-For", address)
@@ -26,7 +26,8 @@ func limited(t testing.TB, rates graph.Rates) *api {
 	})
 }
 
-// One user, or one address without a key, gets so much; others are not held up by it; and time gives it back.
+// One user, or one address without a key, may ask only so often. Others are not held up by that, and time gives it
+// back.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := limited(t, graph.Rates{Key: 0.5, Address: 0.2, WrongKeys: 0.1})
@@ -59,7 +60,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	if r := a.from("203.0.113.8", "{ __typename }"); r.Status != http.StatusOK {
 		t.Errorf("another address is refused: %s", r.Raw)
 	}
-	// Keys that are not known: one is looked up, the second is not.
+	// An unknown key is looked up the first time, but not the second.
 	wrong := person{Key: "hf_guess"}
 	if r := ask(wrong); r.Status != http.StatusUnauthorized {
 		t.Errorf("%d: %s", r.Status, r.Raw)
@@ -69,7 +70,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// Keys cost nothing: who has two may ask no more often, nor pay.
+// Keys cost nothing: a user with two keys may neither ask nor pay more often.
 func TestAUsersKeysAreCountedTogether(t *testing.T) {
 	t.Parallel()
 	a := limited(t, graph.Rates{Key: 0.5, KeyPaying: 0.1}) // five may come at once, of which one pays
@@ -93,7 +94,8 @@ func TestAUsersKeysAreCountedTogether(t *testing.T) {
 	}
 }
 
-// Whoever guesses keys is bounded, and so is everybody who comes from there with a key that nobody here has seen; those who are known are not.
+// Guessing keys is limited, and so is everybody from the same address whose key has not been seen here. Those with a
+// known key are not.
 func TestGuessingKeysBarsNoNeighbour(t *testing.T) {
 	t.Parallel()
 	a := limited(t, graph.Rates{WrongKeys: 0.1}) // one may come at once
@@ -120,7 +122,8 @@ func TestGuessingKeysBarsNoNeighbour(t *testing.T) {
 	if _, err := db.New(a.Pool).RevokeKey(a.Ctx, db.RevokeKeyParams{At: new(a.Clock.Now()), KeyHash: graph.HashKey(revoked.Key)}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} { // it was known; then it is a guess like others
+	// The revoked key was known the first time. Then it is a guess like any other.
+	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
 		if got := status(revoked.Key); got != want {
 			t.Errorf("a revoked key: %d, want %d", got, want)
 		}
@@ -130,7 +133,7 @@ func TestGuessingKeysBarsNoNeighbour(t *testing.T) {
 	}
 }
 
-// Paying is bounded more strictly than asking, and what is refused costs nothing.
+// Paying is limited more strictly than asking, and what is refused costs nothing.
 func TestPayingIsBoundedMoreStrictly(t *testing.T) {
 	t.Parallel()
 	a := limited(t, graph.Rates{Key: 100, KeyPaying: 0.2, Address: 100, AddressPaying: 0.1})

@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// traces are the tables in which something would be left behind if anything were charged or done.
+// traces are the tables that would show it if anything were charged or done.
 func (a *api) traces() string {
 	a.Helper()
 	var s strings.Builder
@@ -177,7 +177,7 @@ func wantNoLeak(t *testing.T, name string, r answer) {
 	}
 }
 
-// The same key and arguments give the same action, however it is sent; it is charged once.
+// The same key and arguments give the same action, however they are sent; it is charged once.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -196,7 +196,7 @@ func TestIdempotency(t *testing.T) {
 		t.Error("two people share a key")
 	}
 
-	// The anonymous get their secret again.
+	// Anonymous payers get their secret again.
 	random := strings.Repeat("r4nd0m", 5)
 	first, again = a.Want(nobody, donate, vars{"k": random}), a.Want(nobody, donate, vars{"k": random})
 	if first.Raw != again.Raw || first.text("donate", "secret") == "" || first.text("donate", "invoice", "bolt11") == "" {
@@ -204,7 +204,7 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-// What failed is tried again by its payer, and by nobody else; the cancel is theirs too.
+// What failed can be retried by its payer, and by nobody else. Only the payer can cancel it, too.
 func TestCancelAndRetry(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -254,7 +254,8 @@ func TestCancelAndRetry(t *testing.T) {
 	}
 }
 
-// Of several payments in one request each has its answer: who is told of a refusal alone would pay again for what was done.
+// If one request has several payments, each gets its answer: a client that is told only of a refusal would pay again
+// for what was done.
 func TestARefusalHidesNoOtherAnswer(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

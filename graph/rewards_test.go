@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// Everybody sees what a day's pool was and who got it; who got it is told.
+// Everybody sees what a day's pool was and who got it; those who got it are notified.
 func TestRewardsOfADay(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

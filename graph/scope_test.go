@@ -10,8 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 )
 
-// What costs money is asked for alike: an action that is added takes the terms of all others and needs a scope, and one that is refused leaves the other answers of
-// its request.
+// Everything that costs money works alike. A new action takes the same terms as all others and needs a scope, and if it
+// is refused, the other answers of its request remain.
 func TestWhatCostsMoneyIsAskedForAlike(t *testing.T) {
 	t.Parallel()
 	for _, f := range parsedSchema(t).Mutation.Fields {
@@ -32,7 +32,8 @@ func TestWhatCostsMoneyIsAskedForAlike(t *testing.T) {
 	}
 }
 
-// A request is refused as a whole for one field that its key is not good for, wherever it stands, and over whatever connection.
+// A request is refused as a whole if one of its fields needs a scope that its key lacks, wherever the field is, and on
+// any connection.
 func TestScopesAreAskedForFirst(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -65,7 +66,8 @@ func TestScopesAreAskedForFirst(t *testing.T) {
 	}
 }
 
-// Without READ a key sees what it just did, and else what everybody sees: an answer is no way around the scope.
+// Without READ a key sees what it has just done, and otherwise only what everybody sees: answers do not get around the
+// scope.
 func TestWithoutReadNothingOfOnesOwnIsSeen(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -96,7 +98,7 @@ func TestWithoutReadNothingOfOnesOwnIsSeen(t *testing.T) {
 	}
 }
 
-// A key that is revoked opens nothing from then on, also on connections that it has opened; subscriptions that run end within
+// A revoked key opens nothing any more, not even on connections that it has opened. Running subscriptions end within
 // RecheckKeys and a wake.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
@@ -119,7 +121,7 @@ func TestRevocation(t *testing.T) {
 		t.Errorf("%d %s", r.Status, r.Raw)
 	}
 	a.Clock.Advance(15 * time.Second)
-	a.Feed.changed(id) // as internal/changefeed does every three seconds, whether it has or not
+	a.Feed.changed(id) // as internal/changefeed does every three seconds, whether it has changed or not
 	if m, err := s.read(); err != nil || m.Type != "error" || !strings.Contains(string(m.Payload), "UNAUTHENTICATED") {
 		t.Errorf("%+v %s, %v", m, m.Payload, err)
 	}
@@ -129,7 +131,7 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// A withdrawal that failed is not tried again: SPEND, which is asked for then, would let money leave.
+// A failed withdrawal cannot be retried: retrying asks only for SPEND, and would let money leave.
 func TestARetryIsNoWithdrawal(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

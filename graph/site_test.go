@@ -27,7 +27,8 @@ func behind(t testing.TB, change ...func(*graph.Config)) (*api, *sitejwttest.Sit
 
 const whoAmI = `{ me { user { id name } } }`
 
-// Whom the site knows is a user here from their first request on, always the same one; our own keys stay good beside its tokens.
+// Somebody whom the site knows is a user here from their first request on, and always the same one. Our own keys stay
+// good besides its tokens.
 func TestTokensOfASite(t *testing.T) {
 	t.Parallel()
 	a, site := behind(t)
@@ -69,7 +70,7 @@ func TestTokensOfASite(t *testing.T) {
 	}
 }
 
-// Two requests of somebody who has never been here make one user.
+// Two first requests of the same person make one user.
 func TestFirstTokensAtOnce(t *testing.T) {
 	t.Parallel()
 	a, site := behind(t)
@@ -101,7 +102,7 @@ func TestSiteThatIsAway(t *testing.T) {
 	}
 }
 
-// What is open ends with the token.
+// Open subscriptions end with the token.
 func TestSubscriptionsEndWithTheToken(t *testing.T) {
 	t.Parallel()
 	a, site := behind(t)
@@ -121,7 +122,7 @@ func TestSubscriptionsEndWithTheToken(t *testing.T) {
 	}
 }
 
-// Tokens that are not good are bounded like keys that are not known.
+// Wrong tokens are limited like unknown keys.
 func TestWrongTokensAreBounded(t *testing.T) {
 	t.Parallel()
 	a, site := behind(t, func(c *graph.Config) { c.Rates.WrongKeys = 0.1 })

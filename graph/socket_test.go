@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket/wsjson"
 )
 
-// message is one of the protocol graphql-transport-ws.
+// message is a message of the protocol graphql-transport-ws.
 type message struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"id,omitempty"`
@@ -26,7 +26,7 @@ type socket struct {
 	conn *websocket.Conn
 }
 
-// dial opens a websocket; err is that of the handshake.
+// dial opens a websocket; err is the error of the handshake.
 func (a *api) dial(header http.Header) (*socket, *http.Response, error) {
 	conn, resp, err := websocket.Dial(a.Ctx, strings.Replace(a.URL, "http", "ws", 1)+"/graphql",
 		&websocket.DialOptions{Subprotocols: []string{"graphql-ws", "graphql-transport-ws"}, HTTPHeader: header})
@@ -71,7 +71,7 @@ func (s *socket) send(m message) {
 	}
 }
 
-// read returns the next message that is not about keeping the connection alive.
+// read returns the next message, skipping those that only keep the connection alive.
 func (s *socket) read() (m message, err error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
@@ -97,7 +97,7 @@ func (s *socket) Subscribe(id, query string, v vars) {
 	s.send(message{Type: "subscribe", ID: id, Payload: encode(s.t, map[string]any{"query": query, "variables": v})})
 }
 
-// next is the data of the next message, which must be one for this operation.
+// next returns the data of the next message, which must be for this operation.
 func (s *socket) next(id string) answer {
 	s.t.Helper()
 	m, err := s.read()
@@ -111,7 +111,7 @@ func (s *socket) next(id string) answer {
 	return r
 }
 
-// WantState reads on, and fails the test if what comes is not the action in this state.
+// WantState reads on, and fails the test if the next action is not in this state.
 func (s *socket) WantState(id, state string) {
 	s.t.Helper()
 	if r := s.next(id); r.text("paidActionUpdated", "state") != state {
@@ -158,7 +158,7 @@ func (a *api) Events(as person, query string, v vars) *events {
 	return &events{a.TB, bufio.NewScanner(resp.Body), cancel}
 }
 
-// Next is the next event and its data; an empty name is the end of the stream.
+// Next returns the next event and its data; an empty name is the end of the stream.
 func (e *events) Next() (name string, r answer) {
 	e.t.Helper()
 	for e.scanner.Scan() {
@@ -194,7 +194,7 @@ func (e *events) WantComplete() {
 	}
 }
 
-// WantCut fails the test unless the stream has ended, and did not say that it is complete.
+// WantCut fails the test unless the stream has ended without calling itself complete.
 func (e *events) WantCut() {
 	e.t.Helper()
 	if name, r := e.Next(); name != "" {

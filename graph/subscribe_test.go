@@ -21,7 +21,7 @@ import (
 const follow = `subscription($id: ID!, $s: String) { paidActionUpdated(id: $id, secret: $s) {
 	id state __typename failure { code } ... on ItemCreateAction { result { item { id state title } } } } }`
 
-// holdPost asks for a post by hold invoice, and returns what it takes to follow it.
+// holdPost asks for a post by hold invoice, and returns what is needed to follow it.
 func (a *api) holdPost(as person, title string) (v vars, id int64, bolt11 string) {
 	a.Helper()
 	r := a.Want(as, `mutation($t: String!) { createPost(title: $t, paymentMethod: PESSIMISTIC) { id secret state invoice { bolt11 } } }`, vars{"t": title})
@@ -29,7 +29,8 @@ func (a *api) holdPost(as person, title string) (v vars, id int64, bolt11 string
 	return vars{"id": text, "s": r.at("createPost", "secret")}, number(a.TB, text), r.text("createPost", "invoice", "bolt11")
 }
 
-// The present state first, then each change until the end: over a websocket and over server-sent events, known and anonymous.
+// A subscription sends the present state first, then each change until the end: over a websocket and over server-sent
+// events, to users and to the anonymous.
 func TestSubscription(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -52,7 +53,7 @@ func TestSubscription(t *testing.T) {
 		s.WantComplete("1")
 		e.WantComplete()
 
-		// What has ended comes once, and ends.
+		// An action that has ended is sent once, and the subscription ends.
 		s.Subscribe("2", follow, v)
 		s.WantState("2", "PAID")
 		s.WantComplete("2")
@@ -60,7 +61,7 @@ func TestSubscription(t *testing.T) {
 	}
 }
 
-// An invoice that no node could issue at once comes to whoever follows its action, once there is one.
+// If no node could issue the invoice at once, whoever follows the action gets it once it exists.
 func TestALateInvoiceIsTold(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -81,7 +82,7 @@ func TestALateInvoiceIsTold(t *testing.T) {
 	}
 }
 
-// Who asks to follow nothing, or one thing under two names, is told so.
+// A subscription that follows nothing, or one thing under two names, is refused.
 func TestASubscriptionFollowsOneThing(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -99,7 +100,7 @@ func TestASubscriptionFollowsOneThing(t *testing.T) {
 	}
 }
 
-// Others cannot listen, nor learn that there is something to listen to.
+// Others can neither follow an action nor learn that it exists.
 func TestSubscriptionOfOthers(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -116,7 +117,7 @@ func TestSubscriptionOfOthers(t *testing.T) {
 			t.Errorf("%s", r.Raw)
 		}
 	}
-	// A connection serves queries and mutations too, and refuses as HTTP does.
+	// A connection serves queries and mutations, too, and refuses as HTTP does.
 	s := a.Socket(payer)
 	s.Subscribe("q", `{ me { user { name } } }`, nil)
 	if r := s.next("q"); r.text("me", "user", "name") != "payer" {
@@ -129,7 +130,7 @@ func TestSubscriptionOfOthers(t *testing.T) {
 	}
 }
 
-// Who does not read holds up nobody, and finds the last state when they do.
+// A client that does not read holds up nobody, and finds the last state when it does.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -154,7 +155,7 @@ func TestSlowReader(t *testing.T) {
 	slow.WantComplete("1")
 }
 
-// A key that was revoked ends what it had opened.
+// When a key is revoked, the subscriptions that it opened end.
 func TestRevokedKeyEndsSubscription(t *testing.T) {
 	t.Parallel()
 	a := serve(t, func(c *graph.Config) { c.RecheckKeys = time.Minute })
@@ -179,7 +180,7 @@ func TestRevokedKeyEndsSubscription(t *testing.T) {
 	}
 }
 
-// A database that is away for a moment ends no subscription.
+// If the database is unavailable for a moment, no subscription ends.
 func TestSubscriptionOutlivesFaults(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -237,7 +238,7 @@ func TestWebsocketDoor(t *testing.T) {
 		t.Errorf("an old protocol: %d %s", r.Status, r.Raw)
 	}
 
-	// An unknown key in the first message.
+	// The first message has an unknown key.
 	s, _, err := a.dial(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +252,7 @@ func TestWebsocketDoor(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 
-	// So many operations at once, and no more.
+	// Only so many operations may be under way at once.
 	s = a.Socket(payer)
 	v, _, _ := a.holdPost(payer, "limits")
 	for _, id := range []string{"1", "2"} {
@@ -272,8 +273,8 @@ func TestWebsocketDoor(t *testing.T) {
 	}
 }
 
-// What cannot be read on a websocket is answered with a code: an operation as any other is, and what is no message at all by the end of the
-// connection.
+// What cannot be read on a websocket gets a code: an operation is answered like any other, and what is no message at
+// all ends the connection.
 func TestMalformedMessages(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -337,7 +338,7 @@ func TestMalformedMessages(t *testing.T) {
 		}
 	}
 
-	// A key that cannot be looked up is not said to be wrong.
+	// A key that cannot be looked up is not called wrong.
 	if _, err := a.Pool.Exec(a.Ctx, `ALTER TABLE api_key RENAME TO away`); err != nil {
 		t.Fatal(err)
 	}
@@ -351,8 +352,8 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// Shutting down ends every subscription without calling it complete: clients then ask again. It leaves no goroutine behind. Not parallel: it
-// counts goroutines.
+// Shutting down ends every subscription without calling it complete, so that clients ask again. It leaves no goroutine
+// behind. Not parallel: it counts goroutines.
 func TestShutdown(t *testing.T) {
 	a := serve(t)
 	payer := a.Person("payer", 0, 0)

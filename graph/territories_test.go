@@ -12,7 +12,8 @@ import (
 
 const territoryFields = `name state description founder { name } baseCostMsat replyCostMsat billing autoRenew paidUntil graceUntil`
 
-// A territory's life: founded, changed, paid for, in grace, stopped, taken over. How it is billed its founder alone sees.
+// A territory's life: founded, changed, paid for, in grace, stopped, taken over. Only its founder sees how it is
+// billed.
 func TestTerritory(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -78,7 +79,7 @@ func contains(text string, all []string) bool {
 	return true
 }
 
-// What is not paid for yet is there for its founder alone.
+// Only its founder sees a territory that is not paid for yet.
 func TestPendingTerritoryIsItsFoundersAlone(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -104,11 +105,12 @@ func TestPendingTerritoryIsItsFoundersAlone(t *testing.T) {
 	}
 }
 
-// Pages of all territories by name, without a gap; with all that hangs on them they take a handful of queries.
+// All territories come in pages by name, without a gap. With everything that belongs to them they need only a few
+// queries.
 func TestTerritoriesInPages(t *testing.T) {
 	t.Parallel()
 	asked := &recorder{}
-	// A machine that is busy gathers as well.
+	// So that fields share queries even on a busy machine.
 	a := serve(t, recorded(t, asked), func(c *graph.Config) { c.GatherFor = 200 * time.Millisecond })
 	reader := a.Person("reader", 1, 0)
 	a.Want(reader, `mutation { donate(sats: 1) { id } }`, nil)

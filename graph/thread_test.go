@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// leaf is an item of a thread as the database has it, with what is below it.
+// leaf is an item of a thread as it is in the database, with what is below it.
 type leaf struct {
 	id      int64
 	author  int64 // 0 is nobody
@@ -21,7 +21,7 @@ func (l *leaf) seenBy(viewer int64) bool {
 	return l.state == "PAID" || (viewer != 0 && l.author == viewer && !l.deleted)
 }
 
-// read is what a viewer is to see of a thread, one line a node.
+// read is what a viewer should see of a thread, one line for each node.
 func (l *leaf) read(viewer int64, depth, deepest int) (lines []string) {
 	for _, c := range l.below {
 		if !c.seenBy(viewer) {
@@ -41,7 +41,8 @@ func (l *leaf) read(viewer int64, depth, deepest int) (lines []string) {
 	return lines
 }
 
-// A thread reads from top to bottom, page after page, the same as a tree does in memory; each viewer gets what they may see.
+// A thread reads from top to bottom, page after page, in the same order as a tree in memory. Each viewer gets what they
+// may see.
 func TestThreadReadsAsATree(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -87,7 +88,7 @@ func TestThreadReadsAsATree(t *testing.T) {
 	})
 }
 
-// readThread follows the pages of a thread to its end.
+// readThread follows the pages of a thread to the end.
 func (a *api) readThread(as person, item int64, depth, limit int) (lines []string) {
 	a.Helper()
 	v := vars{"item": fmt.Sprint(item), "depth": depth, "limit": limit}
@@ -112,7 +113,7 @@ func (a *api) readThread(as person, item int64, depth, limit int) (lines []strin
 	}
 }
 
-// A cursor tells nothing of what one may not see: it is none.
+// The id of an item that one may not see is no valid cursor, and so tells nothing.
 func TestThreadAfterWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// What files of each type begin with.
+// The bytes with which files of each type begin.
 const (
 	png  = "\x89PNG\r\n\x1a\n"
 	jpeg = "\xff\xd8\xff\xe0"
@@ -32,10 +32,10 @@ type file struct {
 	Body   string
 }
 
-// patient waits until a body is asked for, where it says so.
+// patient sends a body only when it is asked for, if the request expects that.
 var patient = &http.Transport{ExpectContinueTimeout: time.Hour, DisableKeepAlives: true}
 
-// File sends a request for a file, or with one.
+// File sends a request for a file, or one that uploads a file.
 func (a *api) File(method, path string, as person, body io.Reader, headers ...string) file {
 	a.Helper()
 	req, err := http.NewRequestWithContext(a.Ctx, method, a.URL+path, body)
@@ -60,13 +60,13 @@ func (a *api) File(method, path string, as person, body io.Reader, headers ...st
 	return file{resp.StatusCode, resp.Header, string(raw)}
 }
 
-// sent is what an upload is answered with.
+// sent is the answer to an upload.
 type sent struct {
 	ID, URL, ContentType string
 	Bytes, FeeSats       int64
 }
 
-// Upload sends a file that is taken in.
+// Upload uploads a file that must be accepted.
 func (a *api) Upload(as person, content string) sent {
 	a.Helper()
 	f := a.File(http.MethodPost, "/uploads", as, strings.NewReader(content), "Content-Type", "image/png")
@@ -78,7 +78,7 @@ func (a *api) Upload(as person, content string) sent {
 	return s
 }
 
-// wantRefused fails the test unless a file was refused with this code, and with nothing of the inside.
+// wantRefused fails the test unless a file was refused with this code, without showing the inside.
 func (a *api) wantRefused(name string, f file, status int, code string) {
 	a.Helper()
 	var r answer
@@ -102,7 +102,7 @@ func (a *api) decode(body string, into any) {
 	}
 }
 
-// Before it is paid its owner alone gets a file, afterwards everybody does.
+// Before a file is paid for, only its owner gets it; afterwards everybody does.
 func TestFilesBeforeAndAfterPayment(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -163,7 +163,7 @@ func TestFilesBeforeAndAfterPayment(t *testing.T) {
 	want("deleted, another", other, false, "")
 	want("deleted, nobody", nobody, false, "")
 
-	// Of what the anonymous send, the URL is the proof.
+	// For an anonymous file the URL is the proof.
 	u = a.Upload(nobody, content)
 	if u.FeeSats != 100 {
 		t.Errorf("anonymous: %+v", u)
@@ -181,7 +181,7 @@ func TestFilesBeforeAndAfterPayment(t *testing.T) {
 	want("anonymous, deleted, somebody", other, false, "")
 }
 
-// Parts of a file, and whether it has changed, are asked for as of any other.
+// Parts of a file, and whether it has changed, can be asked for as for any other file.
 func TestFilesComeInParts(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -216,7 +216,7 @@ func TestFilesComeInParts(t *testing.T) {
 	}
 }
 
-// The bytes say what a file is; a name, or a type that is claimed, does not.
+// The bytes say what a file is; its name and its claimed type do not.
 func TestTypesAreSniffed(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -245,7 +245,7 @@ func TestTypesAreSniffed(t *testing.T) {
 		"pdf as png":            {"image/png", "%PDF-1.7"},
 		"nothing":               {"image/png", ""},
 		"an icon":               {"image/png", "\x00\x00\x01\x00"},
-		// Types that a page of another site can send without asking.
+		// These are types that a page of another site can send without a preflight request.
 		"a form":             {"application/x-www-form-urlencoded", png},
 		"a form of files":    {"multipart/form-data; boundary=x", png},
 		"plain text":         {"text/plain", png},
@@ -284,7 +284,7 @@ func TestFilesAreBounded(t *testing.T) {
 	a.wantRefused("too many, and no length", post(p, io.MultiReader(strings.NewReader(hundred), strings.NewReader("x"))),
 		http.StatusRequestEntityTooLarge, "BODY_LIMIT_EXCEEDED")
 
-	// By its length, before a byte of it is sent.
+	// Its length is too much: refused before a byte of it is sent.
 	req, err := http.NewRequestWithContext(a.Ctx, http.MethodPost, a.URL+"/uploads", unread{t})
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +308,7 @@ func TestFilesAreBounded(t *testing.T) {
 	a.wantRefused("too many files unclaimed", post(p, strings.NewReader(png)), http.StatusTooManyRequests, "TOO_MANY_UPLOADS")
 	a.Want(p, `mutation($u: [ID!]) { createPost(title: "x", uploads: $u) { id } }`, vars{"u": []string{first.ID}})
 	a.Upload(p, png)
-	// The anonymous are bounded by where they come from, and nobody by what others do.
+	// The anonymous are limited by their address, and nobody by what others do.
 	for _, from := range []string{"192.0.2.1", "192.0.2.2"} {
 		if f := post(nobody, strings.NewReader(hundred), "X-Forwarded-For", from); f.Status != http.StatusCreated {
 			t.Errorf("%s: %d %s", from, f.Status, f.Body)
@@ -317,7 +317,7 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever sends slowly holds up no more than two places of their own.
+// A slow sender takes up no more than two places of their own.
 func TestSlowFilesHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -347,7 +347,7 @@ func TestSlowFilesHoldUpNobodyElse(t *testing.T) {
 	a.Upload(slow, png)
 }
 
-// A body that breaks off is no file, and what breaks inside is told as a number.
+// A body that breaks off is no file, and of what breaks inside only a number is told.
 func TestFilesThatFail(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -368,7 +368,7 @@ func TestFilesThatFail(t *testing.T) {
 	}
 }
 
-// A change by its author, signed in or with the secret, as the API has it.
+// The author can change an item through the API, signed in or with the secret.
 func TestUpdateItem(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -377,7 +377,7 @@ func TestUpdateItem(t *testing.T) {
 		updateItem(item: $id, body: $b, secret: $s, uploads: $u) { id state paymentMethod costSats invoice { bolt11 } result { item { title body editedAt uploads { id } } } } }`
 	post := a.PostBy(author, "mine")
 	if r := a.Do(author, update, vars{"id": post, "b": "too late"}); r.code() != "EDIT_WINDOW_OVER" {
-		t.Errorf("%s", r.Raw) // eleven minutes have gone by
+		t.Errorf("%s", r.Raw) // eleven minutes have passed
 	}
 	r := a.Want(author, `mutation { createPost(title: "new") { result { item { id editedAt uploads { id } pendingEdit { body } } } } }`, nil)
 	post = r.text("createPost", "result", "item", "id")
@@ -395,7 +395,7 @@ func TestUpdateItem(t *testing.T) {
 		r.at("updateItem", "result", "item", "editedAt") == nil {
 		t.Errorf("%s", r.Raw)
 	}
-	// What is paid by invoice its author alone sees meanwhile.
+	// Until a change by invoice is paid, only the author sees it.
 	u := a.Upload(author, png)
 	if _, err := a.Pool.Exec(a.Ctx, `UPDATE upload SET fee_msat = 100000`); err != nil {
 		t.Fatal(err)
@@ -418,7 +418,7 @@ func TestUpdateItem(t *testing.T) {
 		t.Errorf("once paid: %s", r.Raw)
 	}
 
-	// The anonymous show the secret, which is stored nowhere.
+	// Anonymous authors show the secret, which is stored nowhere.
 	r = a.Want(nobody, `mutation { createPost(title: "anonymous") { id secret invoice { bolt11 } } }`, nil)
 	secret := r.text("createPost", "secret")
 	a.PayInvoice(r.text("createPost", "invoice", "bolt11"))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Who sees what, over HTTP: what is pending is seen by its payer alone, what failed by nobody else, and nobody sees another's invoices,
-// wallets, history or notifications.
+// Who sees what, over HTTP: only the payer sees what is pending or has failed, and nobody sees the invoices, wallets,
+// history or notifications of somebody else.
 func TestWhoSeesWhat(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -16,7 +16,7 @@ func TestWhoSeesWhat(t *testing.T) {
 	readers := map[string]person{"its owner": owner, "who is answered and zapped": author, "somebody else": other, "the anonymous": nobody}
 	post := a.PostBy(author, "read by all")
 
-	// A post, a comment and a zap of the owner's in every state.
+	// The owner has a post, a comment and a zap in every state.
 	const action = `{ id state invoice { bolt11 paymentHash } }`
 	made := map[string]any{}
 	do := func(state, method string) {
@@ -75,7 +75,7 @@ func TestWhoSeesWhat(t *testing.T) {
 		{`{ user(name: "owner") { items(first: 100) { nodes { title } } } }`, "post pending", byOwner},
 		{`{ user(name: "owner") { items(first: 100) { nodes { body } } } }`, "comment failed", byOwner},
 
-		{below(`msat upvotes`), `"msat":"7000","upvotes":1`, byAll}, // of four zaps one is paid
+		{below(`msat upvotes`), `"msat":"7000","upvotes":1`, byAll}, // one of four zaps is paid
 		{below(`commentCount`), `"commentCount":1`, byAll},
 		{`{ user(name: "owner") { postCount commentCount } }`, `"postCount":1,"commentCount":1`, byAll},
 

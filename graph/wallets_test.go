@@ -48,7 +48,7 @@ func newLNbits(t testing.TB) *lnbits {
 const walletSave = `mutation($id: ID, $url: String!, $label: String!) {
 	walletSave(id: $id, label: $label, settings: {lnbits: {url: $url, key: "` + lnbitsKey + `"}}) { id kind label priority enabled } }`
 
-// saveWallet saves one and returns its id.
+// saveWallet saves a wallet and returns its id.
 func (a *api) saveWallet(owner person, url, label string) string {
 	a.Helper()
 	return a.Want(owner, walletSave, vars{"url": url, "label": label}).text("walletSave", "id")
@@ -101,7 +101,7 @@ func TestWallets(t *testing.T) {
 	}
 }
 
-// The log comes in pages, those of several wallets at once in one query.
+// The log comes in pages; the logs of several wallets need only one query.
 func TestWalletLogs(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -155,7 +155,7 @@ func TestWalletLogs(t *testing.T) {
 	}
 }
 
-// Wallets are their owner's: others neither see nor change them.
+// Wallets are private: others neither see nor change them.
 func TestWalletsAreTheirOwners(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// A key that was good is remembered, and believed for as long as the database says that no key was revoked: from the commit of that on it is good for nothing, at once
-// and in every process, alone or among others, and nobody else's is forgotten for it.
+// A good key is remembered, and trusted for as long as the database says that no key was revoked. As soon as its
+// revocation commits it is refused, in every process, alone or among others. Nobody else's key is forgotten for that.
 func TestAKeyIsRememberedUntilOneIsRevoked(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), pgtest.New(t)
@@ -83,7 +83,7 @@ func TestAKeyIsRememberedUntilOneIsRevoked(t *testing.T) {
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// One process meets the new epoch with keys that it knows alone, the other with one that it does not know beside them.
+	// One process meets the new epoch with keys that it knows, the other with one that it does not know as well.
 	if got, err := look(processes[0], "alice", "bob"); err != nil || got[0] != 0 || got[1] != 2 {
 		t.Errorf("of keys that are known: %d, %v", got, err)
 	}
@@ -92,7 +92,7 @@ func TestAKeyIsRememberedUntilOneIsRevoked(t *testing.T) {
 	}
 	want("afterwards", []string{"alice", "bob", "carol"}, 0, 2, 3)
 
-	// Whoever signs out twice costs nobody else what they remember.
+	// Signing out twice does not make any process forget a key.
 	if n, err := db.New(pool).RevokeKey(ctx, db.RevokeKeyParams{At: new(time.Now()), KeyHash: HashKey("alice")}); err != nil || n != 0 {
 		t.Fatalf("revoked %d keys, %v", n, err)
 	}
@@ -113,7 +113,7 @@ func TestAKeyIsRememberedUntilOneIsRevoked(t *testing.T) {
 	}
 }
 
-// Whoever leads a look may panic. Nobody is let in by what was remembered and not asked for.
+// The goroutine that leads a look may panic. Nobody is let in by what is remembered but was not checked.
 func TestNothingRememberedIsBelievedUnasked(t *testing.T) {
 	t.Parallel()
 	k := &keyring{} // without a pool to ask

@@ -30,13 +30,13 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// api is the whole of the API on a fresh database and a simulated node.
+// api is the whole API on a fresh database and a simulated node.
 type api struct {
 	*enginetest.World
 	URL  string
 	Feed *feed
 	Log  *lockedBuffer
-	// Stop ends the requests under way, as a server that shuts down does.
+	// Stop ends the requests under way, as a server does that shuts down.
 	Stop func()
 }
 
@@ -149,7 +149,7 @@ func (a *api) In(t testing.TB) *api {
 	return &inner
 }
 
-// number is an id as the engine has it.
+// number is an id in the form that the engine uses.
 func number(t testing.TB, id string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(id, 10, 64)
@@ -175,7 +175,7 @@ type answerError struct {
 	Extensions struct{ Code, Fault, CostMsat string }
 }
 
-// code is that of the only error, or empty.
+// code is the code of the only error, or empty.
 func (r answer) code() string {
 	if len(r.Errors) == 0 {
 		return ""
@@ -183,7 +183,7 @@ func (r answer) code() string {
 	return r.Errors[0].Extensions.Code
 }
 
-// at finds a value in the data by the names on the way to it.
+// at finds a value in the data by its path.
 func (r answer) at(path ...string) any {
 	var v any = r.Data
 	for _, name := range path {
@@ -225,7 +225,7 @@ func (a *api) Post(key, body string, headers ...string) answer {
 	return a.Send(req)
 }
 
-// Send sends a request as it is.
+// Send sends a request unchanged.
 func (a *api) Send(req *http.Request) answer {
 	a.Helper()
 	resp, err := http.DefaultTransport.RoundTrip(req)
@@ -264,7 +264,7 @@ func (a *api) PayInvoice(bolt11 string) {
 	}
 }
 
-// PostBy writes a paid post and returns its id as the API has it.
+// PostBy writes a paid post and returns its id in the form that the API uses.
 func (a *api) PostBy(author person, title string) string {
 	a.Helper()
 	r := a.Want(author, `mutation($t: String!) { createPost(title: $t, paymentMethod: FEE_CREDIT) { state result { item { id } } } }`, vars{"t": title})
