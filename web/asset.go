@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// asset is a file of the client as it is sent, compressed once and for all.
+// asset is a file of the client as it is sent, compressed once at the start.
 type asset struct {
-	path        string // with a hash of the content: another content is another path
+	path        string // has a hash of the content: other content has another path
 	contentType string
 	plain       []byte
 	packed      []byte
@@ -29,7 +29,7 @@ func pack(name, contentType string, content []byte) asset {
 		err = w.Close()
 	}
 	if err != nil {
-		panic(err) // the level is known, and memory takes all
+		panic(err) // the level is valid, and memory takes everything
 	}
 	sum := sha256.Sum256(content)
 	base, extension, _ := strings.Cut(name, ".")
@@ -49,10 +49,10 @@ func (a asset) send(w http.ResponseWriter, r *http.Request, status int) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(content)))
 	w.WriteHeader(status)
-	_, _ = w.Write(content) // who asked may have gone
+	_, _ = w.Write(content) // the client may be gone
 }
 
-// forEver is for what never changes under its path.
+// forEver serves what never changes under its path.
 func (a asset) forEver() http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
@@ -60,8 +60,9 @@ func (a asset) forEver() http.HandlerFunc {
 	}
 }
 
-// ofAnotherVersion sends a file whose name has another hash: while processes are replaced one after the other, the page of one may have its files asked of
-// another. It gets the one that there is here, and nobody keeps it under that name.
+// ofAnotherVersion serves files whose names have another hash. While processes are replaced one after the other, the
+// page of one may ask another for its files. It gets the files of the version that is here, and nothing caches them
+// under that name.
 func ofAnotherVersion(assets []asset) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for _, a := range assets {
@@ -75,13 +76,13 @@ func ofAnotherVersion(assets []asset) http.HandlerFunc {
 	}
 }
 
-// withoutHash is what two versions of a file have in common of their paths.
+// withoutHash is the part of a path that all versions of a file share.
 func withoutHash(at string) string {
 	base, _, _ := strings.Cut(at, "-")
 	return base + path.Ext(at)
 }
 
-// asPage is for what people open: it names the newest assets, so it is asked for each time.
+// asPage serves what people open. It names the newest assets, so browsers ask for it each time.
 func (a asset) asPage(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")

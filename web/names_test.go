@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 )
 
-// What people have done and are told of is shown in words, not as the API calls it.
+// What people have done and are notified of is shown in plain words, not by its name in the API.
 func TestThePageHasAWordForEverything(t *testing.T) {
 	t.Parallel()
 	find := func(file, what string) string {

@@ -8,10 +8,11 @@ import (
 	"rsc.io/qr"
 )
 
-// maxQR is the longest text that becomes a code, in bytes: more than any invoice of ours has, and still readable from a screen.
+// maxQR is the longest text that becomes a code, in bytes: more than any of our invoices has, and still readable from a
+// screen.
 const maxQR = 1500
 
-// qrCode draws what the query says as text: GET /qr?text=…
+// qrCode draws the code of a text: GET /qr?text=…
 func qrCode(w http.ResponseWriter, r *http.Request) {
 	text := r.URL.Query().Get("text")
 	if text == "" || len(text) > maxQR {
@@ -26,11 +27,12 @@ func qrCode(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable") // private: an invoice is its payer's business
-	_, _ = w.Write([]byte(draw(code)))                                      // who asked may have gone
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable") // private: an invoice is its payer's
+	_, _ = w.Write([]byte(draw(code)))                                      // the client may be gone
 }
 
-// draw is the code in SVG with the margin that readers need, black on white whatever the page's colours are.
+// draw returns the code as SVG, with the margin that readers need. It is black on white, whatever the colours of the
+// page.
 func draw(code *qr.Code) string {
 	const margin = 4
 	side := code.Size + 2*margin

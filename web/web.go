@@ -1,5 +1,6 @@
-// Package web is the client that people use: pages that are built into the program (web/src, built into web/dist by make generate), the
-// QR codes that they show, and in development the way to the demo wallet. What they know they ask the API for.
+// Package web is the client that people use. It serves pages that are built into the program (web/src, built into
+// web/dist by make generate), the QR codes that they show, and in development the way to the demo wallet. The pages get
+// all their data from the API.
 package web
 
 import (
@@ -20,16 +21,16 @@ var (
 	style []byte
 )
 
-// contentPolicy lets a page have nothing from elsewhere, and nothing that is written into it.
+// contentPolicy forbids a page to load anything from elsewhere, and inline code and styles.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// pages are the addresses that the client knows (web/src/app.tsx). What they show is its business.
+// pages are the addresses that the client knows (web/src/app.tsx). The client decides what they show.
 var pages = []string{"/{$}", "/new", "/top", "/territories", "/t/{name}", "/t/{name}/{sort}", "/items/{id}", "/u/{name}", "/post",
 	"/notifications", "/wallet", "/wallet/{what}", "/settings"}
 
-// NewHandler serves the client. demoWallet is where the demo wallet of a development network listens; nil: there is none. walletSignIn says
-// that people can sign in by their wallets.
+// NewHandler serves the client. demoWallet is where the demo wallet of a development network listens; nil: there is
+// none. walletSignIn says whether people can sign in by their wallets.
 func NewHandler(demoWallet *url.URL, walletSignIn bool) http.Handler {
 	mux := http.NewServeMux()
 	named := map[string]string{"{{head}}": ""}

@@ -39,7 +39,7 @@ func body(t *testing.T, r *http.Response) string {
 
 var asset = regexp.MustCompile(`/assets/[\w.-]+`)
 
-// What a first visit loads is small, comes from here alone, and is kept for ever under names of its own.
+// What a first visit loads is small, comes from this server alone, and is cached for ever under names of its own.
 func TestTheFirstLoadIsSmall(t *testing.T) {
 	t.Parallel()
 	h := web.NewHandler(nil, false)
@@ -85,7 +85,8 @@ func TestTheFirstLoadIsSmall(t *testing.T) {
 	}
 }
 
-// While processes are replaced one after the other, the page of one has its files asked of another, whose files have other names.
+// While processes are replaced one after the other, the page of one may ask another for its files, which have other
+// names there.
 func TestAPageOfAnotherVersionHasItsFiles(t *testing.T) {
 	t.Parallel()
 	h := web.NewHandler(nil, false)
@@ -109,7 +110,7 @@ func TestAPageOfAnotherVersionHasItsFiles(t *testing.T) {
 	}
 }
 
-// Every address that the client can show is one that it can be opened at; no other is.
+// Every address that the client can show can also be opened directly, and no other can.
 func TestPagesAreThoseOfTheClient(t *testing.T) {
 	t.Parallel()
 	h := web.NewHandler(nil, false)
@@ -134,7 +135,7 @@ func TestPagesAreThoseOfTheClient(t *testing.T) {
 	}
 }
 
-// A code says, module for module, what the library made of the text.
+// A code has, module for module, what the library made of the text.
 func TestCodesSayWhatTheyShould(t *testing.T) {
 	t.Parallel()
 	h := web.NewHandler(nil, false)
@@ -172,7 +173,7 @@ func TestCodesSayWhatTheyShould(t *testing.T) {
 	}
 }
 
-// The demo wallet is there only where it was said to be, and no page of another site can have it pay.
+// The demo wallet is there only if it is configured, and no page of another site can make it pay.
 func TestDemoWallet(t *testing.T) {
 	t.Parallel()
 	paid := make(chan string, 1)
@@ -213,7 +214,8 @@ func TestDemoWallet(t *testing.T) {
 	}
 }
 
-// After an error that may have come too late for what was asked, the page asks again under the same key: it must know all of these codes.
+// After an error that may have come although the request was carried out, the page asks again under the same key: it
+// must know all of these codes.
 func TestThePageAsksAgainWhereSomethingMayHaveBeenBegun(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {

@@ -1,6 +1,6 @@
 import { Store } from './store'
 
-// The one client of GraphQL: requests by POST, subscriptions over one websocket (graphql-transport-ws).
+// The one GraphQL client: requests by POST, subscriptions over one websocket (graphql-transport-ws).
 
 const kept = 'holdfast.key'
 const ending = 'holdfast.key-that-ends'
@@ -8,7 +8,8 @@ const ending = 'holdfast.key-that-ends'
 // key is the API key of whoever uses this browser; null: nobody has signed in.
 export const key = new Store<string | null>(localStorage.getItem(kept))
 
-// signIn takes a key; null: none. One that ends was made for this browser, by a wallet, and is good for nothing once it is signed out.
+// signIn stores a key; null: none. A key that ends was made for this browser, by a wallet, and is no use after signing
+// out.
 export function signIn(newKey: string | null, ends = false) {
   if (newKey) localStorage.setItem(kept, newKey)
   else localStorage.removeItem(kept)
@@ -18,19 +19,21 @@ export function signIn(newKey: string | null, ends = false) {
   key.set(newKey)
 }
 
-// signOut forgets the key, and takes it back where it was made for this browser. Whoever is offline is signed out here all the same.
+// signOut forgets the key, and revokes it if it was made for this browser. It works offline, too: then the key is only
+// forgotten here.
 export function signOut() {
   if (key.get() && localStorage.getItem(ending) === key.get()) ask('mutation { signOut { id } }').catch(() => {})
   signIn(null)
 }
 
-// Refusal is an answer that is an error. Its code is stable; its message is for people. costMsat is what it costs now, where that was more than was agreed to.
+// Refusal is an error that was answered. Its code is stable; its message is for people. costMsat is the present price,
+// if that is more than was agreed to.
 export class Refusal extends Error {
   constructor(public code: string, message: string, public costMsat: string | null = null) {
     super(message)
   }
 
-  // unclear says that what was asked for may have been done all the same, or may be done if it is asked for again.
+  // unclear says that the request may have been carried out all the same, or may be if it is repeated.
   get unclear() {
     return ['NO_ANSWER', 'UNKNOWN_OUTCOME', 'TRY_AGAIN', 'LIGHTNING_UNAVAILABLE', 'TIME_LIMIT_EXCEEDED', 'INTERNAL', 'RATE_LIMITED'].includes(this.code)
   }
@@ -52,7 +55,8 @@ export async function ask<T>(query: string, variables: object = {}, as = key.get
   try {
     const response = await fetch('/graphql', { method: 'POST', headers, body: JSON.stringify({ query, variables }) })
     answer = await response.json()
-    // A key that a wallet has made has run out: its owner signs in again. One that somebody keeps is left to them.
+    // A key made by a wallet has expired: its owner signs in again. A key that somebody keeps themselves is left to
+    // them.
     if (response.status === 401 && as === key.get() && as === localStorage.getItem(ending)) signIn(null)
   } catch {
     throw noAnswer()
@@ -70,7 +74,8 @@ let acknowledged = false
 let failures = 0
 let last = 0
 
-// follow calls next with each answer of a subscription, over lost connections, until it has ended or the returned function is called.
+// follow calls next with each answer of a subscription, reconnecting if the connection is lost, until the subscription
+// has ended or the returned function is called.
 export function follow(query: string, variables: object, next: Following['next'], end: Following['end'] = () => {}): () => void {
   const id = String(++last)
   followed.set(id, { query, variables, next, end })
@@ -97,7 +102,7 @@ function connect() {
   mine.onclose = () => {
     socket = null
     acknowledged = false
-    // Ever longer, at most ten seconds; the first time at once.
+    // The pause grows up to ten seconds; the first time there is none.
     if (followed.size > 0) setTimeout(() => socket || followed.size === 0 || connect(), Math.min(10_000, 250 * (2 ** failures++ - 1)))
   }
 }

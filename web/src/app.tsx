@@ -17,7 +17,7 @@ import { TerritoriesPage, TerritoryPage } from './territory'
 import { CreditsPage, nameOf, WalletPage, WithdrawPage } from './wallet'
 import { PostPage } from './write'
 
-// Page is the page of an address. web/web.go knows the same addresses.
+// Page is the page at an address. web/web.go knows the same addresses.
 function Page() {
   const [first, second = '', third = ''] = path.use().split('/').slice(1).map(decodeURIComponent)
   switch (first) {
@@ -76,7 +76,7 @@ function Header() {
   )
 }
 
-// Waiting are the payments that wait for their payer, while no dialog shows them.
+// Waiting shows the payments that wait for their payer and that no dialog shows.
 function Waiting() {
   const dialog = shown.use()
   const waiting = underway.use().filter((p) => p !== dialog && p.action && ['PENDING', 'PENDING_HELD'].includes(p.action.state))
@@ -98,7 +98,7 @@ function Toast() {
   return <div class="toast" role="status">{text !== gone && text}</div>
 }
 
-// recall finds what was begun before this page was opened, and is not paid yet.
+// recall finds what was begun before this page was opened and is not paid yet.
 async function recall() {
   const query = `{ paidActions(first: 20) { nodes { ...Action } } } ${actionFragment}`
   const begun = key.get() ? (await ask<{ paidActions: { nodes: Action[] } }>(query)).paidActions.nodes : await anonymousActions()
@@ -123,5 +123,5 @@ function App() {
 
 render(<App />, document.getElementById('app')!)
 void refresh()
-recall().catch(() => {}) // they are in the history as well
+recall().catch(() => {}) // they are also in the history
 key.listen(() => recall().catch(() => {}))

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 
-// Countdown says how long something is good for.
+// Countdown shows how long something is still valid.
 export function Countdown({ until }: { until: string }) {
   const [now, setNow] = useState(Date.now())
   useEffect(() => {

@@ -9,7 +9,7 @@ const feedQuery = `query ($sort: FeedSort!, $territory: String, $after: String) 
   page: items(sort: $sort, territory: $territory, after: $after) { nodes { ...Item } next }
 } ${itemFragment}`
 
-// Posts are those of all territories, or of one.
+// Posts shows the posts of all territories, or of one.
 export function Posts({ sort, territory }: { sort: Sort; territory?: string }) {
   const base = territory ? `/t/${territory}` : ''
   return (

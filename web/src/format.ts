@@ -1,4 +1,4 @@
-// sats is an amount of msat for people, such as 1,250 sats.
+// sats formats an amount in msat for people, such as 1,250 sats.
 export function sats(msat: string | number): string {
   const n = Number(msat) / 1000
   return `${n.toLocaleString('en', { maximumFractionDigits: 3 })} ${n === 1 ? 'sat' : 'sats'}`

@@ -15,7 +15,7 @@ type Branch = Node & { below: Branch[] }
 const itemQuery = `query ($id: ID!) { item(id: $id) { ...Item uploads { url contentType } payment { ...Action }
   thread { nodes { item { ...Comment } depth more } next } } } ${itemFragment} ${commentFragment} ${actionFragment}`
 
-// How often the page looks whether others have zapped or answered, in milliseconds.
+// How often the page checks whether others have zapped or answered, in milliseconds.
 const lookEvery = 4000
 
 type Whole = Item & { payment: Action | null; thread: { nodes: Node[]; next: string | null }; uploads: { url: string; contentType: string }[] }
@@ -54,7 +54,7 @@ export function ItemPage({ id }: { id: string }) {
   )
 }
 
-// grow makes a tree of a thread as one reads it.
+// grow turns the list of a thread, in reading order, into a tree.
 function grow(nodes: Node[]): Branch[] {
   const top: Branch[] = []
   const way = [top]

@@ -34,7 +34,7 @@ export const itemFragment = `fragment Item on Item {
   bounty { sats paidAt } job { company location } poll { price closesAt options { id text votes } myVote { option { id } state } }
 }`
 
-// commentFragment is what a thread needs of each of its many items.
+// commentFragment is what a thread needs from each of its many items.
 export const commentFragment = `fragment Comment on Item { id kind state title body author { name } createdAt msat }`
 export type Comment = Pick<Item, 'id' | 'kind' | 'state' | 'title' | 'body' | 'author' | 'createdAt' | 'msat'>
 
@@ -42,7 +42,7 @@ function Author({ of }: { of: Comment }) {
   return of.author ? <Link to={`/u/${of.author.name}`}>{of.author.name}</Link> : <span>anonymous</span>
 }
 
-// Byline is who wrote an item, where, and when.
+// Byline says who wrote an item, where, and when.
 export function Byline({ item }: { item: Comment & Partial<Item> }) {
   return (
     <p class="byline">
@@ -68,7 +68,7 @@ function ItemTitle({ item }: { item: Item }) {
   )
 }
 
-// ItemRow is an item in a list: a post by its title, a comment by its first words.
+// ItemRow shows an item in a list: a post by its title, a comment by its first words.
 export function ItemRow({ item }: { item: Item }) {
   const words = item.body.length > 140 ? item.body.slice(0, 140) + '…' : item.body
   return (

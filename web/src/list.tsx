@@ -5,8 +5,8 @@ import { useQuery } from './query'
 
 type Page<T> = { nodes: T[]; next: string | null }
 type Props<T> = {
-  query: string // of a page as the alias page, with the variable $after
-  of?: string // the field that the page is in, if it is not at the top
+  query: string // for a page as the alias page, with the variable $after
+  of?: string // the field that contains the page, if it is not at the top
   variables?: object
   every?: number // milliseconds
   empty: string
@@ -14,7 +14,7 @@ type Props<T> = {
   class?: string
 }
 
-// List shows a list page by page. Its first page is looked at again every so often.
+// List shows a list page by page. The first page is asked for again at intervals.
 export function List<T>(props: Props<T>) {
   return <Pages key={JSON.stringify([props.query, props.variables])} {...props} />
 }

@@ -39,14 +39,14 @@ export function NotificationsPage() {
   )
 }
 
-// Seen says that what is on this page was seen.
+// Seen marks everything on this page as seen.
 function Seen() {
   const unseen = me.use()?.unseenNotifications ?? 0
   useEffect(() => {
     if (unseen === 0) return
     ask<{ page: { nodes: { id: string }[] } }>('{ page: notifications(first: 1) { nodes { id } } }')
       .then(({ page }) => ask('mutation ($id: ID!) { notificationsSeen(upTo: $id) { unseenNotifications } }', { id: page.nodes[0].id }))
-      .then(refresh, () => {}) // it is tried again when the page is opened next
+      .then(refresh, () => {}) // it is tried again the next time the page is opened
   }, [unseen])
   return null
 }

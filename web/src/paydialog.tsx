@@ -11,11 +11,13 @@ declare global {
   }
 }
 
-// Asked is what has become of an invoice that this page gave to a wallet. While the wallet is paying, or says that it has paid, nothing else
-// is offered to pay the same invoice with. What it says to a page that was loaded anew meanwhile is unheard: its owner alone can look.
+// Asked says what has become of an invoice that this page gave to a wallet. While the wallet is paying, or says that it
+// has paid, no other way to pay the invoice is offered. unheard: the page was reloaded meanwhile and missed the
+// wallet's answer, so only the wallet's owner can check.
 type Asked = { paying: boolean; says: string; unheard?: boolean }
 
-// asked has them by their invoices. It outlasts the dialog, which may be closed meanwhile; that a wallet is paying outlasts the page.
+// asked is keyed by invoice. It outlives the dialog, which may be closed meanwhile; the fact that a wallet is paying
+// outlives the page, too.
 const asked = new Store<Record<string, Asked>>({})
 const place = (bolt11: string) => 'holdfast.paying:' + bolt11
 
@@ -75,7 +77,7 @@ function Content({ payment }: { payment: Payment }) {
   )
 }
 
-// tellOf says in a sentence who has to move next.
+// tellOf says in one sentence who has to act next.
 function tellOf({ action, asking, trouble }: Payment): string {
   if (!action) return asking ? 'Asking…' : trouble?.unclear ? 'It is not known whether this went through. You can ask again without paying twice.' : 'Nothing was done, and nothing was charged.'
   if (action.invoice?.receivedMsat != null && action.state.startsWith('PENDING')) return 'The payment has been seen…'
@@ -122,7 +124,7 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
   async function copy() {
     field.current!.select()
     if (navigator.clipboard) await navigator.clipboard.writeText(bolt11).catch(() => {})
-    else document.execCommand('copy') // pages without TLS have no other way
+    else document.execCommand('copy') // without TLS there is no other way
     setCopied(true)
   }
 

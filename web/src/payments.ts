@@ -27,7 +27,7 @@ export const actionFragment = `fragment Action on PaidAction {
 
 const over = (a: Action) => ['PAID', 'FAILED', 'RETRYING'].includes(a.state)
 
-// Intent is what somebody wants to do, and pay for. The types of its arguments are those of the schema.
+// Intent is what somebody wants to do and pay for. The types of its arguments are those of the schema.
 type Intent = {
   what: string // for people: "Zap of 10 sats"
   mutation: string
@@ -36,17 +36,17 @@ type Intent = {
   paid?: (a: Action) => void
 }
 
-// A Payment is one intent until it is paid or given up, over all its attempts. Asking twice is asking once: the idempotency key is kept,
-// also over a reload of the page, until an answer is known.
+// A Payment is one intent with all its attempts, until it is paid or given up. The idempotency key is kept until an
+// answer is known, even if the page is reloaded: so asking twice pays once.
 export class Payment {
   action: Action | null = null
-  trouble: Refusal | null = null // of the last request; null while there is none
+  trouble: Refusal | null = null // of the last request; null if it had none
   asking = false
   private stop: () => void = () => {}
 
   constructor(readonly intent: Intent) {}
 
-  // begin asks for the price that the form showed, or for the one that was told since.
+  // begin agrees to the price that the form showed, or to the new price from the last refusal.
   async begin() {
     const { mutation, args } = this.intent
     if (this.trouble?.costMsat) args.maxCostSats = ['Sats', wholeSats(this.trouble.costMsat)]
@@ -54,7 +54,7 @@ export class Payment {
     const types = given.map(([name, [type]]) => `, $${name}: ${type}`).join('')
     const passed = given.map(([name]) => `, ${name}: $${name}`).join('')
     const values = Object.fromEntries(given.map(([name, [, value]]) => [name, value]))
-    // What it may cost at most is no part of what is asked for: the same text at another price is the same.
+    // The highest price is not part of what is asked for: the same text at another price is the same request.
     const { maxCostSats: _, ...asked } = values
     const repeatable = keyFor(JSON.stringify([mutation, asked, key.get()]))
     await this.ask(
@@ -64,7 +64,7 @@ export class Payment {
     )
   }
 
-  // retry agrees to what the failed attempt cost, or to what was told since.
+  // retry agrees to the cost of the failed attempt, or to the new price from the last refusal.
   retry = () => {
     const { id, costMsat } = this.action!
     const most = wholeSats(this.trouble?.costMsat ?? costMsat)
@@ -107,17 +107,18 @@ export class Payment {
       }
     } catch (error) {
       this.trouble = error as Refusal
-      // What was not begun has nothing to show but why; an attempt that was, may have gone on meanwhile.
+      // Where nothing was begun, there is only the reason to show. An attempt that was begun may have gone on
+      // meanwhile.
       if (this.action) this.watch()
     }
     this.asking = false
     tell()
   }
 
-  // take makes an action, as it is now, the one that this is about.
+  // take makes this action, as it is now, the one that the payment is about.
   take(action: Action) {
     const first = this.action === null
-    // What was asked for here may have been recalled before its answer came: it is one payment.
+    // recall may have found the action before its answer came here: they are one payment.
     if (first) underway.get().filter((p) => p !== this && p.action?.id === action.id).forEach(drop)
     const before = this.action
     this.action = action
@@ -125,7 +126,8 @@ export class Payment {
     if (first) this.intent.begun?.(action)
     if (action.state === 'PAID' && before?.state !== 'PAID') this.intent.paid?.(action)
     if (over(action)) {
-      // What has failed is followed until the service ends that: where the receiver could not be paid, it begins the next attempt by itself.
+      // A failed action is followed until the service ends that: if the receiver could not be paid, the service begins
+      // the next attempt by itself.
       if (action.state !== 'FAILED') this.stop()
       if (action.state === 'RETRYING' && action.successorId) void this.succeed(action.successorId, action.secret)
     } else if (before?.id !== action.id) {
@@ -160,27 +162,28 @@ export class Payment {
   }
 }
 
-// actionOf reads an action of one's own.
+// actionOf reads one of the viewer's own actions.
 async function actionOf(id: string): Promise<Action> {
   const query = `query ($id: ID!, $secret: String) { action: paidAction(id: $id, secret: $secret) { ...Action } } ${actionFragment}`
   return (await ask<{ action: Action }>(query, { id, secret: secretOf(id) })).action
 }
 
-// underway are all that this page knows of, the latest last; shown is the one that its dialog is about.
+// underway are all payments that this page knows of, the latest last; shown is the one that the dialog shows.
 export const underway = new Store<Payment[]>([])
 export const shown = new Store<Payment | null>(null)
-export const said = new Store('') // in short, to whoever looks or listens
+export const said = new Store('') // short messages, shown and read aloud
 
 const tell = () => {
   underway.set([...underway.get()])
   shown.set(shown.get())
 }
 
-// The same thing this soon after it was answered is a double tap, and nobody's wish, in milliseconds.
+// The same intent within so many milliseconds of its answer is an accidental double tap.
 const doubleTap = 500
 let latest = { intent: '', until: 0 }
 
-// pay does what is intended. From a balance it is done when this returns; else a dialog shows what to pay.
+// pay carries out an intent. If it is paid from a balance, it is done when this returns; otherwise a dialog shows what
+// to pay.
 export async function pay(intent: Intent): Promise<void> {
   const same = JSON.stringify([intent.mutation, intent.args])
   if (latest.intent === same && Date.now() < latest.until) return
@@ -197,7 +200,7 @@ export async function pay(intent: Intent): Promise<void> {
   }
 }
 
-// resume follows an action that was begun before.
+// resume follows an action that was begun earlier.
 export function resume(action: Action, what: string, show: boolean) {
   if (underway.get().some((p) => p.action?.id === action.id)) return
   const payment = new Payment({ what, mutation: '', args: {} })
@@ -207,13 +210,13 @@ export function resume(action: Action, what: string, show: boolean) {
   return payment
 }
 
-// hide closes the dialog. What is still to be paid stays, and can be shown again.
+// hide closes the dialog. What still has to be paid stays, and can be shown again.
 export function hide(payment: Payment) {
   shown.set(null)
   if (!payment.action || over(payment.action)) drop(payment)
 }
 
-// What somebody has begun is not the next one's business.
+// What one person has begun is not shown to the next one who signs in.
 key.listen(() => {
   shown.set(null)
   underway.get().forEach(drop)
@@ -224,7 +227,7 @@ function drop(payment: Payment) {
   underway.set(underway.get().filter((p) => p !== payment))
 }
 
-// pendingSats are what this payer's zaps of an item will add to it once they are paid. Nobody else sees them.
+// usePendingSats is how much this payer's zaps of an item will add to it once they are paid. Nobody else sees that.
 export function usePendingSats(item: string): number {
   const waiting = underway.use().map((p) => p.action).filter((a) => a?.kind === 'ZAP' && !over(a) && a.result?.item?.id === item)
   return waiting.reduce((sum, a) => sum + (a!.result!.sats ?? 0), 0)
@@ -242,10 +245,10 @@ function keyFor(request: string) {
   return { key, forget: () => sessionStorage.removeItem(place) }
 }
 
-// Secrets prove to the service that an action of somebody who has not signed in is theirs.
+// A secret proves to the service that an anonymous action is one's own.
 const secrets = 'holdfast.secret:'
 
-// anonymousActions are those of this window, begun by somebody who had not signed in.
+// anonymousActions returns the actions that were begun in this window without signing in.
 export function anonymousActions(): Promise<Action[]> {
   const ids = Object.keys(sessionStorage).filter((name) => name.startsWith(secrets)).map((name) => name.slice(secrets.length))
   return Promise.all(ids.sort((a, b) => Number(b) - Number(a)).slice(0, 5).map(actionOf))

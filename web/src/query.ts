@@ -2,14 +2,15 @@ import { useEffect, useState } from 'preact/hooks'
 import { ask, key, Refusal } from './api'
 import { Store } from './store'
 
-// changed is told whenever something of ours was paid, written or taken back: what is on the page is asked for again.
+// changed is updated whenever something of ours was paid, written or revoked: then the data on the page is asked for
+// again.
 export const changed = new Store(0)
 export const touch = () => changed.set(changed.get() + 1)
 
 export type Asked<T> = { data: T | null; error: Refusal | null; again: () => void }
 
-// useQuery asks, and again when its variables, the key or something of ours changes, and every so many milliseconds while the page is
-// looked at. What was there stays until the next answer has come.
+// useQuery asks. It asks again when its variables, the key or something of ours changes, and every so many milliseconds
+// while the page is visible. The old data stays until the next answer has come.
 export function useQuery<T>(query: string, variables: object = {}, every = 0): Asked<T> {
   const [state, set] = useState<{ of: string; data: T | null; error: Refusal | null }>({ of: '', data: null, error: null })
   const [turn, setTurn] = useState(0)

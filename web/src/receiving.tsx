@@ -13,7 +13,7 @@ type Wallet = {
   log: { nodes: { id: string; ok: boolean; message: string; ms: number; at: string }[] }
 }
 
-// Field is something that one kind of wallet needs to be reached.
+// Field is a value that one kind of wallet needs to be reached.
 type Field = { name: string; label: string; secret?: boolean; optional?: boolean; long?: boolean }
 
 const kinds: Record<string, { label: string; setting: string; fields: Field[] }> = {

@@ -6,7 +6,7 @@ export const path = new Store(location.pathname)
 
 addEventListener('popstate', () => path.set(location.pathname))
 
-// go opens another page of ours. The keyboard goes on where the new page begins.
+// go opens another page of ours, and moves the keyboard focus to its beginning.
 export function go(to: string) {
   history.pushState(null, '', to)
   path.set(location.pathname)

@@ -4,7 +4,7 @@ import { Store } from './store'
 
 type Me = { user: { id: string; name: string }; creditsMsat: string; satsMsat: string; unseenNotifications: number }
 
-// me is whoever has signed in; null: nobody, or not known yet.
+// me is the user who has signed in; null: nobody has, or it is not known yet.
 export const me = new Store<Me | null>(null)
 
 export async function refresh() {
@@ -12,7 +12,7 @@ export async function refresh() {
   try {
     me.set((await ask<{ me: Me | null }>('{ me { user { id name } creditsMsat satsMsat unseenNotifications } }')).me)
   } catch {
-    // The page says nothing of it: what is asked next will.
+    // No message here: the next request will show one.
   }
 }
 

@@ -6,7 +6,7 @@ import { me } from './session'
 import { WalletSignIn, withWallet } from './walletsignin'
 import { setZapSats, zapSats } from './zap'
 
-// SignInFirst shows a page to those who have signed in, and the way there to all others.
+// SignInFirst shows its children to those who have signed in, and the way to sign in to all others.
 export function SignInFirst({ children }: { children: ComponentChildren }) {
   if (key.use()) return <>{children}</>
   return <><h1>Sign in first</h1><p>This page is about your own account. <Link to="/settings" class="button primary">Sign in</Link></p></>

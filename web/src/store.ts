@@ -14,18 +14,18 @@ export class Store<T> {
     for (const listener of [...this.listeners]) listener(value)
   }
 
-  // listen calls on after each change, until the function that it returns is called.
+  // listen calls on after each change, until the returned function is called.
   listen(on: (value: T) => void): () => void {
     this.listeners.add(on)
     return () => void this.listeners.delete(on)
   }
 
-  // use is the value in a component, which is drawn again when it changes.
+  // use returns the value to a component, and renders it again when the value changes.
   use(): T {
     const [, draw] = useState({})
     const { value } = this
     useEffect(() => {
-      if (this.value !== value) draw({}) // it has changed between the drawing and now
+      if (this.value !== value) draw({}) // it has changed since the rendering
       return this.listen(() => draw({}))
     }, [this])
     return value

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { Link } from './router'
 
-// safeURL is an address that a click may lead to; null for all others.
+// safeURL returns an address that a click may open; null for all others.
 export function safeURL(text: string): URL | null {
   const url = URL.canParse(text) ? new URL(text) : null
   return url && ['http:', 'https:'].includes(url.protocol) ? url : null
@@ -30,7 +30,8 @@ function line(text: string): ComponentChildren[] {
   return [...out, text.slice(from)]
 }
 
-// Text shows what somebody wrote: paragraphs, quotes (>), links, `code`, **strong** and @names. Nothing in it is ever HTML.
+// Text shows what somebody wrote: paragraphs, quotes (>), links, `code`, **strong** and @names. Nothing in it is ever
+// HTML.
 export function Text({ of }: { of: string }) {
   const blocks = of.trim().split(/\n\s*\n/).filter(Boolean)
   return (

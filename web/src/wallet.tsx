@@ -6,7 +6,7 @@ import { Link, useTitle } from './router'
 import { me } from './session'
 import { SignInFirst } from './settings'
 
-// Balances are two, and never added up: credits can be spent here alone.
+// Balances shows two balances that are never added up: credits can only be spent here.
 export function Balances() {
   const mine = me.use()
   return (
@@ -49,7 +49,7 @@ const names: Record<string, string> = {
   TERRITORY_CREATE: 'Territory', TERRITORY_UPDATE: 'Territory', TERRITORY_BILLING: 'Territory', TERRITORY_UNARCHIVE: 'Territory',
 }
 
-// nameOf is a kind of action in people's words; one that has none yet by its own name.
+// nameOf names a kind of action in plain words, or by its name in the API if there are none yet.
 export const nameOf = (kind: string) => names[kind] ?? kind[0] + kind.slice(1).toLowerCase().replaceAll('_', ' ')
 
 const states: Partial<Record<Action['state'], string>> = {

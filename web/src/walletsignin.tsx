@@ -3,12 +3,12 @@ import { ask, Refusal, signIn } from './api'
 import { Countdown } from './countdown'
 import { go } from './router'
 
-// withWallet says whether the service lets people in by their wallets.
+// withWallet says whether people can sign in by their wallets.
 export const withWallet = !!document.querySelector('meta[name=wallet-sign-in]')
 
 type Challenge = { lnurl: string; secret: string; expiresAt: string }
 
-// WalletSignIn shows a code to a wallet, and waits until its owner has confirmed (LNURL-auth).
+// WalletSignIn shows a code to a wallet, and waits until the wallet's owner has confirmed (LNURL-auth).
 export function WalletSignIn() {
   const [challenge, setChallenge] = useState<Challenge | null>(null)
   const [error, setError] = useState('')

@@ -5,8 +5,9 @@ import { pay, type Action } from './payments'
 import { useQuery } from './query'
 import { go, useTitle } from './router'
 
-// usePrice is what writing would cost now, in words, and as the most that it may cost: a territory's price is its founder's, who can raise it in any moment. It rises
-// with what one has written lately, too, so it is looked at again while one types.
+// usePrice returns the present price of writing, in words, and the most that it may cost. A territory's founder can
+// raise its price at any moment, so the payer agrees to a most. The price also rises with what one has written lately, so it
+// is asked for again while one types.
 function usePrice(variables: { parent?: string; territory?: string; boost?: number }, text: string): { said: string; most: number | null } {
   const [settled, setSettled] = useState(text)
   useEffect(() => {
@@ -35,7 +36,7 @@ function Price({ price, territory }: { price: string; territory?: string }) {
   )
 }
 
-// itemOf is the item that was written, once it is to be seen.
+// itemOf is the item that was written, once it can be seen.
 const itemOf = (a: Action) => a.result?.item?.id
 
 export function PostPage() {

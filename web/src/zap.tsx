@@ -4,7 +4,7 @@ import { pay, usePendingSats } from './payments'
 
 const kept = 'holdfast.zap'
 
-// zapSats is what one tap zaps, in sats.
+// zapSats is how many sats one tap zaps.
 export const zapSats = () => Number(localStorage.getItem(kept)) || 10
 export const setZapSats = (sats: number) => localStorage.setItem(kept, String(sats))
 
@@ -12,7 +12,7 @@ export function zap(item: Pick<Comment, 'id'>, sats: number) {
   return pay({ what: `Zap of ${count(sats, 'sat')}`, mutation: 'zap', args: { item: ['ID!', item.id], sats: ['Sats!', sats] } })
 }
 
-// Zap shows what an item has, and zaps it with one tap. What its payer has still to pay is shown to them alone.
+// Zap shows what an item has received, and zaps it with one tap. What its payer still has to pay is shown only to them.
 export function Zap({ item }: { item: Comment }) {
   const pending = usePendingSats(item.id)
   const total = Math.floor(Number(item.msat) / 1000)
