@@ -1,6 +1,6 @@
 package reconcile
 
-// What to do so as not to make it worse.
+// How to begin a repair without making it worse.
 const (
 	bug     = "This is a bug. Stop every process with the role worker, keep a copy of the database, and "
 	byHand  = "Show it with `holdfast actions show {action}`. "

@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Whoever waits for a node waits in the line of this process. The process asks the lock for all of them: at most once
+// Callers that wait for a node wait in the line of this process. The process asks the lock for all of them: at most once
 // for each slot at a time, however many wait and however long. First it tries slots that may be free, without waiting:
 // one at a time for each waiter. For slots that are taken, it takes a place in the lock's queue, and is woken when it
 // has got one. So the lock decides the order between processes, and a wait costs nothing (spec 05.35).

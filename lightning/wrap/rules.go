@@ -58,7 +58,7 @@ type Rule struct {
 	Why   string                     // what is wrong if it is broken
 }
 
-// Rules are all rules of spec 03 §3.2 that can be checked from facts alone, in the order in which they are checked. The
+// Rules are all rules of spec 03 §3.2 that can be checked from facts, in the order in which they are checked. The
 // network and the signature are the node's to check: it decodes no invoice with a wrong one.
 var Rules = []Rule{
 	{"NO_AMOUNT", always, func(_ Settings, f Facts) bool { return f.Inner.Amount > 0 },

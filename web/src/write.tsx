@@ -5,9 +5,9 @@ import { pay, type Action } from './payments'
 import { useQuery } from './query'
 import { go, useTitle } from './router'
 
-// usePrice returns the present price of writing, in words, and the most that it may cost. A territory's founder can
-// raise its price at any moment, so the payer agrees to a most. The price also rises with what one has written lately, so it
-// is asked for again while one types.
+// usePrice returns the present price of writing: in words, and as the most that the payer agrees to, since a territory's
+// founder can raise its price at any moment. The price also rises with what one has written lately, so it is asked for
+// again while one types.
 function usePrice(variables: { parent?: string; territory?: string; boost?: number }, text: string): { said: string; most: number | null } {
   const [settled, setSettled] = useState(text)
   useEffect(() => {
