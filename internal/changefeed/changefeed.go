@@ -1,5 +1,5 @@
-// Package changefeed tells whoever watches an action that it has changed, in this process and in all others on the same
-// database. It carries ids, never contents: a reader looks for itself, so that a message may come twice, late or never.
+// Package changefeed tells those who watch an action that it has changed, in this process and in all others on the same
+// database. It carries ids, never contents: readers look for themselves. So a message may come twice, late or never.
 package changefeed
 
 import (
@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// notifyEvery is how often other processes are told at most: a commit with a NOTIFY takes a lock over the whole database.
+	// notifyEvery is how often other processes are told at most: committing a NOTIFY locks the whole database for a
+	// moment.
 	notifyEvery = 10 * time.Millisecond
-	// wakeEvery is how often a subscriber is woken in any case; a notification can be lost.
+	// wakeEvery is how often a subscriber is woken in any case, because a notification can be lost.
 	wakeEvery = 3 * time.Second
-	// wakeParts spreads that over the time, so that not all subscribers read the database at once.
+	// wakeParts spreads these wake-ups over that time, so that not all subscribers read the database at once.
 	wakeParts = 16
 )
 
-// Feed is one process's part of the feed. It is safe for concurrent use; Run must be running for anything but local changes.
+// Feed is one process's part of the feed. It is safe for concurrent use. Without Run it carries only local changes.
 type Feed struct {
 	pool *pgxpool.Pool
 	log  *slog.Logger
@@ -32,7 +33,7 @@ type Feed struct {
 	mu          sync.Mutex
 	subscribers map[int64]map[chan struct{}]struct{}
 	pending     map[int64]struct{} // changed here, not yet told to others
-	wake        chan struct{}      // holds a token when pending is not empty
+	wake        chan struct{}      // holds a token while pending is not empty
 	listening   chan struct{}      // closed once Run hears the others
 	heard       sync.Once
 }
@@ -46,7 +47,8 @@ func New(pool *pgxpool.Pool, log *slog.Logger) *Feed {
 	}
 }
 
-// Run tells and hears other processes until ctx ends, and returns nil then. A database that is away ends nothing.
+// Run tells other processes and hears them until ctx ends, and then returns nil. An unreachable database does not end
+// it.
 func (f *Feed) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { f.tell(ctx); return nil })
@@ -55,10 +57,10 @@ func (f *Feed) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Listening is closed once changes made by other processes are heard for the first time.
+// Listening is closed once Run hears changes made by other processes for the first time.
 func (f *Feed) Listening() <-chan struct{} { return f.listening }
 
-// Changed says that an action has changed. It is called after the commit, and does not block.
+// Changed says that an action has changed. Call it after the commit. It does not block.
 func (f *Feed) Changed(id int64) {
 	f.mu.Lock()
 	f.pending[id] = struct{}{}
@@ -67,8 +69,8 @@ func (f *Feed) Changed(id int64) {
 	token(f.wake)
 }
 
-// Subscribe returns a channel that receives a token after each change of the action, and every few seconds in any case. Changes
-// that come while a token lies there leave no second one: a slow reader misses nothing and holds up nobody. The channel is
+// Subscribe returns a channel that receives a token after each change of the action, and every few seconds in any case.
+// While a token is unread, further changes add none: a slow reader misses nothing and holds up nobody. The channel is
 // closed when ctx ends.
 func (f *Feed) Subscribe(ctx context.Context, id int64) <-chan struct{} {
 	own := make(chan struct{}, 1)
@@ -121,7 +123,7 @@ func wakeAll(all map[chan struct{}]struct{}) {
 	}
 }
 
-// token leaves a token, if there is none yet.
+// token sends a token, if none is there yet.
 func token(to chan struct{}) {
 	select {
 	case to <- struct{}{}:

@@ -13,10 +13,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 )
 
-// channel is the name under which processes tell each other, in PostgreSQL.
+// channel is the PostgreSQL channel on which processes tell each other of changes.
 const channel = "holdfast_changed"
 
-// maxPayload is what fits into one notification; PostgreSQL's limit is 8000 bytes.
+// maxPayload is how many bytes are put into one notification; PostgreSQL's limit is 8000.
 const maxPayload = 7900
 
 const (
@@ -31,8 +31,8 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// tell sends what has changed to the other processes: at once after a quiet time, else together with what changes in the next
-// milliseconds. What cannot be sent is dropped: the others wake their subscribers by themselves.
+// tell sends what has changed to the other processes: at once after a quiet time, otherwise together with the changes
+// of the next milliseconds. What cannot be sent is dropped: the others wake their subscribers in any case.
 func (f *Feed) tell(ctx context.Context) {
 	pause := time.NewTimer(notifyEvery)
 	defer pause.Stop()
@@ -90,7 +90,7 @@ func payloads(self string, ids []int64) []string {
 	return append(all, string(payload))
 }
 
-// hear wakes subscribers of what others have changed. It has a connection of its own, not one of the pool.
+// hear wakes subscribers of what other processes have changed. It has its own connection, outside the pool.
 func (f *Feed) hear(ctx context.Context) {
 	wait := minReconnect
 	for ctx.Err() == nil {
@@ -123,7 +123,7 @@ func (f *Feed) listen(ctx context.Context) error {
 		return err
 	}
 	defer func() {
-		// The context may be over, and the server shall know all the same.
+		// Even if the context is over, tell the server.
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Close(closing)
@@ -131,14 +131,14 @@ func (f *Feed) listen(ctx context.Context) error {
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
 		return err
 	}
-	// What changed while nobody listened is unknown.
+	// What changed while we did not listen is unknown.
 	f.wakeIf(func(int64) bool { return true })
 	f.heard.Do(func() { close(f.listening) })
 	for {
 		message, err := conn.WaitForNotification(ctx)
 		if err != nil && ctx.Err() == nil {
-			// What ends this connection, a restart of the server say, has ended those that lie idle in the pool too. Nobody else has noticed: whoever took one
-			// of them next would, by an error.
+			// What ended this connection, for example a restart of the server, has ended the pool's idle connections
+			// too. Nobody else has noticed: the next user of one of them would get an error.
 			f.pool.Reset()
 		}
 		if err != nil {

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// maxConflicts is how often a transaction is run again after the database broke it to resolve a conflict.
+// maxConflicts is how often a transaction is run again after the database aborted it to resolve a conflict.
 const maxConflicts = 8
 
-// Repeat runs do, which is one transaction, and all of it again where PostgreSQL breaks it to resolve a conflict, after a pause with jitter, a bounded number of
-// times (spec 01 §1.3); do must therefore keep nothing from a run that failed. conflict, unless it is nil, is told of each.
+// Repeat runs do, which is one transaction. If PostgreSQL aborts it to resolve a conflict, Repeat runs all of it again
+// after a pause with jitter, a bounded number of times (spec 01 §1.3). So do must keep nothing from a run that failed.
+// conflict, if it is not nil, is told of each conflict.
 func Repeat(ctx context.Context, random io.Reader, conflict func(code string), do func() error) error {
 	for conflicts := 0; ; conflicts++ {
 		err := do()

@@ -12,25 +12,27 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Transaction is a READ COMMITTED transaction that waits for PostgreSQL as seldom as it can. Its beginning, its commit, and statements that
-// answer nothing (sqlc's :exec) travel together with the next statement whose answer somebody waits for: a step of an action costs
-// half the round trips. PostgreSQL still does everything in the order in which it was asked for.
+// Transaction is a READ COMMITTED transaction that waits for PostgreSQL as seldom as it can. BEGIN, COMMIT, and
+// statements that return nothing (sqlc's :exec) are sent together with the next statement whose answer the caller
+// needs. This halves the round trips of an action's step. PostgreSQL still executes everything in the order in which it
+// was asked for.
 //
-// So an error of a statement that answers nothing comes from the next one, or from Commit; and what its arguments point to must stay as it is
-// until then. A Transaction is not safe for concurrent use.
+// So the error of a statement that returns nothing comes from the next statement, or from Commit; and whatever its
+// arguments point to must not change until then. A Transaction is not safe for concurrent use.
 type Transaction struct {
-	pgx.Tx // nil: the methods that are not here are nobody's, and panic
+	pgx.Tx // nil: methods that are not implemented here panic
 
 	conn   *pgxpool.Conn
 	queued pgx.Batch
-	asked  map[int]*[]int64 // by their place in what is queued: those that answer numbers, and where these are to go
+	asked  map[int]*[]int64 // by position in the queue: the statements that return numbers, and where to put these
 	begun  bool             // PostgreSQL may know of it
 	closed bool
 }
 
 var _ pgx.Tx = (*Transaction)(nil)
 
-// BeginTransaction takes a connection from the pool, and asks nothing of it yet. Commit or Rollback gives it back.
+// BeginTransaction takes a connection from the pool, but sends nothing yet. Commit or Rollback gives the connection
+// back.
 func BeginTransaction(ctx context.Context, pool *pgxpool.Pool) (*Transaction, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -54,8 +56,8 @@ func InTransaction(ctx context.Context, pool *pgxpool.Pool, do func(*Transaction
 	return t.Commit(ctx)
 }
 
-// Conflict is the code with which PostgreSQL broke a transaction that may be run again: it resolved a deadlock (40P01), or refused to serialise (40001). "" for
-// any other error.
+// Conflict is PostgreSQL's code for a transaction that it aborted and that may be run again: a deadlock (40P01) or a
+// serialisation failure (40001). It is "" for any other error.
 func Conflict(err error) string {
 	var broken *pgconn.PgError
 	if errors.As(err, &broken) && (broken.Code == "40P01" || broken.Code == "40001") {
@@ -64,13 +66,14 @@ func Conflict(err error) string {
 	return ""
 }
 
-// Alone runs one statement that answers something, outside of a transaction, with the settings of PlanAlone: they travel with it, and end with it.
+// Alone runs one statement that returns something, outside any transaction, with the settings of PlanAlone. These are
+// sent along with it, and hold only for it.
 func Alone(ctx context.Context, pool *pgxpool.Pool, statement func(q *Queries) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	t := &Transaction{conn: conn} // never begun: what travels together is one to PostgreSQL, and over with its answer
+	t := &Transaction{conn: conn} // never begun: PostgreSQL takes what is sent together for one implicit transaction
 	defer t.release()
 	q := New(t)
 	if err := q.PlanAlone(ctx); err != nil {
@@ -85,13 +88,13 @@ func Alone(ctx context.Context, pool *pgxpool.Pool, statement func(q *Queries) e
 	return nil
 }
 
-// answersNothing goes by the line that sqlc puts before each query.
+// answersNothing tells by the line that sqlc puts before each query.
 func answersNothing(sql string) bool {
 	first, _, _ := strings.Cut(sql, "\n")
 	return strings.HasPrefix(first, "-- name: ") && strings.HasSuffix(first, " :exec")
 }
 
-// Exec implements DBTX. A statement that answers nothing has only been noted when it returns.
+// Exec implements DBTX. A statement that returns nothing is only queued when Exec returns.
 func (t *Transaction) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	switch {
 	case t.closed:
@@ -130,7 +133,7 @@ func (t *Transaction) Query(ctx context.Context, sql string, args ...any) (pgx.R
 	return &lastRows{Rows: rows, answers: answers}, nil
 }
 
-// lastRows are the answer to the last statement of those that were sent together.
+// lastRows are the rows of the last statement of a batch.
 type lastRows struct {
 	pgx.Rows
 	answers pgx.BatchResults
@@ -146,7 +149,7 @@ func (r *lastRows) Next() bool {
 	return false
 }
 
-// Close implements pgx.Rows. The connection can be used again.
+// Close implements pgx.Rows. After it the connection can be used again.
 func (r *lastRows) Close() {
 	r.Rows.Close()
 	if err := r.answers.Close(); err != nil && r.Rows.Err() == nil {
@@ -157,7 +160,7 @@ func (r *lastRows) Close() {
 // Err implements pgx.Rows.
 func (r *lastRows) Err() error { return cmp.Or(r.Rows.Err(), r.err) }
 
-// noRows are those of a statement that was not answered.
+// noRows are the rows of a statement that failed.
 type noRows struct {
 	pgx.Rows // nil
 	err      error
@@ -167,7 +170,7 @@ func (noRows) Close()       {}
 func (noRows) Next() bool   { return false }
 func (r noRows) Err() error { return r.err }
 
-// row is the only one of an answer.
+// row is the only row of an answer.
 type row struct{ rows pgx.Rows }
 
 // Scan implements pgx.Row.
@@ -189,8 +192,9 @@ func (t *Transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx
 	return row{rows}
 }
 
-// NextActions asks for the numbers that so many actions are to have which are about to begin. The question travels as a statement that answers nothing does; the
-// numbers are there with the answer to the next statement that somebody waits for. Whoever needs them before that, waits for them alone.
+// NextActions asks for the numbers of so many actions that are about to begin. The question is queued, as a statement
+// that returns nothing is; the numbers arrive with the answer to the next statement that the caller waits for. If ids
+// is called before that, it waits for them alone.
 func (t *Transaction) NextActions(count int) (ids func(context.Context) ([]int64, error)) {
 	var next []int64
 	if t.asked == nil {
@@ -215,7 +219,7 @@ func (t *Transaction) NextActions(count int) (ids func(context.Context) ([]int64
 	}
 }
 
-// send sends what is queued and, unless it is empty, one statement more, of which it does not take the answer.
+// send sends what is queued, and one more statement if sql is not empty. It does not read the answer of that one.
 func (t *Transaction) send(ctx context.Context, sql string, args ...any) (pgx.BatchResults, error) {
 	batch, asked, before := t.queued, t.asked, t.queued.Len()
 	if sql != "" {
@@ -239,7 +243,7 @@ func (t *Transaction) send(ctx context.Context, sql string, args ...any) (pgx.Ba
 	return answers, nil
 }
 
-// nameOf is how a query is called in its file, or the query itself.
+// nameOf is the query's name in its file, or else the query itself.
 func nameOf(sql string) string {
 	if rest, ok := strings.CutPrefix(sql, "-- name: "); ok {
 		name, _, _ := strings.Cut(rest, " ")
@@ -248,7 +252,7 @@ func nameOf(sql string) string {
 	return sql
 }
 
-// Commit commits. Where it fails with an error of PostgreSQL's, nothing was committed, unless that error ends the session.
+// Commit commits. If it fails with an error of PostgreSQL's, nothing was committed, unless that error ends the session.
 func (t *Transaction) Commit(ctx context.Context) error {
 	if t.closed {
 		return pgx.ErrTxClosed
@@ -267,7 +271,7 @@ func (t *Transaction) Commit(ctx context.Context) error {
 	return err
 }
 
-// Rollback undoes everything, unless it is committed. It may always be called, again too.
+// Rollback undoes everything that is not committed. It may be called at any time, and more than once.
 func (t *Transaction) Rollback(ctx context.Context) error {
 	if t.closed {
 		return pgx.ErrTxClosed
@@ -286,5 +290,5 @@ func (t *Transaction) release() {
 	t.conn.Release()
 }
 
-// Conn implements pgx.Tx. Its own methods know nothing of what is queued.
+// Conn implements pgx.Tx. The connection's own methods know nothing of the queue.
 func (t *Transaction) Conn() *pgx.Conn { return t.conn.Conn() }

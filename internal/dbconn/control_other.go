@@ -4,5 +4,5 @@ package dbconn
 
 import "syscall"
 
-// control leaves it to the system when to give up a connection on which nothing is acknowledged.
+// control leaves it to the system when to give up a connection whose data is not acknowledged.
 func control(string, string, syscall.RawConn) error { return nil }

@@ -1,5 +1,6 @@
-// Package dbconn bounds how long anybody waits for a connection to PostgreSQL. One can go silent: after a fail-over, or where a firewall or a pooler
-// has forgotten it, nobody says that it is over, and the bounds that a server keeps bind nobody any more.
+// Package dbconn bounds how long anybody waits for a connection to PostgreSQL. A connection can go silent: after a
+// fail-over, or when a firewall or a pooler has forgotten it, nobody says that it is over, and the server's own bounds
+// no longer help.
 package dbconn
 
 import (
@@ -15,14 +16,15 @@ import (
 
 const (
 	connectTimeout = 10 * time.Second
-	pingTimeout    = 5 * time.Second // of a connection that lay idle, before it is used
+	pingTimeout    = 5 * time.Second // of an idle connection, before it is used
 )
 
-// alive has TCP ask a connection on which nothing is sent, as one that waits for an answer or listens, whether it still is one.
+// alive has TCP probe a connection on which nothing is sent, such as one that waits for an answer or listens.
 var alive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// Bound has a connection that has gone silent end within half a minute, and being made take no longer than ten seconds, unless its address says
-// otherwise. That the other side is there and merely says nothing, as a pooler that hangs, is not noticed.
+// Bound ends a connection that has gone silent within half a minute, and lets connecting take at most ten seconds
+// unless the address says otherwise. It does not notice a peer that is there but says nothing, such as a pooler that
+// hangs.
 func Bound(c *pgx.ConnConfig) {
 	c.DialFunc = (&net.Dialer{KeepAliveConfig: alive, Control: control}).DialContext
 	if c.ConnectTimeout == 0 {
@@ -30,10 +32,12 @@ func Bound(c *pgx.ConnConfig) {
 	}
 }
 
-// BoundPool bounds the connections of a pool, and how long each answer is waited for, also by callers whose contexts never end: a commit, a loop. The
-// limit is to be longer than the server's own; 0: none. What was asked for then may have been done or not, and its connection is given up.
+// BoundPool bounds the connections of a pool, and how long each answer is waited for, even by callers whose contexts
+// never end (a commit, a loop). The limit should be longer than the server's own; 0 means none. When it is reached, the
+// statement may or may not have been executed, and its connection is given up.
 //
-// Nobody can listen on such a pool. Behind a pooler its connections hear what others listen for, and pgx would keep it all for as long as they last.
+// Nobody can listen on such a pool. Behind a pooler its connections receive notifications that others listen for, and
+// pgx would keep them for as long as the connection lasts.
 func BoundPool(c *pgxpool.Config, limit time.Duration) {
 	Bound(c.ConnConfig)
 	c.PingTimeout = pingTimeout
@@ -47,18 +51,18 @@ func BoundPool(c *pgxpool.Config, limit time.Duration) {
 	}
 }
 
-// Listens takes from the configuration of a pool's connections that nobody can listen on them.
+// Listens makes it possible to listen on connections with this configuration, which a pool's cannot.
 func Listens(c *pgx.ConnConfig) { c.OnNotification = nil }
 
 type limitKey struct{}
 
-// Within is a context whose statements may take so long, whatever the limit of the pool.
+// Within is a context whose statements may take this long, whatever the limit of the pool.
 func Within(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit)
 }
 
-// patience is how long an answer is waited for. It is a tracer, since pgx asks those for the context of whatever it sends, but for a wait for
-// notifications.
+// patience is how long an answer is waited for. It is a tracer because pgx asks tracers for the context of everything
+// that it sends; a wait for notifications is the exception.
 type patience time.Duration
 
 var (
@@ -94,7 +98,7 @@ func (p patience) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceB
 	return p.begin(ctx)
 }
 
-// TraceBatchQuery implements pgx.BatchTracer: the answers of a batch have one limit together.
+// TraceBatchQuery implements pgx.BatchTracer: the answers of a batch share one limit.
 func (patience) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
 // TraceBatchEnd implements pgx.BatchTracer.

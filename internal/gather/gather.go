@@ -1,4 +1,4 @@
-// Package gather has done together what waits at the same time.
+// Package gather does together, as a group, what waits at the same time.
 package gather
 
 import (
@@ -8,33 +8,34 @@ import (
 	"time"
 )
 
-// Group does things of one kind, several at once. Where nothing is under way nobody waits for more to come: who comes then is a group of one.
-// While a group is under way those who come wait for its end, and are the next one; before that, in another place, they begin only once they
-// are half as many as a group can be, or one of them has waited for Patience. What each group costs, however many are in it, is then paid
-// seldom. The first of each group, or the one who makes it large enough, does it, in its own goroutine, for all of them.
+// Group does things of one kind, several at once, so that a cost per group is paid seldom. While nothing is under way,
+// nobody waits: the one who comes is a group alone. While a group is under way, newcomers wait for its end and then
+// form the next group. If another place is free, they begin earlier: once they number half of a full group, or once one
+// of them has waited for Patience. The first of a group, or the one who makes it large enough, does the work for all of
+// them, in its own goroutine.
 type Group[T any] struct {
-	// Patience, if it is above zero, is for how long somebody waits for the group before: one that is stuck, at a row that somebody else has
-	// locked say, does not hold up all others. It is set before the first Do.
+	// Patience, if above zero, is how long somebody waits for the group before theirs. So a group that is stuck, for
+	// example at a row that somebody else has locked, does not hold up all others. Set it before the first Do.
 	Patience time.Duration
 
-	// Wait, if there is one, is called before somebody waits, for as long as they have to or until ctx ends: for a simulation, which
-	// decides itself who goes on. It is set before the first Do.
+	// Wait, if not nil, is called before somebody waits. It returns once still is false or ctx has ended. A simulation
+	// uses it to decide itself who goes on. Set it before the first Do.
 	Wait func(ctx context.Context, still func() bool)
 
 	places int
 	most   int // in a group
-	enough int // of those who wait, to begin beside another group
+	enough int // so many who wait begin beside another group
 	do     func(ctx context.Context, items []T)
 
 	mu      sync.Mutex
 	waiting []*waiter[T]
-	busy    int         // places taken; while there is none nobody waits
-	relief  *time.Timer // runs out when the first of those who wait has waited for Patience; nil while none of them is timed
+	busy    int         // places taken; while it is 0 nobody waits
+	relief  *time.Timer // fires when the first of those who wait has waited for Patience; nil while no one is timed
 }
 
-// New makes a Group that has so many places, for groups of so many at most. Those who came first are done first. What becomes of each item do
-// notes in the item; where do panics the others find theirs as it was. The context of a group of several does not end with that of one
-// caller, and has no deadline.
+// New makes a Group with so many places, for groups of at most so many. First come, first done. do notes the outcome of
+// each item in the item; if it panics, the others find their items unchanged. The context of a group of several does
+// not end with that of one caller, and has no deadline.
 func New[T any](places, most int, do func(ctx context.Context, items []T)) *Group[T] {
 	return &Group[T]{places: places, most: most, enough: (most + 1) / 2, do: do}
 }
@@ -45,7 +46,7 @@ type waiter[T any] struct {
 	done chan struct{}
 }
 
-// Do returns once the item was done. An error means that ctx ended before it was begun.
+// Do returns once the item was done. An error means that ctx ended before the item was begun.
 func (g *Group[T]) Do(ctx context.Context, item T) error {
 	group, err := g.join(ctx, &waiter[T]{item: item, lead: make(chan []*waiter[T], 1), done: make(chan struct{})})
 	if group == nil {
@@ -71,7 +72,7 @@ func (g *Group[T]) Waiting() int {
 	return len(g.waiting)
 }
 
-// join returns the group that this one is to do, nil where another one has done so for it.
+// join returns the group that the caller is to do, or nil if another caller has done its item.
 func (g *Group[T]) join(ctx context.Context, w *waiter[T]) ([]*waiter[T], error) {
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
@@ -102,29 +103,29 @@ func (g *Group[T]) join(ctx context.Context, w *waiter[T]) ([]*waiter[T], error)
 	}
 }
 
-// begin takes a place for the first of those who wait. While there is a place those who wait are fewer than enough: whoever makes them enough is
-// the last of the group.
+// begin takes a place for those who have waited longest. As long as a place is free, fewer than enough wait: so the one
+// who makes them enough is the last of the group.
 func (g *Group[T]) begin() []*waiter[T] {
 	n := min(len(g.waiting), g.most)
 	group := slices.Clone(g.waiting[:n])
 	g.waiting = slices.Delete(g.waiting, 0, n)
 	g.busy++
 	if g.relief != nil {
-		g.relief.Stop() // one that is just running out begins the next group early, which harms nobody
+		g.relief.Stop() // if it is firing right now, the next group begins early, which harms nobody
 		g.relief = nil
 	}
 	g.time()
 	return group
 }
 
-// time has those relieved who wait too long, if there is a place for them.
+// time starts the timer of those who wait, if there is a place for them.
 func (g *Group[T]) time() {
 	if g.relief == nil && g.Patience > 0 && g.busy < g.places && len(g.waiting) > 0 {
 		g.relief = time.AfterFunc(g.Patience, g.relieve)
 	}
 }
 
-// relieve lets those begin who have waited too long.
+// relieve begins a group of those who have waited too long.
 func (g *Group[T]) relieve() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +142,7 @@ func (g *Group[T]) pause(ctx context.Context, w *waiter[T]) {
 	}
 }
 
-// undecided says whether one still waits to do a group, or for another one to have done it.
+// undecided reports whether this one still waits to do a group, or for another one to have done its item.
 func (w *waiter[T]) undecided() bool {
 	select {
 	case <-w.done:
@@ -151,7 +152,7 @@ func (w *waiter[T]) undecided() bool {
 	}
 }
 
-// forget takes one away who waits no longer, and says whether it still waited.
+// forget removes one who no longer waits, and reports whether it was still waiting.
 func (g *Group[T]) forget(w *waiter[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,7 +163,7 @@ func (g *Group[T]) forget(w *waiter[T]) bool {
 	return i >= 0
 }
 
-// leave gives a place to those who wait, unless others are under way whose end they can wait for.
+// leave gives the place to those who wait, unless too few wait and another group is under way whose end they can await.
 func (g *Group[T]) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
