@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// Bounds are how long the database puts up with this process's connections. They keep a process that stands still, or a statement that
-// went wrong, from holding the rows that others wait for.
+// Bounds limit how long the database puts up with this process's connections. They keep a process that stands still, or
+// a statement that went wrong, from holding rows that others wait for.
 type Bounds struct {
 	Stall     time.Duration `help:"How long a transaction may be idle before PostgreSQL ends it; 0: for ever." default:"10s"`
 	LockWait  time.Duration `help:"The longest that a statement waits for a lock; 0: for ever." default:"20s"`

@@ -1,6 +1,6 @@
-// Package config holds the settings of the service: flags, HOLDFAST_… environment variables, a JSON file, in this order of
-// precedence, and defaults. All can be printed without secrets; what cannot work together is refused with a sentence that says
-// what to do.
+// Package config holds the settings of the service. They come from flags, HOLDFAST_… environment variables and a JSON
+// file, in this order of precedence, and from defaults. All can be printed without secrets. Settings that cannot work
+// together are refused with a sentence that says what to do.
 package config
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 )
 
-// Config are all settings. The tags are kong's; the environment variable of a flag is its name in capitals after HOLDFAST_,
-// with underscores.
+// Config holds all settings. The tags are kong's. The environment variable of a flag is HOLDFAST_ and the flag's name
+// in capitals, with underscores.
 type Config struct {
 	DatabaseURL  Database `help:"PostgreSQL to use, as a URL." default:"postgres://localhost/holdfast" placeholder:"URL"`
 	DatabasePool int32    `help:"Most database connections of this process." default:"24"`
@@ -60,11 +60,11 @@ type Config struct {
 	LogFormat string     `help:"text or json." enum:"text,json" default:"text"`
 }
 
-// developmentSecret is known to everybody. It lets a development service be started without a setting, and its data survive
-// a restart.
+// developmentSecret is known to everybody. With it a development service can be started without settings, and its data
+// survive a restart.
 var developmentSecret = []byte("holdfast development: known to all")
 
-// Has says whether this process plays the role.
+// Has reports whether this process plays the role.
 func (c *Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
 
 // Key is the secret to use.
@@ -77,15 +77,15 @@ func (c *Config) Key() []byte {
 
 const (
 	maxInvoiceExpiry = 24 * time.Hour
-	maxCLTVDelta     = 2012 // blocks: LND pays no invoice whose final CLTV, with the 3 blocks that it adds, is not below its max-cltv-expiry, by default 2016
-	settleBlocks     = 24   // that a held payment must have left to be settled in
+	maxCLTVDelta     = 2012 // blocks: LND pays only invoices whose final CLTV plus 3 blocks is below its max-cltv-expiry, by default 2016
+	settleBlocks     = 24   // blocks that a held payment must have left to be settled
 
-	// A receiver's own LND asks for 80 blocks, its payer's adds 3, and sends nothing that may take no longer than that: so much is left for their invoice of what
-	// the payer's money may be locked for.
+	// A receiver's own LND asks for 80 blocks; its payer's node adds 3, and sends only what takes longer than that. So
+	// of the time for which the payer's money may be locked, this much must be left for the receiver's invoice.
 	maxDistance = wrap.MaxOuterCLTV - (80 + 3 + 1) - settleBlocks
 )
 
-// Check refuses settings with which the service cannot run. The error has one sentence per problem, each of which says what to
+// Check refuses settings with which the service cannot run. The error has one sentence per problem, which says what to
 // change.
 func (c *Config) Check() error {
 	var problems []error
@@ -153,13 +153,14 @@ func (d *Database) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the address without passwords: that of the user, and those among the parameters, as of the key of a certificate.
+// String is the address without passwords: neither the user's nor those among the parameters, such as the password of a
+// certificate's key.
 func (d Database) String() string {
 	u, err := url.Parse(string(d))
 	if err != nil {
 		return "(unreadable)"
 	}
-	// By hand, for url.Values leaves out what it cannot read, and it may be just that.
+	// By hand, because url.Values omits parameters that it cannot read, and the password may be among those.
 	parameters := strings.Split(u.RawQuery, "&")
 	for i, parameter := range parameters {
 		written, _, _ := strings.Cut(parameter, "=")

@@ -25,7 +25,7 @@ func (w Wallet) URL() *url.URL {
 	}
 	u, err := url.Parse(string(w))
 	if err != nil {
-		return nil // it was read from a URL
+		return nil // UnmarshalText parsed it
 	}
 	return u
 }

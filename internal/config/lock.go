@@ -9,8 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// Lock says whether the requests of one payer that end in an invoice follow each other, and how the lock that orders them works
-// (docs/locks.md). Its defaults are those of package lock.
+// Lock says whether those requests of one payer that end in an invoice are served in order, and how the lock that
+// orders them works (docs/locks.md). Its defaults are those of package lock.
 type Lock struct {
 	Enabled   bool     `help:"Make the invoices of one payer in the order of the requests." default:"true" negatable:""`
 	Strategy  string   `help:"Where queues are kept: memory (for a single instance), postgres or redis." enum:"memory,postgres,redis" default:"postgres"`
@@ -28,7 +28,7 @@ type Lock struct {
 	PollInterval time.Duration `help:"How often waiting requests poll when they cannot be woken." default:"50ms"`
 }
 
-// Direct is the database past any pooler.
+// Direct is the database without any pooler in between.
 func (c *Config) Direct() Database { return cmp.Or(c.Lock.DirectURL, c.DatabaseURL) }
 
 // Settings are the lock's.
@@ -39,7 +39,8 @@ func (l Lock) Settings() lock.Settings {
 	}
 }
 
-// check refuses what the lock cannot work with. It is there for the order of requests, and where payments leave, since it leases nodes to them.
+// check refuses settings that the lock cannot work with. The lock orders requests, and it also leases nodes to outgoing
+// payments.
 func (l Lock) check(leases bool, refuse func(when bool, format string, args ...any)) {
 	if !l.Enabled && !leases {
 		return

@@ -9,21 +9,21 @@ import (
 	"unicode"
 )
 
-// Node says where a Lightning node is and how to be let in.
+// Node says where a Lightning node is and how to get access.
 type Node struct {
 	Name     string
 	Address  string // host:port of its gRPC
 	TLS      string // path of its certificate
 	Macaroon string // path of a macaroon
-	Sends    bool   // payments leave through it
-	Slots    int    // payments in flight at most; 0: as the settings of sending say
+	Sends    bool   // it sends payments
+	Slots    int    // payments in flight at most; 0: as in the settings of sending
 }
 
-// Nodes are nodes in the order in which they are asked to issue invoices.
+// Nodes are in the order in which they are asked to issue invoices.
 type Nodes []Node
 
-// UnmarshalText reads NAME=HOST:PORT;tls=PATH;macaroon=PATH, several separated by commas or white space. After it may stand
-// send=no for a node that only issues invoices, or slots=N for one with a limit of its own.
+// UnmarshalText reads NAME=HOST:PORT;tls=PATH;macaroon=PATH, several separated by commas or white space. Each may be
+// followed by ;send=no for a node that only issues invoices, or by ;slots=N for a limit of its own.
 func (n *Nodes) UnmarshalText(text []byte) error {
 	var nodes Nodes
 	for _, part := range strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {

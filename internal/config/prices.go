@@ -58,7 +58,7 @@ func (p Prices) Community() community.Settings {
 		TerritoryOnce: paidaction.Msat(p.TerritoryOnce), TerritoryGrace: p.TerritoryGrace, TerritoryMaxCost: paidaction.Msat(p.TerritoryMaxCost),
 		NewcomerWindow: p.NewcomerWindow, RewardTop: p.RewardTop, RewardDays: p.RewardDays,
 	}
-	// Another number of them leaves zeroes, which the community's own check refuses.
+	// A different number of steps and fees leaves zeroes, which the community's own check refuses.
 	if len(p.UploadSteps) == len(s.UploadSteps) && len(p.UploadFees) == len(s.UploadFees) {
 		copy(s.UploadSteps[:], p.UploadSteps)
 		for i, fee := range p.UploadFees {

@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// checkOrigins refuses what no browser sends: origins are compared letter by letter, and the pages that were meant would be let in nowhere.
+// checkOrigins refuses origins that no browser sends. Origins are compared letter by letter, so the pages that were
+// meant would be let in nowhere.
 func checkOrigins(origins []string, refuse func(when bool, format string, args ...any)) {
 	for _, said := range origins {
 		u, err := url.Parse(said)
@@ -16,17 +17,19 @@ func checkOrigins(origins []string, refuse func(when bool, format string, args .
 	}
 }
 
-// isOrigin says whether text is an origin as browsers write it (RFC 6454, section 6.2): nothing but scheme, host and port, in small letters.
+// isOrigin reports whether text is an origin as browsers write it (RFC 6454, section 6.2): only scheme, host and port,
+// in small letters.
 func isOrigin(u *url.URL, text string) bool {
 	leftOut := strings.HasSuffix(u.Host, ":") || u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80"
 	unsent := strings.ContainsFunc(u.Host, func(r rune) bool { return r == '*' || r > unicode.MaxASCII })
 	return u.Scheme != "" && u.Hostname() != "" && !leftOut && !unsent && text == strings.ToLower(u.Scheme+"://"+u.Host)
 }
 
-// Public is where people reach the service: a scheme and a host, and nothing else. Empty: it is not said.
+// Public is where people reach the service: a scheme and a host, nothing else. Empty: not given.
 type Public string
 
-// UnmarshalText implements encoding.TextUnmarshaler. Wallets make a URL of name@domain by themselves, so there is no room for a path.
+// UnmarshalText implements encoding.TextUnmarshaler. A path is refused, because wallets build a URL from name@domain by
+// themselves.
 func (p *Public) UnmarshalText(text []byte) error {
 	said := strings.TrimSuffix(strings.TrimSpace(string(text)), "/")
 	if said == "" {
@@ -41,14 +44,14 @@ func (p *Public) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// URL is nil where nothing is said.
+// URL is nil where none is given.
 func (p Public) URL() *url.URL {
 	if p == "" {
 		return nil
 	}
 	u, err := url.Parse(string(p))
 	if err != nil {
-		return nil // it was read from a URL
+		return nil // UnmarshalText parsed it
 	}
 	return u
 }

@@ -2,7 +2,7 @@ package config
 
 import "github.com/a-seed-a7aed72f/holdfast/graph"
 
-// Rate bounds how often the same one may ask; see graph.Rates.
+// Rate bounds how often the same user or address may ask; see graph.Rates.
 type Rate struct {
 	Key           float64 `help:"Requests per second of one user over all their keys, on average; ten seconds' worth may come at once. 0: no limit, as for all of these rates." default:"100"`
 	KeyPaying     float64 `help:"Of these, requests that cost money or call somebody else's server." default:"20"`
@@ -16,7 +16,7 @@ func (r Rate) Rates() graph.Rates {
 	return graph.Rates{Key: r.Key, KeyPaying: r.KeyPaying, Address: r.Address, AddressPaying: r.AddressPaying, WrongKeys: r.WrongKeys}
 }
 
-// mostRate is what nobody reaches. Of more, such as inf, no bucket can be made.
+// mostRate is a rate that nobody reaches. A bucket cannot be made for a higher one, such as inf.
 const mostRate = 1_000_000
 
 func (r Rate) check(refuse func(when bool, format string, args ...any)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// Relay says how payments leave (docs/relay.md). Its defaults are those of packages relay and paidaction.
+// Relay says how outgoing payments are sent (docs/relay.md). Its defaults are those of packages relay and paidaction.
 type Relay struct {
 	MaxAttempts   int           `help:"Most times that one payment is claimed." default:"3"`
 	SendWindow    time.Duration `help:"How long after it was claimed a payment may be sent." default:"10s"`
@@ -33,7 +33,7 @@ func (r Relay) Settings() relay.Settings {
 		MinFee: paidaction.Msat(r.MinFee), WithdrawLimit: paidaction.Msat(r.WithdrawLimit)}
 }
 
-// check refuses what cannot work.
+// check refuses settings that cannot work.
 func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.MaxAttempts < 1, "No payment could leave: set HOLDFAST_RELAY_MAX_ATTEMPTS to 1 or more.")
 	refuse(r.SendWindow < time.Second, "No node could be asked in time: set HOLDFAST_RELAY_SEND_WINDOW to 1s or more.")

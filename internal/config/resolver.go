@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// FileFlag is the flag that names the file of settings.
+// FileFlag is the flag that names the settings file.
 const FileFlag = "config"
 
 // Variable is the environment variable of a flag.
@@ -18,10 +18,10 @@ func Variable(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// Resolver gives settings that are not on the command line their value: from the environment (entries "KEY=value"), else from the
-// file that --config or HOLDFAST_CONFIG names: a JSON object whose keys are the names of flags. What a command alone has, such as how much
-// it destroys or that it is meant, comes from the command line: of a variable left behind nobody thinks who types it. A variable that would be a setting by its name and is
-// none is refused.
+// Resolver gives a value to settings that are not on the command line: from the environment (entries "KEY=value"), else
+// from the file that --config or HOLDFAST_CONFIG names, a JSON object whose keys are the names of flags. A command's
+// own flags, such as how much it destroys or a confirmation, come only from the command line: somebody who types the
+// command does not think of a variable left behind. A variable that is named like a setting but is none is refused.
 func Resolver(environment []string) kong.Resolver {
 	r := &resolver{environment: map[string]string{}}
 	for _, entry := range environment {
@@ -38,7 +38,7 @@ type resolver struct {
 	file        map[string]any
 }
 
-// Validate implements kong.Resolver. It is called once all is read, by every command.
+// Validate implements kong.Resolver. Every command calls it once everything is read.
 func (r *resolver) Validate(app *kong.Application) error {
 	return unknown(r.environment, names(app.Flags))
 }
@@ -68,7 +68,8 @@ func (r *resolver) Resolve(ctx *kong.Context, path *kong.Path, flag *kong.Flag) 
 	return r.file[flag.Name], nil
 }
 
-// FileError is a file of settings that cannot be taken. It is about no flag, though kong puts the one before it that it asked for first.
+// FileError is a settings file that cannot be used. It concerns no flag, although kong prefixes it with the flag that
+// it asked for first.
 type FileError struct{ cause error }
 
 func (e *FileError) Error() string { return e.cause.Error() }

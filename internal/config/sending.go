@@ -9,7 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Sending says how payments leave through the nodes (docs/nodes.md). Its defaults are those of package lightning/pool.
+// Sending says how payments are sent through the nodes (docs/nodes.md). Its defaults are those of package
+// lightning/pool.
 type Sending struct {
 	Slots           int           `help:"Most payments in flight at a node, unless HOLDFAST_NODES says otherwise for it. With 1, it sends one at a time and rests after each." default:"10"`
 	Cooldown        time.Duration `help:"How long a node with one slot rests after a payment." default:"5s"`
@@ -38,15 +39,15 @@ func (c *Config) Slots(n Node) int {
 	return cmp.Or(n.Slots, c.Sending.Slots)
 }
 
-// maxSlots is how many payments a channel carries at once by the protocol, and so what a node with one has room for.
+// maxSlots is how many payments a channel can carry at once by the protocol, and so what a node with one channel can.
 const maxSlots = 483
 
-// Sends says whether payments leave from this process.
+// Sends reports whether this process sends payments.
 func (c *Config) Sends() bool {
 	return c.Has("worker") && slices.ContainsFunc(c.Nodes, func(n Node) bool { return n.Sends })
 }
 
-// check refuses what the pool cannot work with.
+// check refuses settings that the pool cannot work with.
 func (s Sending) check(refuse func(when bool, format string, args ...any)) {
 	refuse(s.Slots > maxSlots, "A channel carries at most %[2]d payments at once, not %[1]d: set HOLDFAST_NODE_SLOTS to %[2]d payments or less.", s.Slots, maxSlots)
 	refuse(s.Slots < 1, "No node could send: set HOLDFAST_NODE_SLOTS to 1 or more, and send=no in HOLDFAST_NODES for nodes that should not.")

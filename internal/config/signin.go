@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SignIn is how people prove who they are, besides by keys that an operator hands out.
+// SignIn is how people prove who they are, besides by the keys that an operator hands out.
 type SignIn struct {
 	WalletSignUp bool          `help:"An unknown wallet makes a new user when it signs in (LNURL-auth)." default:"true" negatable:""`
 	SignedInFor  time.Duration `help:"How long an API key that was issued at sign-in is valid." default:"720h"`
@@ -18,10 +18,11 @@ type SignIn struct {
 	JWKSFile    string `name:"jwks-file" help:"File with the site's keys (JWKS), instead of a URL." placeholder:"FILE"`
 }
 
-// Keys is where an existing site's keys are, which are public.
+// Keys is where an existing site publishes its keys.
 type Keys string
 
-// UnmarshalText implements encoding.TextUnmarshaler. A password would be shown with the settings, and is never sent.
+// UnmarshalText implements encoding.TextUnmarshaler. It refuses a password, which would be shown with the settings and
+// is never sent.
 func (k *Keys) UnmarshalText(text []byte) error {
 	if u, err := url.Parse(string(text)); err != nil || u.User != nil {
 		return errors.New("the site's keys must be given as a URL without a password, such as https://example.org/jwks.json") // without quoting it
@@ -43,7 +44,7 @@ func (s SignIn) check(development bool, refuse func(when bool, format string, ar
 	refuse(s.JWKSURL != "" && !safe(string(s.JWKSURL), development), "Somebody in between could replace the site's keys: set HOLDFAST_JWKS_URL to a URL that begins with https://.")
 }
 
-// safe says whether nobody stands between us and a server: by TLS, or since it is on this machine.
+// safe reports whether nobody can stand between us and the server: the address uses TLS or is on this machine.
 func safe(address string, development bool) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {

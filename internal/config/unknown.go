@@ -11,12 +11,14 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// elsewhere are variables that are somebody else's: of the repository's tests and of holdfast-dev, which hand on what they have to the service that they start, and those that
-// Kubernetes puts into every container of a namespace with a service called holdfast, or holdfast-something.
+// elsewhere matches variables that belong to others. Some are of the repository's tests and of holdfast-dev, which pass
+// their environment on to the service that they start. The others Kubernetes puts into every container of a namespace
+// that has a service called holdfast, or holdfast-something.
 var elsewhere = regexp.MustCompile(`^HOLDFAST_(BIN|SHOTS|TEST_\w+|(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?))=|^HOLDFAST_(\w+_)?PORT=\w+://`)
 
-// unknown refuses variables that would be settings by their name and are none: of a misspelt one the default would silently stay in force, and some are limits on money.
-// Their values are not told. An empty one says nothing, however it is spelt.
+// unknown refuses variables that are named like settings but are none: when a setting is misspelt, its default would
+// silently stay in force, and some settings limit money. Values are not shown. Empty variables are ignored, whatever
+// their name.
 func unknown(environment map[string]string, flags []string) error {
 	variables := make([]string, len(flags))
 	for i, flag := range flags {
@@ -33,7 +35,7 @@ func unknown(environment map[string]string, flags []string) error {
 	return errors.Join(problems...)
 }
 
-// nearest is the one of names that the fewest single letters tell from name.
+// nearest is the one of names with the smallest edit distance from name.
 func nearest(name string, names []string) string {
 	return slices.MinFunc(names, func(a, b string) int {
 		return levenshtein.ComputeDistance(name, a) - levenshtein.ComputeDistance(name, b)
