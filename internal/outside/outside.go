@@ -1,6 +1,6 @@
-// Package outside calls servers whose addresses were given by strangers: receivers' wallets, lightning addresses. It never connects
-// to an address that is not of the public internet, follows few redirects, reads little, and ends in time. What it says when it
-// fails holds no part of an address, a header or an answer.
+// Package outside calls servers whose addresses were given by strangers: receivers' wallets, lightning addresses. It
+// never connects to an address outside the public internet, follows few redirects, reads little, and ends in time. Its
+// errors contain no part of an address, a header or an answer.
 package outside
 
 import (
@@ -23,15 +23,15 @@ import (
 
 // Bounds of every call.
 const (
-	Timeout      = 20 * time.Second // in all, the redirects included
+	Timeout      = 20 * time.Second // in all, including redirects
 	MaxRedirects = 2
 	MaxBody      = 64 << 10 // bytes
-	// maxRead is what one connection reads at most, whatever the protocol: a body, its headers, and the handshake of TLS.
+	// maxRead is the most that one connection reads, whatever the protocol: a body, its headers, and the TLS handshake.
 	maxRead    = MaxBody + 64<<10
 	maxHeaders = 16 << 10
 )
 
-// Why a call came to nothing.
+// Why a call failed.
 var (
 	ErrAddress     = errors.New("outside: the address is not one that is called")
 	ErrOwn         = errors.New("outside: the address is our own")
@@ -46,7 +46,7 @@ var (
 // Config says what is allowed.
 type Config struct {
 	AllowPrivate bool           // in development: private addresses too, and without TLS
-	Own          *url.URL       // where we are served: it is never called, since who asks us for an invoice of ours asks for ever
+	Own          *url.URL       // our own address: never called, or an invoice that we ask of ourselves would make us ask again without end
 	Resolver     *net.Resolver  // nil: the system's
 	Roots        *x509.CertPool // nil: the system's
 }
@@ -54,19 +54,19 @@ type Config struct {
 // Client is safe for concurrent use. It keeps no connection open.
 type Client struct {
 	Config
-	permitted map[netip.AddrPort]bool // tests call servers of their own, though they are on loopback
+	permitted map[netip.AddrPort]bool // the tests' own servers, although on loopback
 }
 
 // New makes a client.
 func New(c Config) *Client { return &Client{Config: c} }
 
-// Request is one call by HTTP.
+// Request is one HTTP call.
 type Request struct {
 	URL    string
 	Header http.Header    // may hold secrets
 	Body   []byte         // nil: GET, else POST
 	Roots  *x509.CertPool // instead of the client's; nil: the client's
-	Stays  bool           // a redirect is the answer, and is not followed
+	Stays  bool           // a redirect is returned as the answer, and not followed
 }
 
 // Answer is what a server said.
@@ -76,8 +76,8 @@ type Answer struct {
 	Body   []byte // whole
 }
 
-// Do calls. A GET follows redirects to any server, which gets no header of the request; a POST only those within its own server:
-// its headers are secrets. Its errors are those of this package, and nothing else.
+// Do makes the call. A GET follows redirects to any server, but another server gets none of the request's headers,
+// which are secrets. A POST follows redirects only within its own server. Do returns only errors of this package.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -119,7 +119,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 
 const userAgent = "Holdfast"
 
-// Parse refuses a URL that is not called: it must be https or wss with a host and without a user.
+// Parse parses a URL, and refuses one that must not be called: it must be https or wss, with a host and without a user.
 func (c *Client) Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *Client) check(u *url.URL) error {
 	return nil
 }
 
-// origin is the server that a URL leads to, in one form.
+// origin is the server that a URL leads to, in canonical form.
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -152,7 +152,7 @@ func origin(u *url.URL) string {
 	return place(net.JoinHostPort(u.Hostname(), port))
 }
 
-// place is host:port in one form.
+// place is host:port in canonical form.
 func place(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -161,7 +161,7 @@ func place(address string) string {
 	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(host), "."), strings.TrimLeft(port, "0"))
 }
 
-// http is a client of one call. No proxy of the environment is used: it would connect for us, unguarded.
+// http is a client for one call. It ignores proxies of the environment: a proxy would connect for us, unguarded.
 func (c *Client) http(roots *x509.CertPool) *http.Client {
 	if roots == nil {
 		roots = c.Roots
@@ -171,13 +171,13 @@ func (c *Client) http(roots *x509.CertPool) *http.Client {
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    Timeout,
 		MaxResponseHeaderBytes: maxHeaders,
-		DisableKeepAlives:      true, // each call looks its address up anew
+		DisableKeepAlives:      true, // each call resolves its address anew
 		DisableCompression:     true,
 	}}
 }
 
-// redirect decides whether a redirect is followed. Go takes only its own few headers away from another server; what opens a wallet
-// lies in others.
+// redirect decides whether a redirect is followed. When the server changes, Go removes only a few headers that it
+// knows; the credentials of a wallet are in others.
 func (c *Client) redirect(r *http.Request, via []*http.Request) error {
 	if err := c.check(r.URL); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (c *Client) redirect(r *http.Request, via []*http.Request) error {
 	if len(via) > MaxRedirects || elsewhere && first.Method != http.MethodGet {
 		return ErrRedirected
 	}
-	r.Header.Del("Referer") // the address before may hold a secret
+	r.Header.Del("Referer") // the previous address may hold a secret
 	if elsewhere {
 		for name := range r.Header {
 			if name != "Accept" && name != "User-Agent" && !websocketHeader(name) {
@@ -198,7 +198,7 @@ func (c *Client) redirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Dial connects to host:port, for protocols other than HTTP. What the connection reads is bounded.
+// Dial connects to host:port, for protocols other than HTTP. What the connection may read is bounded.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := c.connect(ctx, address)
 	if err != nil {
@@ -208,7 +208,8 @@ func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 func (c *Client) connect(ctx context.Context, address string) (net.Conn, error) {
-	// Here a name is as it is looked up: net/http has written in ASCII what stood in other letters, full-width ones for example.
+	// The name compared here is the one that is looked up: net/http has already converted other letters, for example
+	// full-width ones, to ASCII.
 	if c.Own != nil && place(address) == origin(c.Own) {
 		return nil, ErrOwn
 	}
@@ -238,7 +239,7 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain takes from an error all that is the server's or the address's.
+// explain removes from an error everything that comes from the server or the address.
 func explain(ctx context.Context, err error) error {
 	for _, own := range []error{ErrAddress, ErrOwn, ErrForbidden, ErrTooLarge, ErrRedirected} {
 		if errors.Is(err, own) {

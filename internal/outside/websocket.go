@@ -11,7 +11,8 @@ import (
 // Socket is an open websocket. Its errors are those of this package.
 type Socket struct{ conn *websocket.Conn }
 
-// Websocket opens one. It reads messages of MaxBody bytes at most, and not much more than that in all. The caller closes it.
+// Websocket opens a websocket. It reads messages of at most MaxBody bytes, and not much more than that in all. The
+// caller closes it.
 func (c *Client) Websocket(ctx context.Context, address string) (*Socket, error) {
 	target, err := c.Parse(address)
 	if err != nil {
@@ -29,7 +30,7 @@ func (c *Client) Websocket(ctx context.Context, address string) (*Socket, error)
 	return &Socket{conn}, nil
 }
 
-// Read waits for a message. Once ctx has ended the socket is good for nothing more.
+// Read waits for a message. Once ctx has ended the socket cannot be used any more.
 func (s *Socket) Read(ctx context.Context) ([]byte, error) {
 	_, message, err := s.conn.Read(ctx)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *Socket) Read(ctx context.Context) ([]byte, error) {
 	return message, nil
 }
 
-// Write sends a text.
+// Write sends a text message.
 func (s *Socket) Write(ctx context.Context, message []byte) error {
 	if err := s.conn.Write(ctx, websocket.MessageText, message); err != nil {
 		return explain(ctx, err)
@@ -46,10 +47,10 @@ func (s *Socket) Write(ctx context.Context, message []byte) error {
 	return nil
 }
 
-// Close hangs up.
+// Close closes the connection without a handshake.
 func (s *Socket) Close() { _ = s.conn.CloseNow() } // nothing is lost by it
 
-// websocketHeader says whether a header is of the websocket's handshake.
+// websocketHeader reports whether a header belongs to the websocket handshake.
 func websocketHeader(name string) bool {
 	return name == "Connection" || name == "Upgrade" || strings.HasPrefix(name, "Sec-Websocket-")
 }
