@@ -19,14 +19,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Answer is what a wallet sends: a challenge and a signature of it that is right.
+// Answer is what a wallet sends: a challenge and a valid signature of it.
 type Answer struct {
 	K1     [32]byte
 	Key    [33]byte // compressed
 	Action Action   // empty where the wallet does not say
 }
 
-// Read reads an answer and checks the signature. Each thing may be said once: a wallet and we must not mean different ones.
+// Read reads an answer and checks the signature. A parameter that is given twice is refused: the wallet and we might
+// read different ones.
 func Read(query url.Values) (Answer, error) {
 	refuse := func(sentence string) (Answer, error) {
 		return Answer{}, paidaction.Errorf(paidaction.CodeInvalidInput, "%s", sentence)
@@ -75,14 +76,16 @@ func readHex(to []byte, text string) bool {
 	return err == nil && len(raw) == len(to) && copy(to, raw) == len(to)
 }
 
-// CodeContested is for a link that two wallets have signed, so that it is made for neither. It keeps its meaning for ever.
+// CodeContested is for a link that two wallets have signed, which is therefore made for neither. The code never changes
+// its meaning.
 const CodeContested paidaction.Code = "CONTESTED"
 
-// Sign notes that a key has signed a challenge. Nothing is opened or linked by that: whoever has seen the code can do it, and before its owner
-// does. A link that another key signs as well is void. By the same key it may be signed again: its wallet may not have been answered.
+// Sign notes that a key has signed a challenge. This alone opens and links nothing, because anybody who has seen the
+// code can sign it, and before its owner does. A link that a second key signs is void. The same key may sign again: its
+// wallet may not have got the answer.
 //
-// Errors: INVALID_INPUT for a challenge that is not ours, or that the wallet took for something else; EXPIRED where it is too late, DUPLICATE
-// where it was signed before, CONTESTED where another key has signed the same link.
+// Errors: INVALID_INPUT for a challenge that is not ours, or that the wallet took for something else; EXPIRED if it is
+// too late; DUPLICATE if it was signed before; CONTESTED if another key has signed the same link.
 func Sign(ctx context.Context, pool *pgxpool.Pool, a Answer, now time.Time) error {
 	contested := false
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -112,7 +115,7 @@ func Sign(ctx context.Context, pool *pgxpool.Pool, a Answer, now time.Time) erro
 		}
 		return nil
 	})
-	if err == nil && contested { // which must be kept, so that it is no error before
+	if err == nil && contested { // an error inside the transaction would undo it
 		err = errContested()
 	}
 	return err
@@ -122,9 +125,9 @@ func errContested() error {
 	return paidaction.Errorf(CodeContested, "Another wallet has signed this code too, so neither was linked. Ask for a new code where nobody else can see it.")
 }
 
-const maxKeys = 20 // that open one account
+const maxKeys = 20 // per account
 
-// link lets a key open an account that is locked. It may do so already.
+// link lets a key open an account, whose row is locked. It may be linked already.
 func link(ctx context.Context, q *db.Queries, key []byte, user int64, now time.Time) error {
 	n, err := q.CountLinkingKeys(ctx, user)
 	if err != nil {
@@ -150,20 +153,22 @@ func link(ctx context.Context, q *db.Queries, key []byte, user int64, now time.T
 	return nil
 }
 
-// Signed is what a browser comes for.
+// Signed is what the browser collects.
 type Signed struct {
-	Key   []byte // that has signed
-	Links *int64 // the account that it was linked to; nil where somebody signs in
+	Key   []byte // the key that has signed
+	Links *int64 // the account that the key was linked to; nil for a sign-in
 }
 
-// Collect takes what a wallet has signed, once. It is nil while none has. It belongs in a transaction: what is undone can be collected again.
+// Collect takes what a wallet has signed, once. It returns nil while no wallet has signed. Call it in a transaction: if
+// that is undone, it can be collected again.
 //
-// A wallet is linked here, and only where links is the account that the challenge is about: that is whose owner asks, with all that this
-// needs, and says that their own wallet has signed. Who does not say so (nil) is told of a link what is told while no wallet has signed: a
-// stranger's may have been the first.
+// A wallet is linked here, and only if links is the account that the challenge is about. Then it is the account's owner
+// who asks, with the authority that this needs, and who says that it was their own wallet that signed: a stranger's may
+// have been first. A caller who does not say so (nil) is answered for a link as if no wallet had signed.
 //
-// Errors: NOT_FOUND where the secret is none, was used or is not about that account; CONTESTED where two wallets have signed a link, EXPIRED
-// where nobody has signed in time; of a link DUPLICATE where the wallet opens another account, INVALID_INPUT where this one has too many.
+// Errors: NOT_FOUND if the secret is none, was used, or is not about that account; CONTESTED if two wallets have signed
+// a link; EXPIRED if nobody signed in time. For a link also DUPLICATE if the wallet opens another account, and
+// INVALID_INPUT if this account has too many keys.
 func Collect(ctx context.Context, q *db.Queries, secret string, links *int64, now time.Time) (*Signed, error) {
 	if links != nil { // locked before anything else
 		if _, err := q.LockUser(ctx, *links); err != nil {

@@ -1,5 +1,6 @@
-// Package keyauth is signing in by a key of a wallet (LNURL-auth, LUD-01, 04 and 17): what a wallet is shown, what it answers, and that each
-// challenge is signed once, in time. Whose account a key opens, and whether somebody may link one, is for others to say.
+// Package keyauth lets people sign in with a key of their wallet (LNURL-auth, LUD-01, 04 and 17). It covers what a
+// wallet is shown, what it answers, and that each challenge is signed once and in time. Which account a key opens, and
+// whether somebody may link a key, is decided elsewhere.
 package keyauth
 
 import (
@@ -24,31 +25,32 @@ const Path = "/lnurlauth"
 const (
 	// Lifetime is how long a challenge can be signed.
 	Lifetime = 5 * time.Minute
-	// pickUp is how long a browser has at least to come for its key, once a wallet has signed.
+	// pickUp is the least time that a browser has to collect its key once a wallet has signed.
 	pickUp = time.Minute
 )
 
 // Action is what a wallet tells its owner that the signature is for.
 type Action string
 
-// The actions. The first two are the same but for the word: who is not known becomes a user by either.
+// The actions. The first two differ only in the word: an unknown key makes a new user with either.
 const (
 	Login    Action = "login"
 	Register Action = "register"
 	Link     Action = "link"
 )
 
-// Challenge is one to be signed. Secret is for who asked for it, and in none of the rest: that is shown as a QR code, and may be seen.
+// Challenge is one to be signed. Secret is for the one who asked for it, and is in none of the other fields: these are
+// shown as a QR code, which others may see.
 type Challenge struct {
 	URL       string // https://…
-	LNURL     string // the same as lnurl1…, in capitals: QR codes hold those best
+	LNURL     string // the same as lnurl1…, in capitals, which QR codes hold best
 	KeyAuth   string // the same as keyauth://… (LUD-17)
 	Secret    string
 	ExpiresAt time.Time
 }
 
-// Begin stores a new challenge. public is where people reach the service: wallets show its host to their owners, and derive their key
-// from it. links is whose account the key is to open, by Link alone.
+// Begin stores a new challenge. public is where people reach the service: wallets show its host to their owners, and
+// derive their key from it. links is the account that the key is to open; only the action Link has one.
 func Begin(ctx context.Context, q *db.Queries, public *url.URL, action Action, links *int64, now time.Time, random io.Reader) (Challenge, error) {
 	var chance [64]byte
 	if _, err := io.ReadFull(random, chance[:]); err != nil {
@@ -77,7 +79,7 @@ func Begin(ctx context.Context, q *db.Queries, public *url.URL, action Action, l
 	return c, nil
 }
 
-// hashOf is how a secret is stored, and looked up: it is 32 random bytes.
+// hashOf is the form in which a secret is stored and looked up. A plain hash is enough: it is 32 random bytes.
 func hashOf(secret string) []byte {
 	sum := sha256.Sum256([]byte(secret))
 	return sum[:]

@@ -1,4 +1,5 @@
-// Package seal encrypts what is stored and must not be read from the database alone: receivers' wallets, the secrets of webhooks.
+// Package seal encrypts stored data that must not be readable from the database alone: receivers' wallets, the secrets
+// of webhooks.
 package seal
 
 import (
@@ -11,20 +12,22 @@ import (
 	"io"
 )
 
-// Box encrypts with AES-256-GCM. A sealed text is the number of the key, a random nonce, and the rest. The number leaves room for a second
-// key: old texts are opened with theirs, and new ones sealed with the newest. It is safe for concurrent use if its randomness is.
+// Box encrypts with AES-256-GCM. A sealed text is the number of the key, a random nonce, and the ciphertext. The number
+// allows for a second key: old texts are opened with theirs, new ones are sealed with the newest. A Box is safe for
+// concurrent use if its randomness is.
 type Box struct {
 	aead   cipher.AEAD
 	random io.Reader
 }
 
-// KeyNumber is that of the only key so far.
+// KeyNumber is the number of the only key so far.
 const KeyNumber = 1
 
-// ErrSealed says that a text does not open.
+// ErrSealed means that a text cannot be opened.
 var ErrSealed = errors.New("seal: the text cannot be opened: it is of another place, or was sealed with another secret")
 
-// New derives the key of one kind of things from the service's secret. The label makes it another one than all that are derived elsewhere.
+// New derives the key for one kind of things from the service's secret. The label makes it differ from every other
+// derived key.
 func New(secret []byte, label string, random io.Reader) (*Box, error) {
 	if len(secret) < 32 {
 		return nil, errors.New("seal: the secret must have 32 bytes or more")
@@ -44,7 +47,8 @@ func New(secret []byte, label string, random io.Reader) (*Box, error) {
 	return &Box{aead, random}, nil
 }
 
-// Seal encrypts a text. It opens in its own place only: whoever can write to a table cannot move it to another row.
+// Seal encrypts a text. It can be opened only in its own place: even someone who can write to the table cannot move it
+// to another row.
 func (b *Box) Seal(place, text []byte) ([]byte, error) {
 	sealed := make([]byte, 1+b.aead.NonceSize(), 1+b.aead.NonceSize()+len(text)+b.aead.Overhead())
 	sealed[0] = KeyNumber
@@ -54,7 +58,7 @@ func (b *Box) Seal(place, text []byte) ([]byte, error) {
 	return b.aead.Seal(sealed, sealed[1:], text, place), nil
 }
 
-// Open decrypts what was sealed in this place: ErrSealed if it was not.
+// Open decrypts what was sealed in this place, or returns ErrSealed.
 func (b *Box) Open(place, sealed []byte) ([]byte, error) {
 	if len(sealed) < 1+b.aead.NonceSize() || sealed[0] != KeyNumber {
 		return nil, ErrSealed

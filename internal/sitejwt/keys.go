@@ -23,7 +23,8 @@ import (
 // Fetch reads a set of keys (JWKS).
 type Fetch func(ctx context.Context) ([]byte, error)
 
-// FromURL reads the keys from the site. The address is an operator's, so it may be inside; redirects are not followed.
+// FromURL reads the keys from the site. An operator gave the address, so it may be in a private network. Redirects are
+// not followed.
 func FromURL(address string) Fetch {
 	client := outside.New(outside.Config{AllowPrivate: true})
 	return func(ctx context.Context) ([]byte, error) {
@@ -35,7 +36,7 @@ func FromURL(address string) Fetch {
 	}
 }
 
-// FromFile reads the keys from a file, which may be replaced.
+// FromFile reads the keys from a file, which may be replaced while the service runs.
 func FromFile(path string) Fetch {
 	return func(context.Context) ([]byte, error) {
 		f, err := os.Open(path)
@@ -48,14 +49,14 @@ func FromFile(path string) Fetch {
 }
 
 const (
-	freshFor     = time.Hour        // after that the keys are read anew
-	pause        = 30 * time.Second // between two readings at least, whatever kid a token makes up
+	freshFor     = time.Hour        // after that the keys are read again
+	pause        = 30 * time.Second // at least, between two readings, whatever kid a token invents
 	pauseOfNone  = 2 * time.Second  // the same while no key is known
 	fetchTimeout = 5 * time.Second
 	leastRSA     = 2048 // bits
 )
 
-// keys are the site's. What was read once goes on being good while the site is away.
+// keys are the site's. Keys that were read once remain valid while the site cannot be reached.
 type keys struct {
 	fetch Fetch
 	now   func() time.Time
@@ -64,20 +65,20 @@ type keys struct {
 	reading sync.Mutex // one reads at a time
 	mu      sync.Mutex
 	known   []jose.JSONWebKey
-	read    time.Time // when these were
+	read    time.Time // when the keys were read
 	tried   time.Time
 }
 
 var errUnknownKey = errors.New("sitejwt: no such key")
 
-// find is the key that a token names. Where it is not known the site is asked, though not often.
+// find returns the key that a token names. If it is not known the site is asked, though not often.
 func (k *keys) find(ctx context.Context, kid, algorithm string) (jose.JSONWebKey, error) {
 	key, ok := k.look(kid, algorithm)
 	if !k.due(ok) {
 		return k.orNone(key, ok)
 	}
 	if ok {
-		// It is good enough for now: only one has to wait until the keys are read.
+		// The known key is good enough for now: only one caller needs to wait until the keys are read.
 		if !k.reading.TryLock() {
 			return key, nil
 		}
@@ -85,7 +86,7 @@ func (k *keys) find(ctx context.Context, kid, algorithm string) (jose.JSONWebKey
 		k.reading.Lock()
 	}
 	defer k.reading.Unlock()
-	if k.due(ok) { // nobody has read them meanwhile
+	if k.due(ok) { // nobody else has read them meanwhile
 		k.refresh(ctx)
 	}
 	return k.orNone(k.look(kid, algorithm))
@@ -103,7 +104,8 @@ func (k *keys) orNone(key jose.JSONWebKey, ok bool) (jose.JSONWebKey, error) {
 	return key, errUnknownKey
 }
 
-// due says whether the keys may be read now, and should: because they are old, or the one that is looked for is not among them.
+// due reports whether the keys should be read now, because they are old or the one that is looked for is missing, and
+// may be.
 func (k *keys) due(found bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,7 +119,7 @@ func (k *keys) due(found bool) bool {
 	return !found || now.Sub(k.read) >= freshFor
 }
 
-// look finds the key by its name. A token that names none is of the only key there is.
+// look finds the key by its name. A token that names none is taken to mean the only key, if there is just one.
 func (k *keys) look(kid, algorithm string) (jose.JSONWebKey, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +131,8 @@ func (k *keys) look(kid, algorithm string) (jose.JSONWebKey, bool) {
 	return jose.JSONWebKey{}, false
 }
 
-// refresh reads the keys. Those that are gone are good for nothing from now on; but where nothing can be read, all stay as they are.
+// refresh reads the keys. Keys that are no longer in the set become invalid; but if nothing can be read, all stay as
+// they are.
 func (k *keys) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // others wait for it too
 	defer cancel()
@@ -148,7 +151,7 @@ func (k *keys) refresh(ctx context.Context) {
 	k.known, k.read = usable, k.tried
 }
 
-// parse reads a set. Keys that are none to check signatures with are passed over: a set may hold others for others.
+// parse reads a set. It skips keys that cannot check signatures: a set may hold keys for other uses.
 func parse(text []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -169,7 +172,7 @@ func parse(text []byte) ([]jose.JSONWebKey, error) {
 	return usable, nil
 }
 
-// public says whether a key is one to check signatures with, and strong enough.
+// public reports whether a key can check signatures, and is strong enough.
 func public(key any) bool {
 	switch key := key.(type) {
 	case *rsa.PublicKey:

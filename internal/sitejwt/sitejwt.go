@@ -1,4 +1,5 @@
-// Package sitejwt checks the tokens (JWT) of an existing site, which Holdfast stands behind: who the site says somebody is. It makes none.
+// Package sitejwt checks the tokens (JWT) of an existing site that Holdfast stands behind: they say who somebody is. It
+// makes no tokens.
 package sitejwt
 
 import (
@@ -22,11 +23,11 @@ var (
 	ErrKeysAway = errors.New("sitejwt: the site's keys cannot be read")
 )
 
-// algorithms are those that are checked with a public key. What else a token names, "none" and HMAC among it, is refused before any key is
-// looked for: a public key must never become the secret of an HMAC.
+// algorithms are those that are checked with a public key. A token that names any other, including "none" and HMAC, is
+// refused before any key is looked for: a public key must never be used as the secret of an HMAC.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
-// types are what a token may call itself: none at all, or one of these.
+// types are the values allowed for a token's typ; it may also have none.
 var types = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
 const (
@@ -35,7 +36,7 @@ const (
 	maxSubject = 255              // bytes
 )
 
-// Config says whose tokens are good. All is needed but Log.
+// Config says whose tokens are accepted. Everything is required except Log.
 type Config struct {
 	Issuer   string // iss, letter by letter
 	Audience string // one of aud
@@ -50,7 +51,7 @@ type Verifier struct {
 	keys keys
 }
 
-// New makes a verifier. It reads no keys before the first token comes.
+// New makes a verifier. It reads no keys until the first token comes.
 func New(c Config) (*Verifier, error) {
 	if c.Issuer == "" || c.Audience == "" || c.Fetch == nil || c.Now == nil {
 		return nil, errors.New("sitejwt: an issuer, an audience, keys and a clock are needed")
@@ -63,7 +64,7 @@ func New(c Config) (*Verifier, error) {
 	return v, nil
 }
 
-// Claims are what a token says that is heeded.
+// Claims are those contents of a token that count here.
 type Claims struct {
 	Subject string
 	Name    string   // preferred_username, as it is; may be empty
@@ -71,13 +72,13 @@ type Claims struct {
 	Expires time.Time
 }
 
-// said are the claims beside the registered ones.
+// said are the claims besides the registered ones.
 type said struct {
 	Scope *string `json:"scope"`
 	Name  string  `json:"preferred_username"`
 }
 
-// Verify checks a token: ErrRefused, ErrKeysAway, or the claims. Leeway is included in Expires.
+// Verify checks a token and returns its claims, or ErrRefused or ErrKeysAway. Expires includes the leeway.
 func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	refuse := func(why string, err error) (Claims, error) {
 		v.Log.DebugContext(ctx, "a token was refused", "why", why, "error", err)

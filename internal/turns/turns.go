@@ -1,4 +1,4 @@
-// Package turns gives the engine's requests their turns by a lock for each payer.
+// Package turns puts the engine's requests in order, by one lock for each payer.
 package turns
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// New makes turns of locks.
+// New makes turns from locks.
 func New(locker *lock.Locker) paidaction.Turns { return turns{locker} }
 
 type turns struct{ locker *lock.Locker }
@@ -23,14 +23,14 @@ func (t turns) Queue(payer int64) paidaction.Turn {
 	return &turn{place: t.locker.Queue(Key(payer))}
 }
 
-// turn is one request's; it is for one goroutine.
+// turn is the turn of one request. It is for one goroutine.
 type turn struct {
 	place *lock.Place
 	lease *lock.Lease // nil while it waits
 }
 
-// Wait implements [paidaction.Turn]. A lease that was lost counts as the turn: taking it again would be out of order. A turn is order and
-// nothing else, so a crash of the database may forget whose it was.
+// Wait implements [paidaction.Turn]. A lease that was lost counts as the turn, since acquiring it again would be out of
+// order. A turn decides order and nothing else, so a crash of the database may forget whose it was.
 func (t *turn) Wait(ctx context.Context, open bool) (err error) {
 	if t.lease == nil {
 		t.lease, err = t.place.Acquire(ctx, lock.Options{FailOpen: open, Fleeting: true})
@@ -38,7 +38,7 @@ func (t *turn) Wait(ctx context.Context, open bool) (err error) {
 	return refusal(err)
 }
 
-// Leave implements [paidaction.Turn]. Whoever has their invoice does not wait until the next one may begin.
+// Leave implements [paidaction.Turn]. A caller that has its invoice does not wait until the next one may begin.
 func (t *turn) Leave() {
 	if t.lease == nil {
 		t.place.Leave()
@@ -48,7 +48,7 @@ func (t *turn) Leave() {
 	t.lease = nil
 }
 
-// refusal is what people are told of an error of the lock; operators find it in the cause.
+// refusal is what users are told of an error of the lock; operators find the error itself in the cause.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, lock.ErrQueueFull), errors.Is(err, lock.ErrTooManyKeys):

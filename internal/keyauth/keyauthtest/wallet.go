@@ -15,7 +15,7 @@ import (
 	"github.com/btcsuite/btcd/btcutil/bech32"
 )
 
-// Wallet is one seed. Each domain is shown another key.
+// Wallet is a seed. It shows each domain a different key.
 type Wallet string
 
 func (w Wallet) key(domain string) *btcec.PrivateKey {
@@ -38,7 +38,7 @@ func Read(lnurl string) (*url.URL, error) {
 	return url.Parse(string(raw))
 }
 
-// Answer is the URL that the wallet asks once its owner has agreed to sign in.
+// Answer is the URL that the wallet calls once its owner has agreed to sign in.
 func (w Wallet) Answer(lnurl string) (*url.URL, error) {
 	u, err := Read(lnurl)
 	if err != nil {
@@ -47,7 +47,7 @@ func (w Wallet) Answer(lnurl string) (*url.URL, error) {
 	return u, w.Sign(u, u.Hostname())
 }
 
-// Sign puts into a URL the signature that the wallet makes for a domain.
+// Sign adds to a URL the signature that the wallet makes for a domain.
 func (w Wallet) Sign(u *url.URL, domain string) error {
 	query := u.Query()
 	k1, err := hex.DecodeString(query.Get("k1"))

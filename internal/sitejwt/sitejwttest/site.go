@@ -1,4 +1,4 @@
-// Package sitejwttest is a site that makes tokens, for tests.
+// Package sitejwttest is a site that issues tokens, for tests.
 package sitejwttest
 
 import (
@@ -61,7 +61,7 @@ func (s *Site) Rotate(kid string) {
 // Adds puts further keys into the set.
 func (s *Site) Adds(more ...jose.JSONWebKey) { s.mu.Lock(); defer s.mu.Unlock(); s.more = more }
 
-// Away says whether the site answers.
+// Away sets whether the site fails to answer.
 func (s *Site) Away(away bool) { s.mu.Lock(); defer s.mu.Unlock(); s.away = away }
 
 // Reads is how often the keys were asked for.
@@ -83,12 +83,12 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(set)
 }
 
-// Claims are those of a token that is good for a minute.
+// Claims are those of a token that is valid for a minute.
 func Claims(subject string, now time.Time) map[string]any {
 	return map[string]any{"iss": Issuer, "aud": Audience, "sub": subject, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}
 }
 
-// Token is one that is signed with the site's key.
+// Token is a token signed with the site's key.
 func (s *Site) Token(claims map[string]any) string {
 	s.Helper()
 	s.mu.Lock()
