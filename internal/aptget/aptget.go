@@ -1,5 +1,5 @@
-// Package aptget finds programs that tests and measurements run, and installs their packages where that is nobody's business
-// but ours.
+// Package aptget finds the programs that tests and measurements run, and installs their packages where nobody else is
+// affected.
 package aptget
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Program is one that comes with a package of Debian, or with several that are named with a space between.
+// Program is a program and the Debian package that it comes with, or several packages separated by spaces.
 type Program struct{ Name, Package string }
 
-// NotFoundError means that a program is not installed where this package looks.
+// NotFoundError means that a program was not found.
 type NotFoundError struct {
 	Program string
 	// Command installs it on Debian.
@@ -28,7 +28,8 @@ func (e *NotFoundError) Error() string {
 
 func (p Program) command() string { return "apt-get install -y --no-install-recommends " + p.Package }
 
-// Path is where the program is, or a [*NotFoundError]. Debian keeps servers outside the PATH of users.
+// Path is where the program is; otherwise the error is a [*NotFoundError]. Debian keeps servers outside the PATH of
+// users.
 func (p Program) Path() (string, error) {
 	for _, name := range []string{p.Name, "/usr/sbin/" + p.Name, "/usr/local/sbin/" + p.Name} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -38,9 +39,9 @@ func (p Program) Path() (string, error) {
 	return "", &NotFoundError{Program: p.Name, Command: p.command()}
 }
 
-// Ensure makes sure that the programs are on this machine. What is missing is installed if this is Debian and the user is root
-// (a container, a CI machine), and out is told; for everybody else it returns the [*NotFoundError], because a development
-// command that asks for the password of root deserves no trust.
+// Ensure makes sure that the programs are on this machine. On Debian as root (a container, a CI machine) it installs
+// what is missing, and tells out. Everywhere else it returns the [*NotFoundError]: a development command that asks for
+// root's password deserves no trust.
 func Ensure(ctx context.Context, out io.Writer, programs ...Program) error {
 	updated := false
 	for _, p := range programs {
@@ -73,7 +74,7 @@ func Ensure(ctx context.Context, out io.Writer, programs ...Program) error {
 func run(ctx context.Context, out io.Writer, command string) error {
 	words := strings.Fields(command)
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	// Debian starts a server that it installs; in this runlevel it does not.
+	// Debian starts a server when it is installed, except in this runlevel.
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {

@@ -1,5 +1,5 @@
-// Capability writes docs/actions.md, the table of what each action can be paid with, from what the actions say of themselves. Run it
-// from the top of the repository:
+// Capability writes docs/actions.md, the table of how each action can be paid, from what the actions say of themselves.
+// Run it from the top of the repository:
 //
 //	go run ./internal/capability
 package main

@@ -23,10 +23,10 @@ specification.
 
 `
 
-// column is one thing that actions can or cannot.
+// column is one thing that an action can or cannot do.
 type column struct {
 	title string
-	of    func(d paidaction.Definition) string // empty: not
+	of    func(d paidaction.Definition) string // empty: it cannot
 }
 
 var columns = []column{
@@ -58,7 +58,7 @@ func mark(yes bool) string {
 	return ""
 }
 
-// page is the whole document. It depends on the actions alone.
+// page is the whole document. It depends only on the actions.
 func page(actions []paidaction.Definition) string {
 	var b strings.Builder
 	b.WriteString(introduction)

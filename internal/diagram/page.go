@@ -20,7 +20,7 @@ and a test fails when the two differ. PostgreSQL refuses every transition that i
 
 `
 
-// titles say in a few words which way a flow takes.
+// titles describe each flow in a few words.
 var titles = map[paidaction.Flow]string{
 	paidaction.FlowBalance:     "from a balance, or for nothing",
 	paidaction.FlowOptimistic:  "performed now, paid later",
@@ -29,7 +29,7 @@ var titles = map[paidaction.Flow]string{
 	paidaction.FlowOutgoing:    "a withdrawal",
 }
 
-// page is the whole document. It depends on the machine alone.
+// page is the whole document. It depends only on the machine.
 func page(machine []paidaction.Step) string {
 	var b strings.Builder
 	b.WriteString(introduction)
@@ -57,7 +57,7 @@ func ofFlow(machine []paidaction.Step, flow paidaction.Flow) []paidaction.Step {
 	return slices.DeleteFunc(slices.Clone(machine), func(s paidaction.Step) bool { return s.Flow != flow })
 }
 
-// draw writes a diagram of these steps: one arrow for each pair of states, with the labels of all steps between them.
+// draw writes a diagram of these steps: one arrow for each pair of states, labelled with all the steps between them.
 func draw(b *strings.Builder, steps []paidaction.Step, label func(paidaction.Step) string) {
 	type arrow struct{ from, to paidaction.State }
 	var arrows []arrow
@@ -86,7 +86,7 @@ func draw(b *strings.Builder, steps []paidaction.Step, label func(paidaction.Ste
 	b.WriteString("```\n\n")
 }
 
-// name is how a state is written; the beginning has none of its own.
+// name is how a state is written; the beginning has no name of its own.
 func name(s paidaction.State) string {
 	if s == paidaction.Beginning {
 		return "[*]"

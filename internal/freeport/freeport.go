@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Ports are taken from below the range from which systems choose the ports of outgoing connections (Linux: 32768 and up). A
-// server that is restarted on its port would otherwise sometimes find it used by a client's connection.
+// Ports are taken from below the range that systems use for outgoing connections (Linux: 32768 and up). Otherwise a
+// server that is restarted on its port would sometimes find it used by a client's connection.
 const lowest, highest = 15000, 32000
 
 var (
@@ -19,8 +19,9 @@ var (
 	given = map[int]bool{} // by this process: a port is free until its server has bound it
 )
 
-// Pick returns n different ports on 127.0.0.1 that nothing listens on now, none of which this process was given before. Another
-// process may still take one before its server starts, so a server that fails to start is worth a second try with a new port.
+// Pick returns n different ports on 127.0.0.1 that nothing listens on now and that it has not returned before in this
+// process. Another process may still take one before its server starts, so a server that fails to start is worth a
+// second try with a new port.
 func Pick(n int) ([]int, error) {
 	mutex.Lock()
 	defer mutex.Unlock()
@@ -38,10 +39,10 @@ func Pick(n int) ([]int, error) {
 	return nil, fmt.Errorf("find %d free ports: %w", n, ErrNone)
 }
 
-// ErrNone means that free ports are too rare to be found by chance.
+// ErrNone means that free ports are too rare to be found by random choice.
 var ErrNone = errors.New("hardly any port is free on 127.0.0.1")
 
-// IsFree tells whether nothing listens on the port of 127.0.0.1 now.
+// IsFree reports whether nothing listens on this port of 127.0.0.1 now.
 func IsFree(port int) bool {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package pgbouncer runs a PgBouncer of its own for tests, in transaction mode: what a service meets behind a pooler.
+// Package pgbouncer runs a PgBouncer for tests, in transaction mode: what a service meets behind a pooler.
 package pgbouncer
 
 import (
@@ -24,15 +24,15 @@ import (
 // Program is what the package needs.
 var Program = aptget.Program{Name: "pgbouncer", Package: "pgbouncer"}
 
-// Start starts a pooler before the database of dsn and returns its address when it answers. It ends when stop is called. Of
-// the server it holds at most connections. dir must be reachable for others ([child.NewScratch]). It fails with
-// [*aptget.NotFoundError] if PgBouncer is not installed.
+// Start starts a pooler in front of the database of dsn, and returns its address once it answers. It runs until stop is
+// called, and holds at most so many connections to the server. dir must be accessible to other users
+// ([child.NewScratch]). Start fails with [*aptget.NotFoundError] if PgBouncer is not installed.
 func Start(ctx context.Context, dir, dsn string, connections int) (pooled string, stop func(), err error) {
 	path, err := Program.Path()
 	if err != nil {
 		return "", nil, err
 	}
-	user, err := child.Unprivileged("postgres", "nobody") // it refuses to be root
+	user, err := child.Unprivileged("postgres", "nobody") // PgBouncer refuses to run as root
 	if err != nil {
 		return "", nil, err
 	}

@@ -1,5 +1,5 @@
-// Package redisserver runs a Redis server of its own for tests and measurements, from the program installed on the machine. It
-// listens on 127.0.0.1 only, on a port that was free, asks for a random password, and keeps nothing on disk.
+// Package redisserver runs a Redis server for tests and measurements, from the program installed on the machine. It
+// listens only on a free port of 127.0.0.1, asks for a random password, and keeps nothing on disk.
 package redisserver
 
 import (
@@ -32,8 +32,8 @@ type Server struct {
 	server   *child.Server
 }
 
-// Start starts a server that works in dir and returns when it answers. It fails with [*aptget.NotFoundError] if Redis is not
-// installed.
+// Start starts a server that works in dir, and returns once it answers. It fails with [*aptget.NotFoundError] if Redis
+// is not installed.
 func Start(ctx context.Context, dir string) (*Server, error) {
 	if _, err := Program.Path(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *Server) command() (*child.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The password goes through a file: arguments of programs are seen by everybody on the machine.
+	// The password goes through a file, because everybody on the machine can see the arguments of programs.
 	settings := filepath.Join(s.dir, "redis.conf")
 	text := fmt.Sprintf("bind 127.0.0.1\nport %d\nrequirepass %s\nsave \"\"\nappendonly no\ndir %q\n", s.port, s.password, s.dir)
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
@@ -76,13 +76,13 @@ func (s *Server) command() (*child.Server, error) {
 	}), nil
 }
 
-// URL is the server's address. It stays the same over restarts.
+// URL is the server's address. It stays the same across restarts.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", User: url.UserPassword("default", s.password), Host: "127.0.0.1:" + strconv.Itoa(s.port), Path: "/0"}
 	return u.String()
 }
 
-// Resume starts the server again after Kill, on the same port and without any data, and returns when it answers.
+// Resume starts the server again after Kill, on the same port and without any data, and returns once it answers.
 func (s *Server) Resume(ctx context.Context) error {
 	if err := s.server.Start(); err != nil {
 		return err
@@ -116,5 +116,5 @@ func (s *Server) Resume(ctx context.Context) error {
 // Kill ends the server as a power failure would: everything in it is lost.
 func (s *Server) Kill() { s.server.Kill() }
 
-// Stop ends the server. When it returns nothing runs.
+// Stop ends the server. Nothing runs any more when it returns.
 func (s *Server) Stop() { s.server.Stop(5 * time.Second) }
