@@ -17,20 +17,20 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// request is an act while it is carried out, and what its person was told.
+// request is an act while it is carried out, with what its person was told.
 type request struct {
 	*act
 	label    string
 	args     any
-	raw      map[string]any // the arguments, as they are stored
+	raw      map[string]any // the arguments as stored
 	key      string
 	payer    *int64
 	secret   string
-	shows    string          // the secret of the item that it changes
-	files    map[int64]int64 // that it names, with their fees in msat
-	ids      map[int64]bool  // of the actions that the person was told of
-	taken    int             // actions that are taken for its, though the person was not told of them
-	unknown  int             // answers that never came, or said that nothing is known
+	shows    string          // the secret of the item that the request changes
+	files    map[int64]int64 // files that it names, with their fees in msat
+	ids      map[int64]bool  // actions that the person was told of
+	taken    int             // actions attributed to it, though the person was not told of them
+	unknown  int             // answers that never came, or that said that the outcome is unknown
 	refused  int
 	asked    int
 	retried  int
@@ -42,7 +42,7 @@ type request struct {
 // requestLimit is how long a person waits for an answer.
 const requestLimit = 30 * time.Second
 
-// begin carries an act out. Files are uploaded first.
+// begin carries out an act. Files are uploaded first.
 func (w *world) begin(a *act) {
 	r := &request{act: a, label: fmt.Sprintf("act %d", a.id), files: map[int64]int64{}, ids: map[int64]bool{}, payments: map[int64]bool{}}
 	if a.keyed {
@@ -59,7 +59,7 @@ func (w *world) begin(a *act) {
 	w.prepare(r)
 }
 
-// upload sends files, one after the other. Those that nobody says anything of are not named.
+// upload sends files, one after the other. A file whose upload got no answer is not named.
 func (w *world) upload(r *request, files int) {
 	what := fmt.Sprintf("uploads %d", files)
 	ok := w.request(r, what, func(ctx context.Context, p *process) {
@@ -93,7 +93,7 @@ func (w *world) upload(r *request, files int) {
 
 func (r *request) fileIDs() []int64 { return sortedKeys(r.files) }
 
-// prepare makes the arguments, and asks.
+// prepare makes the arguments, and sends the request.
 func (w *world) prepare(r *request) {
 	r.args = r.kind.args(w, r)
 	raw, err := json.Marshal(r.args)
@@ -119,7 +119,7 @@ func (r *request) caller() paidaction.Caller {
 	return paidaction.Caller{Client: fmt.Sprintf("192.0.2.%d", r.id%3), Secret: r.secret}
 }
 
-// people has a person do something at a process: whichever the balancer in front of them chooses.
+// request has a person do something at a process, which the balancer in front of the processes chooses.
 func (w *world) request(r *request, what string, do func(ctx context.Context, p *process)) bool {
 	name := r.label + " " + what
 	balanced := name
@@ -150,7 +150,7 @@ func (w *world) ask(r *request) {
 			caller.Secret = r.shows
 		}
 		var pa *paidaction.PaidAction
-		err := errDead // what is said where the fiber ends with its process, while it waits for another one
+		err := errDead // the fiber ended with its process while it waited for another one
 		defer func() { w.answered(r, fiberOf(ctx), pa, err, what) }()
 		pa, err = p.engine.Pay(ctx, paidaction.Request{Kind: r.kind.name, Args: r.args, Terms: paidaction.Terms{Method: r.method}, Key: r.key, Caller: caller})
 	})
@@ -160,7 +160,8 @@ func (w *world) ask(r *request) {
 	}
 }
 
-// noFault holds that a request fails with a refusal or not at all. Anything else is a fault of the code, also of the simulation's own: whoever asks is told INTERNAL.
+// noFault checks that a request succeeds or fails with a refusal. Any other error is a fault of the code, or of the
+// simulation itself: a client would be told INTERNAL.
 func (w *world) noFault(r *request, what string, err error) {
 	if _, refusal := paidaction.AsRefusal(err); err != nil && !refusal {
 		w.violate("internal error", "%s %s: %v", r.label, what, err)
@@ -192,7 +193,7 @@ func (w *world) brief(pa *paidaction.PaidAction) string {
 	return fmt.Sprintf("action %d is %s by %s for %d msat", pa.ID, pa.State, pa.Method, pa.Cost)
 }
 
-// told is what a person does who learns of an action of theirs.
+// told is what a person does on learning of an action of theirs.
 func (w *world) told(r *request, pa *paidaction.PaidAction) {
 	if pa.Secret != "" {
 		r.secret = pa.Secret
@@ -266,7 +267,8 @@ func (w *world) pay(r *request, pa *paidaction.PaidAction, tries int) {
 	}
 }
 
-// cancelUnanswered is a person who does not wait for the answer: in the list of what they have begun they find the action, and cancel it.
+// cancelUnanswered is a person who does not wait for the answer: they find the action in the list of what they have
+// begun, and cancel it.
 func (w *world) cancelUnanswered(r *request) {
 	if len(r.ids) > 0 {
 		return // it was answered
@@ -279,7 +281,7 @@ func (w *world) cancelUnanswered(r *request) {
 	}
 }
 
-// cancel gives an action up; who is not told that it was tries once more.
+// cancel cancels an action. A person who gets an error tries again, up to three times in all.
 func (w *world) cancel(r *request, id int64) {
 	r.canceled++
 	what := fmt.Sprintf("cancels %d", r.canceled)
@@ -300,7 +302,7 @@ func (w *world) cancel(r *request, id int64) {
 	})
 }
 
-// lookAgain is a person who looks what became of their action: of the latest attempt, paying or trying again what needs it.
+// lookAgain is a person who checks on the latest attempt of their action. They pay it or try again where needed.
 func (w *world) lookAgain(r *request, id int64) {
 	r.looked++
 	what := fmt.Sprintf("looks %d", r.looked)
@@ -350,7 +352,8 @@ func (w *world) retry(r *request, id int64) {
 	})
 }
 
-// anotherWay is the method that who tries again insists on, whichever the failed attempt had; mostly none. Two who try again at once may want two, but a key stands for one.
+// anotherWay is the method that a retry insists on, whatever method the failed attempt had; mostly none. Two retries at
+// once may want two different ones, but one key stands for one method.
 func (w *world) anotherWay(r *request, what, key string) paidaction.Method {
 	name := r.label + " " + what + " by another method"
 	if key != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// aim is what a seed is after: a step of the machine and a fault that are to come together. Chance alone seldom brings some of them
-// together. Every second seed has one, each pair in its turn.
+// aim is what a seed is after: a step of the machine and a fault that are to coincide. Some pairs seldom coincide by
+// chance alone. Every second seed has an aim; the seeds take the pairs in turn.
 type aim struct {
 	step  paidaction.Step
 	fault Fault
@@ -25,12 +25,12 @@ var aims = func() (all []aim) {
 			}
 		}
 	}
-	// Neighbours are alike: a few hundred seeds in a row are to be after something of everything.
+	// Neighbours are alike. Shuffled, a few hundred seeds in a row aim at something of everything.
 	rand.New(rand.NewPCG(1, 9)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }()
 
-// takeAim has half of the acts be such that the step may come.
+// takeAim bends half of the acts so that the step becomes possible.
 func (p *plan) takeAim() {
 	if p.seed%2 == 0 {
 		return
@@ -43,7 +43,7 @@ func (p *plan) takeAim() {
 		case p.aim.step.Flow == paidaction.FlowWrapped:
 			p.people[i+1].wallets = 2
 		case p.aim.fallsBack() && p.aim.fault == saysUnknown:
-			p.people[i+1] = person{wallets: 1} // which fails, and the job that has looked prepares another attempt
+			p.people[i+1] = person{wallets: 1} // the payment to it fails, and the job that has looked it up prepares another attempt
 		case p.aim.fallsBack():
 			p.people[i+1] = person{wallets: 2}
 		case p.aim.step.Flow == paidaction.FlowOutgoing, p.aim.step.When == paidaction.PaidInside:
@@ -53,38 +53,40 @@ func (p *plan) takeAim() {
 	for _, a := range p.acts {
 		if r.IntN(2) == 0 {
 			a.bend(p.aim, r, len(p.people))
-			if p.aim.step.When == paidaction.PerformRefused { // since others like it came first
+			if p.aim.step.When == paidaction.PerformRefused { // refused because others like it came first
 				a.who, a.at = 1, p.acts[0].at+time.Duration(r.Int64N(int64(80*time.Millisecond)))
 			}
 		}
 	}
 }
 
-// byBlocks says whether a step comes of blocks that arrive in a hurry.
+// byBlocks reports whether a step is caused by blocks that arrive in a burst.
 func (a *aim) byBlocks() bool {
 	return a.step.When == paidaction.TooFewBlocks || a.step.When == paidaction.IncomingLost ||
 		a.step.When == paidaction.InvoiceIsGone && (a.step.From == paidaction.Held || a.step.From == paidaction.FailedForward)
 }
 
-// fallsBack says whether the fault comes before the step only where a receiver's wallet was tried first: nothing else calls a node then.
+// fallsBack reports whether the fault can come before the step only if a receiver's wallet is tried first, because
+// nothing else calls a node then.
 func (a *aim) fallsBack() bool {
 	return a.step.Flow == paidaction.FlowOptimistic && (a.step.From == paidaction.Beginning || a.step.When == paidaction.RetryRequested) &&
 		slices.Contains([]Fault{callFails, answerIsLost, slow, saysUnknown}, a.fault)
 }
 
-// suits says whether actions of a kind come to the step, and to the fault, at all.
+// suits reports whether actions of a kind can reach the step and the fault at all.
 func (a *aim) suits(k *kind) bool {
 	switch {
 	case a.fallsBack():
 		return slices.Contains(k.methods, paidaction.P2P)
 	case a.step.When == paidaction.PerformRefused && a.step.Flow == paidaction.FlowPessimistic:
-		// What was possible when its invoice was made is so no more: the name is taken, the period paid for, the price another one.
+		// Only what was possible when the invoice was made, and is no more: the name is taken, the period paid for, or
+		// the price has changed.
 		return slices.Contains([]string{community.KindItemCreate, community.KindTerritoryCreate, community.KindTerritoryBilling, community.KindTerritoryUnarchive}, k.name)
 	}
 	return true
 }
 
-// heldOff is the call that must not come through for a while, or the step can hardly be taken: the call would bring another one.
+// heldOff is the call that must fail for a while, or the step would hardly be taken: the call would cause another step.
 func (a *aim) heldOff() string {
 	switch s := a.step; {
 	case s.When == paidaction.NeverIssued:
@@ -99,13 +101,13 @@ func (a *aim) heldOff() string {
 	return ""
 }
 
-// flowOfMethod is the flow that a way of paying leads to.
+// flowOfMethod is the flow that each method leads to.
 var flowOfMethod = map[paidaction.Method]paidaction.Flow{
 	paidaction.FeeCredit: paidaction.FlowBalance, paidaction.RewardSats: paidaction.FlowBalance, paidaction.Optimistic: paidaction.FlowOptimistic,
 	paidaction.Pessimistic: paidaction.FlowPessimistic, paidaction.P2P: paidaction.FlowWrapped, paidaction.Outgoing: paidaction.FlowOutgoing,
 }
 
-// bend has an act go the way to a step.
+// bend changes an act so that it heads for a step.
 func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	var ways []*act
 	for _, k := range kinds {
@@ -137,7 +139,7 @@ func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	case paidaction.TooFewBlocks:
 		a.pays.soon = s.From == paidaction.PendingHeld || r.IntN(2) == 0
 	case paidaction.PaidInside:
-		// Some are never paid but by others who withdraw to them.
+		// Some invoices are paid only by others who withdraw to them.
 		a.pays.never = true
 		if r.IntN(2) == 0 {
 			for _, k := range kinds {
@@ -159,7 +161,7 @@ func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	case paidAtExpiry:
 		a.pays.never, a.pays.atExpiry = false, true
 		if s.From == paidaction.Canceling {
-			a.cancels = -time.Duration(r.Int64N(int64(2 * time.Second))) // what they pay then is on its way
+			a.cancels = -time.Duration(r.Int64N(int64(2 * time.Second))) // a payment is then on its way
 		}
 	case overpaid:
 		a.pays.never, a.pays.over = false, 1+r.Int64N(9_000)
@@ -172,13 +174,13 @@ func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	}
 }
 
-// approaching says whether an action is where the next step may be the one that the seed is after.
+// approaching reports whether an action's next step may be the one that the seed is after.
 func (w *world) approaching(action int64) bool {
 	aim := w.plan.aim
 	return aim != nil && action != 0 && w.states[action] == aim.step.From && w.flowOf(action) == aim.step.Flow
 }
 
-// aimedFault is the fault that the seed is after, where it is at the step.
+// aimedFault is the fault that the seed is after, if this is the step's place.
 func (w *world) aimedFault(f *fiber, at place, what string) Fault {
 	aim := w.plan.aim
 	if aim == nil {
@@ -188,7 +190,7 @@ func (w *world) aimedFault(f *fiber, at place, what string) Fault {
 		return callFails
 	}
 	if aim.step.From == paidaction.Held && aim.step.When == paidaction.TooFewBlocks && at == beforeCall && what == "SettleInvoice" && w.chance.happens(0.4, f.name+" settles late", f.seen) {
-		return arrivesLater // it must not be cancelled any more, however many blocks come before the call does
+		return arrivesLater // the call must not be cancelled any more, however many blocks come before it
 	}
 	if !makesSense(aim.fault, what) || !canBeAt(aim.fault, at) {
 		return ""
@@ -199,7 +201,7 @@ func (w *world) aimedFault(f *fiber, at place, what string) Fault {
 		likely = 0.5
 	case w.approaching(f.action), aim.step.From == paidaction.Beginning && f.action == 0 && f.label != "":
 		likely = 0.25
-		if at == beforeCommit || at == inside && aim.fault != lostInside { // they come there, or elsewhere, often enough
+		if at == beforeCommit || at == inside && aim.fault != lostInside { // they are frequent enough without help
 			likely = 0.05
 		}
 	}
@@ -226,7 +228,8 @@ func (w *world) isAimed(s taken) bool {
 	return s.action == 0 && s.flow == aim.Flow || s.action != 0 && w.flowOf(s.action) == aim.Flow
 }
 
-// comesNear has the world around do what the seed is after, when an action has come to where the step may follow.
+// comesNear strikes the world with the fault that the seed is after, once an action has come to where the step may
+// follow.
 func (w *world) comesNear(action int64) {
 	if !w.approaching(action) {
 		return
@@ -248,7 +251,7 @@ func (w *world) comesNear(action int64) {
 	w.queue.add(w.tick+soon, func() { w.strike(s) })
 }
 
-// more is how likely a fault is that a seed may be after, of an action: as likely as elsewhere, or much more.
+// more is the probability p of a fault, raised where the seed is after this fault of this action.
 func (w *world) more(p float64, action int64, fault Fault) float64 {
 	if w.plan.aim != nil && w.plan.aim.fault == fault && w.approaching(action) {
 		return 0.5

@@ -15,8 +15,9 @@ import (
 	"strings"
 )
 
-// A seeded bug breaks one rule of the service, as a patch of its source. It is never part of any program but the copy that is built to
-// be found out: the patched file takes the place of the real one through go build -overlay, and nothing in the tree is touched.
+// A seeded bug is a patch of the source that breaks one rule of the service. It is part only of the copy that is built
+// in order to be found out: go build -overlay replaces the real file by the patched one, and nothing in the tree is
+// touched.
 
 //go:embed bugs/*.patch
 var patches embed.FS
@@ -40,7 +41,7 @@ func Build(ctx context.Context, top, name, program, to string) error {
 	return build(ctx, top, name, func([]string) []string { return []string{"-o", to, program} })
 }
 
-// Compile compiles the packages of the module in the directory top that a seeded bug is in.
+// Compile compiles the packages that a seeded bug patches, of the module in the directory top.
 func Compile(ctx context.Context, top, name string) error {
 	return build(ctx, top, name, func(files []string) (packages []string) {
 		for _, file := range files {
@@ -50,7 +51,7 @@ func Compile(ctx context.Context, top, name string) error {
 	})
 }
 
-// build runs go build with a seeded bug, and what there is to be built of the files that it is in.
+// build runs go build with a seeded bug. of returns the arguments, given the patched files.
 func build(ctx context.Context, top, name string, of func(files []string) []string) error {
 	patch, err := patches.ReadFile("bugs/" + name + ".patch")
 	if err != nil {
@@ -89,8 +90,8 @@ func build(ctx context.Context, top, name string, of func(files []string) []stri
 	return nil
 }
 
-// apply makes the files that a unified diff leads to. Its line numbers are not looked at: what a hunk removes, with the lines around it,
-// must be found in the file exactly once.
+// apply returns the patched files of a unified diff. It ignores line numbers: what a hunk removes, with its context,
+// must occur in the file exactly once.
 func apply(patch []byte, read func(file string) ([]byte, error)) (map[string][]byte, error) {
 	replaced := map[string][]byte{}
 	var file string

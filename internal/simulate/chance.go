@@ -2,8 +2,8 @@ package simulate
 
 import "time"
 
-// chance is all the randomness of a seed. Each draw is named, and depends on the seed and its name alone: what is left out of a schedule
-// changes nothing else in it, so that a failing one can be shrunk.
+// chance is all the randomness of a seed. Each draw is named, and depends only on the seed and its name. So leaving
+// something out of a schedule changes no other draw, and a failing schedule can be shrunk.
 type chance uint64
 
 func (c chance) hash(name string, n int) uint64 {
@@ -22,16 +22,16 @@ func mix(h uint64) uint64 {
 	return h ^ h>>31
 }
 
-// share is at or above 0 and below 1.
+// share is at least 0 and less than 1.
 func (c chance) share(name string, n int) float64 { return float64(c.hash(name, n)>>11) / (1 << 53) }
 
-// happens with this probability.
+// happens is true with this probability.
 func (c chance) happens(p float64, name string, n int) bool { return c.share(name, n) < p }
 
 // below is a number from 0 to most-1.
 func (c chance) below(most int, name string, n int) int { return int(c.hash(name, n) % uint64(most)) }
 
-// between is a time from one to the other.
+// between is a duration between the two.
 func (c chance) between(from, to time.Duration, name string, n int) time.Duration {
 	return from + time.Duration(c.share(name, n)*float64(to-from))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
-// check is held when everything is over: the model, and every invariant that an operator's reconcile knows.
+// check runs when everything is over: it checks the model, and every invariant that an operator's reconcile knows.
 func (w *world) check() {
 	w.model.check()
 	report, err := reconcile.Run(w.ctx, reconcile.Config{Pool: w.database.pool, Nodes: w.nodes, Senders: w.nodes.Names(), Issuers: w.nodes.Names(), Now: w.Now, Since: 1000 * enough})

@@ -16,7 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// chore is what the service does by the clock. Which process does it is a matter of chance.
+// chore is what the service does by the clock. Chance decides which process does it.
 type chore struct {
 	name  string
 	every time.Duration
@@ -24,7 +24,7 @@ type chore struct {
 	do    func(ctx context.Context, p *process) error
 }
 
-// The chores of the community, whose due the model knows.
+// The chores of the community. The model knows when they are due.
 const (
 	expiresBoosts    = "expires boosts"
 	sweepsFiles      = "sweeps files"
@@ -34,8 +34,8 @@ const (
 
 const foldPage = 50
 
-// aDay is after how much time the first person wants invoices to be dropped, and how much later than it is they are dropped here: no seed
-// lasts that long.
+// aDay is the time after which the first person wants invoices dropped. The clock is set ahead by as much when they are
+// dropped here, because no seed lasts a day.
 const aDay = 24 * time.Hour
 
 func (w *world) chores() []chore {
@@ -83,14 +83,15 @@ func (w *world) chores() []chore {
 	}})
 }
 
-// inTx is a chore of one transaction.
+// inTx is a chore that is one transaction.
 func (w *world) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context, *process) error {
 	return func(ctx context.Context, p *process) error {
 		return pgx.BeginFunc(ctx, w.database.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), p.now()) })
 	}
 }
 
-// payRewards notes whether others were in the middle of a transaction: what they commit later can belong to the day that is paid.
+// payRewards notes whether others were in the middle of a transaction: what they commit later may still belong to the
+// day that is paid.
 func (w *world) payRewards(ctx context.Context, q *db.Queries, now time.Time) error {
 	before := w.othersBusy(ctx)
 	days, err := community.PayRewards(ctx, q, now, settings())
@@ -100,7 +101,7 @@ func (w *world) payRewards(ctx context.Context, q *db.Queries, now time.Time) er
 	return err
 }
 
-// jostle has sums folded just while somebody acts: both come to the same rows.
+// jostle folds sums just while somebody acts, since both touch the same rows.
 func (w *world) jostle(a *act) {
 	if a.draw>>52%4 > 0 {
 		return
@@ -114,7 +115,7 @@ func (w *world) jostle(a *act) {
 	}
 }
 
-// othersBusy says whether another fiber, of another chore, is in the middle of a transaction.
+// othersBusy reports whether a fiber of another chore is in the middle of a transaction.
 func (w *world) othersBusy(ctx context.Context) bool {
 	me := fiberOf(ctx)
 	return len(w.late) > 0 || slices.ContainsFunc(w.fibers, func(f *fiber) bool {
@@ -122,7 +123,7 @@ func (w *world) othersBusy(ctx context.Context) bool {
 	})
 }
 
-// relayAll has a node take what it can pay, a few payments one after the other.
+// relayAll has a node take the payments that it can, a few one after the other.
 func relayAll(ctx context.Context, p *process, node string) {
 	for range 4 {
 		if more, err := p.relay.Step(ctx, node, p.engine.Drive); err != nil || !more {
@@ -131,14 +132,15 @@ func relayAll(ctx context.Context, p *process, node string) {
 	}
 }
 
-// chore has a process do a chore. What it cannot do now it does the next time; but where nothing goes wrong any more it can.
+// chore has a process do a chore. A chore may fail, and is then done the next time, but not once nothing goes wrong any
+// more.
 func (w *world) chore(c chore, name string, p *process) {
 	if p == nil {
 		return
 	}
 	calm, began := w.calm, p.now()
 	w.spawn(p, name, "", 0, time.Minute, func(ctx context.Context) {
-		alone := !w.othersBusy(ctx) // what they hold is left to another time
+		alone := !w.othersBusy(ctx) // rows that others hold are left for another time
 		err := c.do(ctx, p)
 		if _, refused := paidaction.AsRefusal(err); err != nil && !refused && c.twice > 0 && calm && !fiberOf(ctx).dead() && !fiberOf(ctx).over {
 			w.violate("chore", "%s: %v", name, err)
@@ -149,7 +151,7 @@ func (w *world) chore(c chore, name string, p *process) {
 	})
 }
 
-// keepDoing has a chore done now and then.
+// keepDoing does a chore again and again.
 func (w *world) keepDoing(c chore, n int) {
 	every := c.every
 	if w.calm {
@@ -166,7 +168,7 @@ func (w *world) keepDoing(c chore, n int) {
 	})
 }
 
-// relaySoon wakes the workers of the nodes: there is something to send.
+// relaySoon wakes the nodes' workers, because there is something to send.
 func (w *world) relaySoon(f *fiber) {
 	for i, node := range w.nodes.Names() {
 		w.woken++
@@ -182,7 +184,7 @@ func (w *world) relaySoon(f *fiber) {
 	}
 }
 
-// strike does what befalls the world.
+// strike applies a stroke to the world.
 func (w *world) strike(s stroke) {
 	key := fmt.Sprintf("stroke %d", s.id)
 	if w.calm || w.without[key] {
@@ -244,8 +246,8 @@ func (w *world) jump(d time.Duration) {
 	w.look()
 }
 
-// hurry has blocks come in a burst just when a payment that is held has to go on: some fewer than are left to its safety height, or some
-// more, or so many that the node gives it back.
+// hurry mines a burst of blocks just when a held payment has to go on. The burst ends shortly before its safety height,
+// or shortly after it, or so late that the node gives the payment back.
 func (w *world) hurry(what string, h paidaction.Hash) {
 	key, likely := "blocks hurry "+what, w.plan.trouble*0.8
 	if w.plan.aim != nil && w.plan.aim.byBlocks() {
@@ -269,7 +271,7 @@ func (w *world) hurry(what string, h paidaction.Hash) {
 		soon /= 60
 	}
 	if w.chance.happens(0.3, key, 4) {
-		soon /= 20 // before whoever is told of it has looked
+		soon /= 20 // before anybody who is told of it has looked
 	}
 	w.queue.add(w.tick+soon, func() {
 		w.touchAll(blockBurst)
@@ -277,10 +279,10 @@ func (w *world) hurry(what string, h paidaction.Hash) {
 	})
 }
 
-// safetyMargin is how many blocks before its HTLC expires a payment is not relied on any more (spec 01 §1.5).
+// safetyMargin is how many blocks before its HTLC expires a payment is no longer relied on (spec 01 §1.5).
 const safetyMargin = 30
 
-// expiryOf is the first height at which an HTLC of a payment expires; 0: none is held.
+// expiryOf is the lowest height at which an HTLC of a payment expires; 0: none is held.
 func (w *world) expiryOf(h paidaction.Hash) uint32 {
 	for _, n := range w.nodes {
 		if inv, ok := n.Inspect(h); ok && inv.State == paidaction.InvoiceAccepted {

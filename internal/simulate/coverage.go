@@ -7,7 +7,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// coverage counts which faults came before, or in the middle of, which steps.
+// coverage counts which faults came before or during which steps.
 type coverage map[pair]int
 
 type pair struct {
@@ -38,8 +38,8 @@ func (c coverage) add(other coverage) {
 	}
 }
 
-// compare holds what was covered against the machine: the steps that were never taken, and of the pairs that are sought how many came together, and
-// which never did.
+// compare compares the coverage with the machine. It returns the steps that were never taken, and of the sought pairs
+// how many coincided and which never did.
 func (c coverage) compare() (never []string, met int, missing []pair) {
 	for _, s := range paidaction.Machine {
 		if byOperator(s) {
@@ -64,30 +64,31 @@ func (c coverage) compare() (never []string, met int, missing []pair) {
 	return never, met, missing
 }
 
-// sought says whether seeds are after a pair: whether the fault can be brought about between the step before and this one. Others come together by chance: who
-// pays too much may find the action cancelled all the same, and who has tried again twice at once begins another attempt.
+// sought reports whether seeds aim at a pair: whether the fault can be brought about between the step before and this
+// one. Other pairs coincide by chance: a payer who pays too much may find the action cancelled all the same, and one
+// who retries twice at once begins another attempt.
 func sought(s paidaction.Step, f Fault) bool {
 	beginning, retried := s.From == paidaction.Beginning, s.When == paidaction.RetryRequested
 	unpaid := s.From == paidaction.Pending || s.From == paidaction.PendingHeld
 	outgoing := s.Flow == paidaction.FlowOutgoing
 	switch f {
-	case paidAtExpiry, overpaid, paidInParts: // what comes of the payer's payment is one of these steps
+	case paidAtExpiry, overpaid, paidInParts: // these steps follow from the payer's payment
 		return (unpaid || s.From == paidaction.Canceling) && (s.When == paidaction.InvoiceIsPaid || s.When == paidaction.InvoiceIsHeld)
-	case eventDropped, eventRepeated, eventDelayed: // of an invoice that there is, and which changes before the step
+	case eventDropped, eventRepeated, eventDelayed: // an invoice exists, and changes before the step
 		changes := unpaid || s.From == paidaction.Held || s.From == paidaction.Canceling || s.From == paidaction.Forwarded || s.When == paidaction.InvoiceIsGone
 		return changes && !outgoing && s.When != paidaction.NeverIssued
-	case streamEnds: // of the outgoing payment
+	case streamEnds: // the outgoing payment's stream
 		return s.From == paidaction.Forwarding
-	case arrivesLater: // to issue, to pay, to settle or to cancel
+	case arrivesLater: // the calls to issue, pay, settle or cancel
 		if s.From == paidaction.Held && s.When == paidaction.TooFewBlocks {
-			return false // once a settle was permitted, it is not cancelled; and before, nothing is called that could come late
+			return false // after a settle is permitted there is no cancel; before it, no call that could arrive late
 		}
 		return !beginning && !retried && s.From != paidaction.FailedForward && s.When != paidaction.BalanceWasDebited
-	case saysExists: // to issue or to pay
+	case saysExists: // the calls to issue or to pay
 		return unpaid || s.From == paidaction.Forwarding
 	case callFails, answerIsLost, slow, saysUnknown:
 		if retried && f == saysUnknown && s.Flow != paidaction.FlowWrapped {
-			return false // who tries again looks up nothing; the job that prepares a further attempt may have
+			return false // a retry looks up nothing; the job that prepares a further attempt may have done so
 		}
 		return s.Flow != paidaction.FlowBalance && (s.When != paidaction.BalanceWasDebited || s.From == paidaction.Forwarded)
 	case nodeAway, nodeBehind, clockJumps, blockBurst, jobTwice: // while the action is open
@@ -100,5 +101,5 @@ func sought(s paidaction.Step, f Fault) bool {
 	return true
 }
 
-// byOperator: a step that is taken by a command; a node that has lost its data is none of the simulation's.
+// byOperator reports whether a step is taken by a command: the simulation has no node that has lost its data.
 func byOperator(s paidaction.Step) bool { return s.When == paidaction.WrittenOff }

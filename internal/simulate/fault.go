@@ -10,7 +10,7 @@ type Fault string
 
 // The faults at a yield point.
 const (
-	died               Fault = "died" // the process is dead already; never chosen
+	died               Fault = "died" // the process is already dead; never chosen
 	processDies        Fault = "process dies"
 	stalls             Fault = "process stands still"
 	lostBefore         Fault = "connection lost before the commit"
@@ -45,7 +45,7 @@ const (
 	retriedTwice  Fault = "retried twice at once"
 )
 
-// Faults are all of them.
+// Faults are all faults.
 var Faults = []Fault{processDies, stalls, lostBefore, lostAfter, lostInside, arrivesLate, refusedSerialising, databaseRestarts,
 	callFails, answerIsLost, arrivesLater, slow, saysUnknown, saysExists, streamEnds,
 	nodeAway, nodeBehind, clockJumps, blockBurst, jobTwice, eventDropped, eventRepeated, eventDelayed,
@@ -64,7 +64,7 @@ const (
 	following    place = "while following"
 )
 
-// possible are the faults at a place, and how often each is chosen where one is.
+// possible are the faults at each place, with their weights.
 var possible = map[place][]struct {
 	fault  Fault
 	weight int
@@ -77,13 +77,13 @@ var possible = map[place][]struct {
 	following:    {{streamEnds, 5}, {processDies, 2}},
 }
 
-// rate is how much more often than elsewhere something goes wrong at a place.
+// rate is how likely faults are at each place, relative to the others.
 var rate = map[place]float64{inside: 0.05, beforeCommit: 1, afterCommit: 0.4, beforeCall: 0.8, afterCall: 0.8, following: 1}
 
-// mostFaults is after how many a seed is left in peace: where everything fails nothing happens.
+// mostFaults is after how many faults nothing more goes wrong in a seed: where everything fails, nothing happens.
 const mostFaults = 80
 
-// chooseFault decides whether, and what, goes wrong at a yield point.
+// chooseFault decides whether something goes wrong at a yield point, and what.
 func (w *world) chooseFault(f *fiber, at place, what string) Fault {
 	if w.calm || w.faults >= mostFaults {
 		return ""
@@ -103,7 +103,7 @@ func (w *world) chooseFault(f *fiber, at place, what string) Fault {
 	return chosen
 }
 
-// anyFault is one of those that are possible at a place, by their weights.
+// anyFault is a fault that is possible at a place, drawn by weight.
 func (w *world) anyFault(f *fiber, at place) Fault {
 	total := 0
 	for _, p := range possible[at] {
@@ -118,7 +118,7 @@ func (w *world) anyFault(f *fiber, at place) Fault {
 	return ""
 }
 
-// makesSense: a node can deny only what it can be asked for.
+// makesSense reports whether the fault fits the call: a node can deny only what it can be asked for.
 func makesSense(fault Fault, what string) bool {
 	switch fault {
 	case saysUnknown:
@@ -143,11 +143,11 @@ func (w *world) delay(f *fiber, at place, what string, fault Fault) time.Duratio
 	case fault == slow:
 		return c.between(time.Second, 25*time.Second, f.name+" slow", n)
 	case at == beforeCall && what == "TrackPayment" && len(w.away) > 0:
-		return 2 * time.Second // who follows a payment asks a node that is away again and again
+		return 2 * time.Second // a process that follows a payment asks an unreachable node again and again
 	case at == beforeCall || at == afterCall:
 		return c.between(time.Millisecond, 20*time.Millisecond, f.name+" call", n)
 	case at == inside:
-		// In some seeds transactions take their time, so that they get in each other's way.
+		// In some seeds transactions take longer, so that they collide.
 		if c.happens(0.3, "crowd", 0) && c.happens(0.5, f.name+" inside", n) {
 			return c.between(0, 6*time.Millisecond, f.name+" wait", n)
 		}
@@ -159,7 +159,7 @@ func (w *world) delay(f *fiber, at place, what string, fault Fault) time.Duratio
 	return c.between(100*time.Microsecond, 3*time.Millisecond, f.name+" commit", n)
 }
 
-// meet does what a fault does to others than the fiber itself, tells it, and counts it.
+// meet applies a fault's effect on others than the fiber itself, writes it to the story, and counts it.
 func (w *world) meet(f *fiber, at place, what string, fault Fault) {
 	if fault == "" {
 		return

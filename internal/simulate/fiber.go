@@ -15,41 +15,41 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// fiber is one piece of work of a process: a request, a job, a sweep. Of all fibers of a world exactly one runs at a time; the others are
-// parked at a yield point, or set aside while PostgreSQL makes them wait for a lock that a parked one holds.
+// fiber is one piece of work of a process: a request, a job, a sweep. Exactly one fiber of a world runs at a time. The
+// others are parked at a yield point, or set aside while PostgreSQL makes them wait for a lock that a parked one holds.
 type fiber struct {
-	name    string // stays the same whatever else is in the schedule
+	name    string // independent of the rest of the schedule
 	world   *world
 	process *process
-	action  int64 // whose work it is; 0: nobody's in particular
+	action  int64 // the action that it works for; 0: none in particular
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wake    chan struct{}
 
-	turn    int // counts its parks: a wake that was meant for an earlier one is void
-	seen    int // yield points so far
+	turn    int // counts its parks: a wake-up for an earlier park is void
+	seen    int // yield points passed so far
 	stalled bool
-	over    bool // its time is up: its context has ended
+	over    bool // its time is up, and its context has ended
 	ended   bool
-	asking  atomic.Int32 // the backend that is at work for it; 0: none
+	asking  atomic.Int32 // the backend that works for it; 0: none
 	aside   atomic.Bool
-	blocked int32 // the backend that makes it wait, while it is aside
+	blocked int32 // its backend, stopped while it is set aside
 
 	wire   *wire
 	pg     *pgconn.PgConn
-	doing  string   // the statement it is at
-	tx     *written // what the transaction that is open has written
-	faults []Fault  // that it met since its last step
+	doing  string   // the current statement
+	tx     *written // what the open transaction has written
+	faults []Fault  // faults that it met since its last step
 
-	label string      // of the plan's act it belongs to
-	still func() bool // parked until this is false; nil: until its time
+	label string      // the plan's act that it belongs to
+	still func() bool // parked until this is false; nil: until a time
 }
 
-// what became of a fiber that ran.
+// news is what became of a fiber that ran.
 type news struct {
 	fiber *fiber
 	kind  newsKind
-	at    time.Duration // when it is to go on
+	at    time.Duration // when it is to continue
 }
 
 type newsKind int
@@ -66,13 +66,13 @@ func fiberOf(ctx context.Context) *fiber {
 	return f
 }
 
-// What a fiber of a dead process, or one whose time is up, hears.
+// The errors that a fiber gets whose process is dead, or whose time is up.
 var (
 	errDead = errors.New("the process is dead")
 	errOver = context.DeadlineExceeded
 )
 
-// spawn begins a piece of work. limit is how long it may take; 0: for ever.
+// spawn begins a piece of work. limit is how long it may take; 0: no limit.
 func (w *world) spawn(p *process, name, label string, action int64, limit time.Duration, do func(ctx context.Context)) *fiber {
 	ctx, cancel := context.WithCancel(w.ctx)
 	f := &fiber{name: name, label: label, world: w, process: p, action: action, wake: make(chan struct{}), cancel: cancel}
@@ -97,8 +97,8 @@ func (w *world) spawn(p *process, name, label string, action int64, limit time.D
 	return f
 }
 
-// timeIsUp ends a fiber's context. One that waits for a node, or for a lock, goes on at once; one in the middle of a commit is let
-// finish it.
+// timeIsUp ends a fiber's context. A fiber that waits for a node or a lock continues at once; one in the middle of a
+// commit may finish it.
 func (w *world) timeIsUp(f *fiber) {
 	if f.ended || f.over {
 		return
@@ -110,7 +110,7 @@ func (w *world) timeIsUp(f *fiber) {
 		return
 	}
 	if f.stalled {
-		return // it hears of it when it goes on
+		return // it learns of this when it continues
 	}
 	f.cancel()
 	if f.still != nil {
@@ -132,10 +132,10 @@ func (w *world) resume(f *fiber) {
 	w.await(f)
 }
 
-// patience is after how long PostgreSQL is asked whether a fiber that does not come back waits for a lock.
+// patience is how long a fiber may stay away before PostgreSQL is asked whether it waits for a lock.
 const patience = 5 * time.Millisecond
 
-// hung is after how long of real time a fiber, or PostgreSQL, is taken to be so, however busy the machine is.
+// hung is how long, in real time, a fiber or PostgreSQL may take before it counts as hung, however busy the machine is.
 const hung = 3 * time.Minute
 
 func (w *world) await(f *fiber) {
@@ -169,7 +169,7 @@ func (w *world) await(f *fiber) {
 	}
 }
 
-// note keeps what became of a fiber.
+// note records what became of a fiber.
 func (w *world) note(n news) {
 	f := n.fiber
 	switch n.kind {
@@ -192,8 +192,9 @@ func (w *world) note(n news) {
 	}
 }
 
-// setAside stops the backend of a fiber that waits for a lock. PostgreSQL wakes all who waited for one transaction at once, and which of
-// them is faster is no matter of the seed: here they go on one after the other, in the order in which they came to wait.
+// setAside stops the backend of a fiber that waits for a lock. PostgreSQL wakes all who wait for one transaction at
+// once, and which of them is faster does not depend on the seed. Here they continue one after the other, in the order
+// in which they came to wait.
 func (w *world) setAside(f *fiber, pid int32) {
 	f.blocked = pid
 	halt(pid)
@@ -203,18 +204,19 @@ func (w *world) setAside(f *fiber, pid int32) {
 	w.lookForDeadlock(f)
 }
 
-// halt and goOn stop and continue a backend. It must be asleep: one that is still on its way to wait, or looks for a deadlock, holds locks of
-// PostgreSQL's own, and everybody else would wait for it. (Lab's deadlock_timeout sees to it that none looks.)
+// halt and goOn stop and continue a backend. It must be asleep. One that is still about to wait, or looks for a
+// deadlock, holds PostgreSQL's internal locks, and everybody else would wait for it. (Lab's deadlock_timeout keeps
+// backends from looking for deadlocks.)
 func halt(pid int32) { _ = syscall.Kill(int(pid), syscall.SIGSTOP) }
 func goOn(pid int32) { _ = syscall.Kill(int(pid), syscall.SIGCONT) }
 
 func asleep(pid int32) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, state, ok := bytes.Cut(stat, []byte(") ")) // after the number and the name
+	_, state, ok := bytes.Cut(stat, []byte(") ")) // after the pid and the name
 	return err == nil && ok && state[0] == 'S'
 }
 
-// welcome has a fiber that has got its lock go on when it is its turn. It is called while nobody runs.
+// welcome lets a fiber that has got its lock continue when it is its turn. It is called while nobody runs.
 func (w *world) welcome(f *fiber) {
 	w.asides = slices.DeleteFunc(w.asides, func(other *fiber) bool { return other == f })
 	w.tell(f, "waits no more")
@@ -226,9 +228,9 @@ func (w *world) welcome(f *fiber) {
 	})
 }
 
-// settle has those of the fibers that were set aside go on whose locks are free by now, and waits until the others wait again.
+// settle lets those set aside continue whose locks are free by now, and waits until the others wait again.
 func (w *world) settle() {
-	// Locks become free only where a transaction ends.
+	// A lock becomes free only when a transaction ends.
 	if !w.freed.Swap(false) && !w.onlyTheAsides() {
 		return
 	}
@@ -246,7 +248,7 @@ func (w *world) settle() {
 	}
 }
 
-// lookForDeadlock says so where a fiber that has just come to wait does it, through others, for itself.
+// lookForDeadlock reports a violation if a fiber that has just begun to wait is waiting, through others, for itself.
 func (w *world) lookForDeadlock(f *fiber) {
 	blockers, err := w.database.blockers(w.ctx, pidsOf(w.asides))
 	if err != nil {
@@ -272,7 +274,7 @@ func (w *world) lookForDeadlock(f *fiber) {
 	}
 }
 
-// letOn continues one fiber that has got a lock, until its statement is done or it waits for the next one.
+// letOn continues a fiber that has got a lock, until its statement is done or waits for the next lock.
 func (w *world) letOn(f *fiber) {
 	goOn(f.blocked)
 	for begun := time.Now(); ; {
@@ -311,10 +313,11 @@ func pidsOf(asides []*fiber) []int32 {
 	return pids
 }
 
-// onlyTheAsides says whether every fiber waits for a lock.
+// onlyTheAsides reports whether every fiber waits for a lock.
 func (w *world) onlyTheAsides() bool { return len(w.asides) == len(w.fibers) && len(w.late) == 0 }
 
-// yield is a point where others may run, and where something may go wrong. It returns what does; died if the process is dead.
+// yield is a point where others may run and where something may go wrong. It returns the fault, if any; died if the
+// process is dead.
 func (f *fiber) yield(at place, what string) Fault {
 	w := f.world
 	f.tidy()
@@ -341,14 +344,14 @@ func (f *fiber) yield(at place, what string) Fault {
 	return fault
 }
 
-// park gives up the turn until a moment, or while something is still so.
+// park gives up the turn until a moment, or while a condition holds.
 func (f *fiber) park(until time.Duration, still func() bool) {
 	f.still = still
 	f.send(news{fiber: f, kind: parked, at: until})
 	f.sleep()
 }
 
-// send tells the scheduler what became of the fiber, and sleep waits for its turn; neither after the end of the world.
+// send tells the scheduler what became of the fiber. After the end of the world it returns at once.
 func (f *fiber) send(n news) {
 	select {
 	case f.world.news <- n:
@@ -363,7 +366,7 @@ func (f *fiber) sleep() {
 	}
 }
 
-// dead says whether the process is, or the whole world.
+// dead reports whether the process, or the whole world, has ended.
 func (f *fiber) dead() bool { return f.world.ctx.Err() != nil || f.process.dead }
 
 // arrive is called when a fiber that was set aside has got its answer.
@@ -377,7 +380,7 @@ func (f *fiber) arrive() {
 	}
 }
 
-// tidy sees to it that a connection that was given up is also gone for PostgreSQL, with its locks.
+// tidy ensures that PostgreSQL, too, has dropped a connection that was given up, with its locks.
 func (f *fiber) tidy() {
 	if f.wire != nil && f.pg.IsClosed() {
 		_ = f.wire.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// job is one that a transaction has stored. It is done at least once, by whichever process, when it is due.
+// job is a job that a transaction has stored. When it is due, some process does it, at least once.
 type job struct {
 	id     int64
 	kind   paidaction.JobKind
@@ -20,12 +20,13 @@ type job struct {
 	with   []int64
 	at     time.Time
 	label  string
-	number int // among the jobs of its action
+	number int // its number among the jobs of the action
 	runs   int
-	void   int // counts its schedules: an earlier one counts no more
+	void   int // counts its schedules: earlier ones are void
 }
 
-// queueing stores jobs in River's table, inside the transaction that decides them; the driver below does what River does.
+// queueing stores jobs in River's table, inside the transaction that decides on them. The code below does what River
+// does.
 type queueing struct{ world *world }
 
 // Insert implements paidaction.Jobs.
@@ -51,7 +52,7 @@ func (q queueing) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job)
 	return nil
 }
 
-// nameFor gives an action its name: that of the plan's act it belongs to, and the number of the attempt.
+// nameFor names an action after the plan's act it belongs to and the number of the attempt.
 func (w *world) nameFor(action int64, f *fiber) string {
 	if name, ok := w.labels[action]; ok {
 		return name
@@ -65,7 +66,7 @@ func (w *world) nameFor(action int64, f *fiber) string {
 	return name
 }
 
-// schedule has a job done when it is due: zero is at once.
+// schedule has a job done when it is due; zero means at once.
 func (w *world) schedule(j *job, at time.Time) {
 	j.void++
 	current := j.void
@@ -80,14 +81,14 @@ func (w *world) schedule(j *job, at time.Time) {
 	})
 }
 
-// concerns says whether the job is one of this action, be it among others.
+// concerns reports whether the job is for this action, alone or among others.
 func (j *job) concerns(action int64) bool {
 	return j.action == action || slices.Contains(j.with, action)
 }
 
 func (j *job) key() string { return fmt.Sprintf("%s %s %d", j.label, j.kind, j.number) }
 
-// jobLimit is the time limit of jobs, and rescueAfter when one whose process died is done again (spec 01 §1.3).
+// jobLimit is the time limit of jobs. rescueAfter is when a job whose process died is done again (spec 01 §1.3).
 const (
 	jobLimit    = 30 * time.Second
 	rescueAfter = 60 * time.Second
@@ -115,7 +116,7 @@ func (w *world) doIn(p *process, j *job, suffix string) {
 	}
 	name := fmt.Sprintf("%s.%d%s", j.key(), j.runs, suffix)
 	runs := j.runs
-	w.schedule(j, w.Now().Add(rescueAfter)) // unless it is done before
+	w.schedule(j, w.Now().Add(rescueAfter)) // unless it is done before then
 	w.spawn(p, name, j.label, j.action, jobLimit, func(ctx context.Context) {
 		again := p.worker.Do(ctx, paidaction.Job{Kind: j.kind, Action: j.action, With: j.with, At: j.at}, j.runs-1)
 		if p.dead || j.runs != runs {

@@ -6,25 +6,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// kind is what the simulation has to know of one kind of action: how people ask for it, and, written down a second time and without a
-// look at the code under test, what it costs, whose the money is, and what it leaves behind.
+// kind is what the simulation has to know of one kind of action: how people ask for it, what it costs, who gets the
+// money, and what it leaves behind. All this is written down a second time, independently of the code under test.
 type kind struct {
 	name      string
 	weight    int // how often it is drawn
 	anonymous bool
-	first     bool                // mostly the first person's, who has founded and invites
+	first     bool                // mostly done by the first person, who has founded and invites
 	files     bool                // may carry files, which are uploaded before
-	methods   []paidaction.Method // that may be forced
+	methods   []paidaction.Method // methods that may be forced
 	args      func(w *world, r *request) any
-	// price says between what bounds the price must lie, in msat.
+	// price returns the bounds of the price, in msat.
 	price func(m *model, a *attempt) (least, most int64)
-	// shares are the parts of the price that are somebody's; the rest is the rewards'.
+	// shares are the parts of the price that belong to somebody; the rest goes to the rewards.
 	shares func(m *model, a *attempt) []share
-	// leaves notes what must be there once it is paid, beside the money. Nil: nothing.
+	// leaves notes what must exist once it is paid, besides the money. Nil: nothing.
 	leaves func(m *model, a *attempt)
 }
 
-// share is what somebody gets of a price.
+// share is the part of a price that somebody gets.
 type share struct {
 	user  int64
 	asset asset
@@ -36,13 +36,13 @@ type asset int
 const (
 	credits asset = iota
 	sats
-	same // as it was paid in
+	same // in the asset that was paid with
 )
 
-// kinds are all of them.
+// kinds are all kinds.
 var kinds = slices.Concat(itemKinds, moneyKinds, territoryKinds)
 
-// Methods of those that are never paid directly.
+// Methods of kinds that are never paid directly.
 var (
 	fromBalance = []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats}
 	heldFirst   = append(slices.Clone(fromBalance), paidaction.Pessimistic)
@@ -50,10 +50,10 @@ var (
 	anyWay      = append(slices.Clone(atOnce), paidaction.Pessimistic)
 )
 
-// sats is an amount that no other act of the plan names.
+// sats is an amount that no other act of the plan uses.
 func (a *act) sats(most uint64) int64 { return int64(a.id) + 100*int64(a.draw>>8%most) }
 
-// target is one of the items that are there from the beginning.
+// target is one of the items that exist from the beginning.
 func (r *request) target(m *model) int64 { return m.items[r.draw%uint64(len(m.items))].id }
 
 func number(v any) int64 {

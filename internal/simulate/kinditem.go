@@ -40,13 +40,13 @@ var itemKinds = []*kind{
 		leaves: func(m *model, a *attempt) { m.pollVotes = append(m.pollVotes, a) }},
 }
 
-// What the poll and the bounty of the beginning ask for and promise.
+// What the poll asks for and the bounty promises, of those that exist from the beginning.
 const (
 	voteSats   = 3
 	bountySats = 800
 )
 
-// createArgs are those of a comment, or of an item of any other kind.
+// createArgs are the arguments for making a comment or any other kind of item.
 func createArgs(w *world, r *request) any {
 	args := community.ItemCreateArgs{Uploads: r.fileIDs()}
 	kind := r.draw >> 32 % 12
@@ -78,7 +78,7 @@ func createArgs(w *world, r *request) any {
 	return args
 }
 
-// updateArgs change an item of the person's own, if they have one: its text, what it is boosted with, what it carries.
+// updateArgs change an item of the person's own, if they have one: its text, its boost, its files.
 func updateArgs(w *world, r *request) any {
 	item := w.model.items[r.draw%uint64(len(w.model.items))]
 	for _, it := range w.model.items {
@@ -97,7 +97,7 @@ func updateArgs(w *world, r *request) any {
 	return args
 }
 
-// extras are what boosts and files of an item cost beside it.
+// extras are what the boosts and files of an item cost on top of it.
 func extras(a *attempt) int64 {
 	price := number(a.args["boost"]) * 1000
 	if _, ok := a.args["uploads"]; ok {
@@ -108,7 +108,8 @@ func extras(a *attempt) int64 {
 	return price
 }
 
-// zapShares: 30 % are the fee of the territory or the rewards; of the rest each forwardee has a percentage, and the author what is left.
+// zapShares: 30 % go to the territory as its fee, or to the rewards. Of the rest each forwardee gets a percentage, and
+// the author gets what is left.
 func zapShares(m *model, a *attempt) []share {
 	it := m.item(number(a.args["item"]))
 	fee := a.cost * 30 / 100
@@ -127,8 +128,8 @@ func zapShares(m *model, a *attempt) []share {
 		return all
 	}
 	if a.direct != nil {
-		// What was paid directly may be less than the share by what the receiver's wallet has cut off; the routing budget comes out of
-		// the fee.
+		// What was paid directly may be less than the share, because the receiver's wallet cuts off a fraction. The
+		// routing budget comes out of the fee.
 		fee = a.cost - a.direct.amount - a.direct.budget
 		for _, s := range all {
 			if s.user != a.direct.receiver {
@@ -142,7 +143,7 @@ func zapShares(m *model, a *attempt) []share {
 	return append(all, share{it.founder, same, fee * 70 / 100})
 }
 
-// feeShares are those of what an item costs, or a change or a boost of it.
+// feeShares are the shares of the price of an item, of a change, or of a boost.
 func feeShares(m *model, a *attempt) []share {
 	if a.args["territory"] == landName {
 		return founderShare(m.world.people[1], a)
@@ -153,7 +154,7 @@ func feeShares(m *model, a *attempt) []share {
 	return founderShare(m.item(number(a.args["item"])).founder, a)
 }
 
-// founderShare: seven tenths of a fee are the founder's, where there is one.
+// founderShare: seven tenths of a fee go to the founder, if there is one.
 func founderShare(founder int64, a *attempt) []share {
 	if founder == 0 {
 		return nil
@@ -161,8 +162,9 @@ func founderShare(founder int64, a *attempt) []share {
 	return []share{{founder, same, a.cost * 70 / 100}}
 }
 
-// itemPrice: one sat, ten times as much for the anonymous, and at most ten times as much for each other item of the author's. That it is
-// not too little is checked over all items of an author (see spam). A boost and files come on top, and make nothing dearer.
+// itemPrice: one sat, ten times as much for the anonymous, and up to ten times as much again for each other item of the
+// author's. That it is not too little is checked over all items of an author (see spam). Boosts and files are added to
+// it and are not multiplied.
 func itemPrice(m *model, a *attempt) (least, most int64) {
 	base := int64(1000)
 	if parent := number(a.args["parent"]); parent != 0 && m.item(parent).founder != 0 {

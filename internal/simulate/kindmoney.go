@@ -44,13 +44,13 @@ var moneyKinds = []*kind{
 		leaves: func(m *model, a *attempt) { m.gifts = append(m.gifts, a) }},
 }
 
-// The one invite: of the first person, for fewer than may want it.
+// The only invite: from the first person, for fewer users than may want it.
 const (
 	giftSats  = 7
 	giftLimit = 1
 )
 
-// withdrawArgs names an invoice of somebody outside, an address, or an invoice of another act here.
+// withdrawArgs names an invoice of somebody outside, an address, or the invoice of another act here.
 func withdrawArgs(w *world, r *request) any {
 	args := community.WithdrawArgs{MaxFeeSats: int64(r.draw % 40), Comment: fmt.Sprintf("act %d", r.id)}
 	outside := w.outside[r.draw%uint64(len(w.outside))]

@@ -6,8 +6,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 )
 
-// territoryKinds pay for territories. All of it is the rewards'; what each costs depends on what was paid before it, and is held against
-// that in the order in which they were paid (see ages).
+// territoryKinds pay for territories. All of it goes to the rewards. The price depends on what was paid before it, and
+// is checked in the order in which the territories were paid for (see ages).
 var territoryKinds = []*kind{
 	{name: community.KindTerritoryCreate, weight: 2, first: true, methods: heldFirst,
 		args: func(_ *world, r *request) any {
@@ -60,7 +60,7 @@ func (a *act) territory(mostly, otherwise string) string {
 	return otherwise
 }
 
-// territoryPrice is as broad as what is not known before the end allows.
+// territoryPrice is a wide range, because what decides the price is known only at the end.
 func territoryPrice(*model, *attempt) (least, most int64) { return 0, prices["ONCE"] }
 
 func paysTerritory(m *model, a *attempt) {

@@ -20,7 +20,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
-// Lab is a PostgreSQL of its own, without durability, that the databases of seeds live on.
+// Lab is a PostgreSQL server without durability, on which the databases of seeds live.
 type Lab struct {
 	server  *pgserver.Server
 	scratch *child.Scratch
@@ -29,8 +29,8 @@ type Lab struct {
 
 const template = "pristine"
 
-// OpenLab starts the server. Nothing in it happens by itself: neither vacuum nor statistics change the order of rows, and deadlocks are for
-// the scheduler to find (fiber.go), who knows when nobody can go on.
+// OpenLab starts the server. Nothing in it happens by itself: neither vacuum nor statistics change the order of rows,
+// and the scheduler finds deadlocks (fiber.go), because it knows when nobody can continue.
 func OpenLab(ctx context.Context) (*Lab, error) {
 	scratch, err := child.NewScratch("holdfast-simulate")
 	if err != nil {
@@ -55,15 +55,15 @@ func OpenLab(ctx context.Context) (*Lab, error) {
 // Close stops the server and deletes all it had.
 func (l *Lab) Close() error { return errors.Join(l.server.Remove(), l.scratch.Remove()) }
 
-// database is where one seed after the other is tried. Its connections stay open from one to the next.
+// database is where one seed after the other is tried. Its connections stay open in between.
 type database struct {
 	name    string
 	pool    *pgxpool.Pool
-	control *pgx.Conn // sees what no process of the service sees
-	locks   *pgx.Conn // asks who waits, while others are at work
+	control *pgx.Conn // sees what no process of the service does
+	locks   *pgx.Conn // asks who waits, while others work
 	empty   string
 	refill  []string
-	renewed int // so many times
+	renewed int // how many times
 
 	mu     sync.Mutex
 	spares []*session
@@ -93,7 +93,8 @@ func (l *Lab) open(ctx context.Context) (*database, error) {
 		return nil, err
 	}
 	settings.MaxConns = 60
-	// By the real clock the pool does nothing: it would at moments that are no matter of the seed, and on connections that no fiber has.
+	// The pool must do nothing by the real clock: the moments would not depend on the seed, and the connections would
+	// belong to no fiber.
 	settings.MaxConnIdleTime, settings.MaxConnLifetime, settings.HealthCheckPeriod = 24*time.Hour, 24*time.Hour, 24*time.Hour
 	settings.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	settings.ConnConfig.DialFunc = d.dial
@@ -102,7 +103,8 @@ func (l *Lab) open(ctx context.Context) (*database, error) {
 		if f := fiberOf(ctx); f != nil && f.dead() {
 			return true, errDead
 		}
-		// One whose time was up before it asked anything has given a connection back without noticing that it broke. The pool's ping would.
+		// A fiber whose time was up before it asked anything has given back a connection without noticing that it
+		// broke. The pool's ping would notice.
 		c, ours := conn.PgConn().Conn().(*wire)
 		return !ours || !c.broken(), nil
 	}
@@ -112,8 +114,8 @@ func (l *Lab) open(ctx context.Context) (*database, error) {
 	return d, d.prepareReset(ctx)
 }
 
-// prepareReset notes how the database becomes again what the migrations made. Emptied tables are as good as new ones, and cost less than a copy of
-// the database, new connections to it, and new plans in each of them.
+// prepareReset notes how the database is brought back to what the migrations made. Emptied tables are as good as new
+// ones. They cost less than a copy of the database, with new connections and new plans in each of them.
 func (d *database) prepareReset(ctx context.Context) error {
 	rows, err := d.control.Query(ctx, `SELECT quote_ident(relname) FROM pg_class
 		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '%migration%' ORDER BY relname`)
@@ -154,11 +156,13 @@ func (d *database) prepareReset(ctx context.Context) error {
 	return d.renew(ctx)
 }
 
-// vacuumEvery is after how many seeds what they have left is vacuumed. That throws away every plan that any connection has for the tables, which
-// would be a fifth of all the work after each; and before, new rows still come after each other behind the dead ones.
+// vacuumEvery is after how many seeds the tables are vacuumed. A vacuum discards every connection's plans for the
+// tables, which would be a fifth of all work after each seed. Until then new rows still follow each other, behind the
+// dead ones.
 const vacuumEvery = 25
 
-// renew makes the database as it was after the migrations. A table without a page was not written to, and is left alone.
+// renew makes the database as it was after the migrations. A table without a page was not written to, and is left
+// alone.
 func (d *database) renew(ctx context.Context) error {
 	rows, err := d.control.Query(ctx, `SELECT quote_ident(relname) FROM pg_class
 		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '%migration%' AND pg_relation_size(oid) > 0`)
@@ -181,7 +185,7 @@ func (d *database) renew(ctx context.Context) error {
 	return nil
 }
 
-// waiting are those of these backends that wait for a lock.
+// waiting returns those of these backends that wait for a lock.
 func (d *database) waiting(ctx context.Context, pids []int32) (map[int32]bool, error) {
 	rows, err := d.locks.Query(ctx, `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid = ANY($1)`, pids)
 	if err != nil {
@@ -195,7 +199,7 @@ func (d *database) waiting(ctx context.Context, pids []int32) (map[int32]bool, e
 	return waiting, err
 }
 
-// blockers are the backends that each of these waits for.
+// blockers returns the backends that each of these waits for.
 func (d *database) blockers(ctx context.Context, pids []int32) (map[int32][]int32, error) {
 	rows, err := d.locks.Query(ctx, `SELECT pid, pg_blocking_pids(pid) FROM unnest($1::int[]) AS pid`, pids)
 	if err != nil {
@@ -211,7 +215,7 @@ func (d *database) blockers(ctx context.Context, pids []int32) (map[int32][]int3
 	return found, err
 }
 
-// terminate ends a backend that is at work.
+// terminate ends a backend that is working.
 func (d *database) terminate(ctx context.Context, pid int32) error {
 	_, err := d.control.Exec(ctx, `SELECT pg_terminate_backend($1)`, pid)
 	return err
@@ -226,7 +230,7 @@ func (d *database) close(ctx context.Context) {
 	}
 }
 
-// keep has a session wait for the next connection, or ends it if it cannot be used any more.
+// keep stores a session for the next connection, or ends it if it cannot be used any more.
 func (d *database) keep(s *session) {
 	if !s.rest() {
 		s.end()
@@ -237,7 +241,7 @@ func (d *database) keep(s *session) {
 	d.spares = append(d.spares, s)
 }
 
-// spare is a session that has no connection; nil if there is none.
+// spare is a session without a connection, or nil.
 func (d *database) spare() *session {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// listener is a process that follows a node. What it does with events is package worker's; when they come, and which, is decided here.
+// listener is a process that follows a node. Package worker decides what it does with events; this file decides which
+// events come, and when.
 type listener struct {
 	*worker.Listener
 	process *process
@@ -22,7 +23,7 @@ type listener struct {
 	turns   int
 }
 
-// noStreams stand for the node's streams, which the world delivers itself.
+// noStreams stands in for the node's streams, because the world delivers events itself.
 type noStreams struct{}
 
 func (noStreams) WatchInvoices(context.Context, uint64, uint64, func(paidaction.InvoiceEvent) error) error {
@@ -51,7 +52,7 @@ func (w *world) listen(p *process) error {
 	return nil
 }
 
-// beside drives an action that a listener has heard of in a fiber of its own. Now and then there is no place for it.
+// beside drives an action that a listener has heard of, in a fiber of its own. Now and then there is no place for it.
 func (w *world) beside(l *listener, action int64, do func(ctx context.Context)) bool {
 	l.turns++
 	label := w.labels[action]
@@ -67,7 +68,7 @@ func (w *world) beside(l *listener, action int64, do func(ctx context.Context)) 
 	return true
 }
 
-// connect opens the streams of a node: what was missed is replayed as far as the node replays it, and looked for.
+// connect opens the streams of a node. Missed events are replayed as far as the node does so, and looked up.
 func (w *world) connect(l *listener, resume bool) {
 	if l.process.dead || w.away[l.node.Name()] {
 		return
@@ -90,7 +91,8 @@ func (w *world) connect(l *listener, resume bool) {
 	}, func() { w.connect(l, resume) })
 }
 
-// replay is what a node tells of what it did after these indices: with LND's habits (see simnode.Node.WatchInvoices).
+// replay returns the events that a node sends again after these indices, with LND's habits (see
+// simnode.Node.WatchInvoices).
 func replay(n *simnode.Node, addIndex, settleIndex uint64) (events []paidaction.InvoiceEvent) {
 	for _, inv := range n.Invoices() {
 		e := paidaction.InvoiceEvent{Hash: inv.Request.Hash, State: inv.State, AddIndex: inv.AddIndex, SettleIndex: inv.SettleIndex}
@@ -103,7 +105,7 @@ func replay(n *simnode.Node, addIndex, settleIndex uint64) (events []paidaction.
 	return events
 }
 
-// watchHolds follows every hold invoice that is open.
+// watchHolds follows every open hold invoice.
 func (w *world) watchHolds(l *listener) {
 	for _, inv := range l.node.Invoices() {
 		if inv.Request.Hold {
@@ -112,7 +114,7 @@ func (w *world) watchHolds(l *listener) {
 	}
 }
 
-// turn has a listener do one thing. It does one at a time; what failed is done again.
+// turn has a listener do one thing; it does one at a time. What failed is done again.
 func (w *world) turn(l *listener, what string, do func(ctx context.Context) error, again func()) {
 	l.turns++
 	l.busy = true
@@ -133,7 +135,7 @@ func (w *world) turn(l *listener, what string, do func(ctx context.Context) erro
 	})
 }
 
-// deliver hands a listener what it has been sent.
+// deliver hands a listener its next event.
 func (w *world) deliver(l *listener) {
 	if l.busy || l.process.dead || len(l.inbox) == 0 {
 		return
@@ -156,7 +158,7 @@ func (w *world) deliver(l *listener) {
 	}, func() { w.deliver(l) })
 }
 
-// look finds out what has changed at the nodes, and has it told.
+// look finds out what has changed at the nodes, and sends it to the listeners.
 func (w *world) look() {
 	for _, n := range w.nodes {
 		for _, inv := range n.Invoices() {
@@ -186,7 +188,7 @@ func (w *world) look() {
 	}
 }
 
-// send sends an event to whoever follows the node. It may be lost, come twice, or come late and so out of order.
+// send sends an event to everybody who follows the node. It may be lost, come twice, or come late and so out of order.
 func (w *world) send(n *simnode.Node, inv simnode.Invoice, e paidaction.InvoiceEvent) {
 	key := fmt.Sprintf("%s invoice %d %s", n.Name(), inv.AddIndex, inv.State)
 	action, err := w.database.queries().ActionInvoicing(w.ctx, e.Hash[:])
@@ -229,7 +231,8 @@ func (w *world) send(n *simnode.Node, inv simnode.Invoice, e paidaction.InvoiceE
 	}
 }
 
-// actionOf is the action whose payment, the payer's or our own, has this hash; 0: none. Of several attempts it is the last one.
+// actionOf is the action whose payment, the payer's or our own, has this hash; 0: none. Of several attempts it is the
+// last.
 func (w *world) actionOf(h paidaction.Hash) int64 {
 	action, err := w.database.queries().ActionOf(w.ctx, h[:])
 	if err != nil {
@@ -238,7 +241,7 @@ func (w *world) actionOf(h paidaction.Hash) int64 {
 	return action
 }
 
-// mine adds blocks, and tells of them.
+// mine adds blocks, and tells the listeners.
 func (w *world) mine(blocks uint32) {
 	w.network.Mine(blocks)
 	w.tell(nil, "%d blocks, height %d", blocks, w.network.Height())

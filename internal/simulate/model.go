@@ -9,24 +9,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// model is what must be true, found out from what people did and were told and from what the nodes say in the end. It asks the database
-// which actions there are and what they came to, and calls nothing of the code under test.
+// model is what must be true. It derives this from what people did and were told, and from what the nodes say in the
+// end. It asks the database only which actions there are and what became of them, and calls nothing of the code under
+// test.
 type model struct {
 	world     *world
 	requests  []*request
 	items     []posted
-	newcomers []int64 // users whom an invite is for
+	newcomers []int64 // users whom the invite is for
 	invite    db.Invite
 	hashes    map[int64]paidaction.Hash
 	invoices  []string
 	replyCost int64
 	attempts  []*attempt
-	last      int64           // the newest action that was there before the first act
-	balances  map[int64]int64 // of accounts, in msat
+	last      int64           // the newest action before the first act
+	balances  map[int64]int64 // by account, in msat
 
-	// What is to be there in the end, beside the money.
+	// What must exist in the end, besides the money.
 	tallies     map[int64]*tally // by item
-	votes       map[ballot]int64 // what was zapped by whom and which way, in msat
+	votes       map[ballot]int64 // how much each person zapped each way, in msat
 	voted       []*attempt       // zaps, up and down, of known people
 	pollVotes   []*attempt
 	boosts      map[int64]boosted // by action
@@ -35,21 +36,21 @@ type model struct {
 	gifts       []*attempt
 	territories map[string][]*attempt
 
-	pool   map[int64]int64   // the rewards at the beginning, by account
-	pooled map[pooling]int64 // what came into them, in msat
-	sure   bool              // nobody was in the middle of anything when the rewards were paid
+	pool   map[int64]int64   // the rewards at the start, by account
+	pooled map[pooling]int64 // what was added to them, in msat
+	sure   bool              // nobody was in the middle of a transaction when the rewards were paid
 
-	done map[string]time.Time // of each chore the last time that it did all there was to do
+	done map[string]time.Time // when each chore last did everything that was due
 }
 
-// posted is an item that is there from the beginning.
+// posted is an item that exists from the beginning.
 type posted struct {
 	id, author, founder int64
 	kind                string
 	above               []int64 // from the root down
-	options             []int64 // of a poll
+	options             []int64 // a poll's
 	forwards            []forwardee
-	secret              string // of the anonymous author
+	secret              string // an anonymous author's
 }
 
 type forwardee struct {
@@ -63,7 +64,7 @@ func newModel(w *world) *model {
 		pool: map[int64]int64{}, pooled: map[pooling]int64{}, done: map[string]time.Time{}}
 }
 
-// post notes an item that is there from the beginning.
+// post notes an item that exists from the beginning.
 func (m *model) post(pa *paidaction.PaidAction, it item, args community.ItemCreateArgs) error {
 	var made struct{ Item int64 }
 	if err := json.Unmarshal(pa.Result, &made); err != nil {
@@ -115,7 +116,7 @@ func (m *model) poll() posted {
 // openInvoices are those that people were given.
 func (m *model) openInvoices() []string { return m.invoices }
 
-// begin notes how things stand before the first act.
+// begin notes the state before the first act.
 func (m *model) begin() error {
 	var err error
 	if m.balances, err = m.world.balances(); err != nil {
@@ -137,7 +138,7 @@ func (w *world) balances() (map[int64]int64, error) {
 	return found, err
 }
 
-// check holds the end against what must be true.
+// check compares the end with what must be true.
 func (m *model) check() {
 	w := m.world
 	if err := m.load(); err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// attempt is one action that there is, as it ended.
+// attempt is one action, as it ended.
 type attempt struct {
 	id, genesis         int64
 	last                int64 // its last step, in the order of all steps
 	key                 string
 	changed             time.Time
-	givenUp             time.Time // when it failed, also if it was tried again since
-	item                int64     // that it has made
+	givenUp             time.Time // when it failed, even if it was retried since
+	item                int64     // the item that it has made
 	request             *request
 	kind                *kind
 	args                map[string]any
@@ -28,11 +28,11 @@ type attempt struct {
 	number              int
 	hash                paidaction.Hash
 	node                string
-	direct              *direct // of a wrapped one
+	direct              *direct // of a wrapped action
 	leaving             *leaving
 }
 
-// direct is what a wrapped action pays its receiver.
+// direct is what a wrapped action pays to its receiver.
 type direct struct{ receiver, amount, budget int64 }
 
 // leaving is what a withdrawal pays.
@@ -79,8 +79,8 @@ func (m *model) load() error {
 	return nil
 }
 
-// assign finds out which request an action belongs to. The arguments of most tell them apart; where two are the same, their keys and what
-// people were told do.
+// assign finds out which request an action belongs to. For most the arguments are enough. Where two requests have the
+// same arguments, their keys and what people were told decide.
 func (m *model) assign(a *attempt) {
 	if a.genesis != a.id {
 		for _, first := range m.attempts {
@@ -115,9 +115,9 @@ func (m *model) assign(a *attempt) {
 	best.taken++
 }
 
-// missing says how likely it is that an action which nobody was told of is this request's: one answer never came, or one said that
-// nothing could be done about what may be there all the same. Who wanted to pay in one way alone comes first: other actions can be no more of
-// theirs, while who left that open may have begun any.
+// missing says how likely it is that an action that nobody was told of is this request's: one of its answers never
+// came, or said that the outcome is unknown. A request that insisted on one method comes first: its other actions
+// cannot be of another method, while a request that left the method open may have begun any.
 func (r *request) missing(a *attempt) int {
 	inOneWay := r.method != ""
 	switch {
@@ -133,7 +133,7 @@ func (r *request) missing(a *attempt) int {
 	return 0
 }
 
-// asksFor says whether an action's arguments are those of a request. The invoice that was paid may be forgotten.
+// asksFor reports whether an action's arguments are those of a request. The paid invoice may have been dropped.
 func (r *request) asksFor(a *attempt) bool {
 	if a.leaving != nil && a.args["to"] == "" && a.payer != nil && *a.payer == *r.payer {
 		return r.raw["comment"] == a.args["comment"]
@@ -141,7 +141,8 @@ func (r *request) asksFor(a *attempt) bool {
 	return reflect.DeepEqual(r.raw, a.args)
 }
 
-// checkDropped: what was forgotten is the first person's, and had ended. What failed may have been tried again since.
+// checkDropped: what was dropped belongs to the first person, and had ended. A failed action may have been retried
+// since.
 func (m *model) checkDropped() error {
 	rows, err := m.world.database.queries().Dropped(m.world.ctx)
 	if err != nil {
@@ -157,7 +158,7 @@ func (m *model) checkDropped() error {
 	return nil
 }
 
-// checkRequest holds what there is against what a person was told.
+// checkRequest compares the actions of a request with what the person was told.
 func (m *model) checkRequest(r *request) {
 	w := m.world
 	var begun []*attempt
@@ -177,7 +178,7 @@ func (m *model) checkRequest(r *request) {
 	if r.key == "" && len(begun) > len(r.ids)+r.unknown+r.refused {
 		w.violate("model", "%s: %d actions, and %d answers", r.label, len(begun), len(r.ids)+r.unknown+r.refused)
 	}
-	// Who was refused was charged nothing.
+	// A person who was refused was charged nothing.
 	charged := 0
 	for _, a := range begun {
 		if a.state == "PAID" {
@@ -193,7 +194,7 @@ func (m *model) checkRequest(r *request) {
 	}
 }
 
-// checkAttempt holds one action against what the nodes and the receivers say, and books what it should have moved.
+// checkAttempt compares one action with what the nodes and the receivers say, and books what it should have moved.
 func (m *model) checkAttempt(a *attempt) {
 	w := m.world
 	if a.request == nil {
@@ -227,7 +228,7 @@ func (m *model) checkAttempt(a *attempt) {
 	}
 }
 
-// received is what the node that issued the invoice has taken.
+// received is what the node that issued the invoice has received.
 func (m *model) received(a *attempt) (msat int64, paid bool) {
 	if a.flow == "OUTGOING" {
 		return 0, false
@@ -237,7 +238,8 @@ func (m *model) received(a *attempt) (msat int64, paid bool) {
 		if !ok || n.Name() != a.node {
 			continue
 		}
-		// A node that hears of an invoice only after its action has failed issues what nobody was ever told of: it expires.
+		// If the node gets the call only after the action has failed, it issues an invoice that nobody is told of: it
+		// expires.
 		unheard := inv.State == paidaction.InvoiceOpen && (a.state == "FAILED" || a.state == "RETRYING") && inv.Created.After(a.givenUp)
 		if inv.State == paidaction.InvoiceAccepted || inv.State == paidaction.InvoiceOpen && !unheard {
 			m.world.violate("model", "the invoice of action %d is still %s", a.id, inv.State)
@@ -249,7 +251,7 @@ func (m *model) received(a *attempt) (msat int64, paid bool) {
 	return 0, false
 }
 
-// paidOut is what the receiver of an outgoing payment has got, and what that has cost beyond it.
+// paidOut is what the receiver of an outgoing payment has got, and the fee on top of it.
 func (m *model) paidOut(a *attempt) (msat, fee int64) {
 	if a.flow != "WRAPPED" && a.flow != "OUTGOING" || a.leaving != nil && a.leaving.inside != nil {
 		return 0, 0
@@ -270,7 +272,7 @@ func (m *model) paidOut(a *attempt) (msat, fee int64) {
 	if msat == 0 {
 		return 0, 0
 	}
-	// Several attempts can have tried one hash; the last one of them made it.
+	// Several attempts may have tried one hash; the last of them paid it.
 	for _, other := range m.attempts {
 		if other.hash == a.hash && other.id != a.id && other.state == "PAID" && a.state != "PAID" {
 			return 0, 0
@@ -284,7 +286,8 @@ func (m *model) paidOut(a *attempt) (msat, fee int64) {
 	return msat, fee
 }
 
-// cameBack says whether the rest of a payment has come back to the node though its receiver took some of the parts.
+// cameBack reports whether the rest of a payment has come back to the node although its receiver took some of the
+// parts.
 func (m *model) cameBack(a *attempt, took int64) bool {
 	for _, n := range m.world.nodes {
 		if sent, ok := n.Sent(a.hash); ok && sent.Present.State == paidaction.PaymentSucceeded && int64(sent.Present.Paid) == took {
@@ -304,7 +307,7 @@ func (m *model) insideOf(a *attempt) *attempt {
 	return nil
 }
 
-// wasPaidBy says whether the action that a withdrawal pays inside counts though nobody outside has paid it.
+// wasPaidBy reports whether the action that a withdrawal pays inside counts, although nobody outside has paid it.
 func (m *model) wasPaidBy(a *attempt) bool {
 	for _, other := range m.attempts {
 		if other.id == *a.leaving.inside {

@@ -7,7 +7,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 )
 
-// boosted is a boost that is paid.
+// boosted is a paid boost.
 type boosted struct {
 	item, msat int64
 	paid       time.Time
@@ -20,17 +20,17 @@ func (m *model) boost(a *attempt, item, msat int64) {
 	}
 }
 
-// early is by how much earlier than it is due the clocks of processes let something happen.
+// early is how much too early the clocks of processes let something happen.
 const early = 9 * time.Second
 
-// overdue says whether a chore has left something undone that was due at a moment.
+// overdue reports whether a chore has left undone what was due at a moment.
 func (m *model) overdue(chore string, due time.Time) bool {
 	done, ok := m.done[chore]
 	return ok && done.Sub(due) > time.Minute
 }
 
-// expireBoosts takes off what has expired, before the items are looked at: each boost is there once, and is taken off once, when its time
-// was over.
+// expireBoosts takes off expired boosts, before the items are checked. It checks that each boost exists once, and was
+// taken off once, when its time was over.
 func (m *model) expireBoosts() error {
 	w := m.world
 	rows, err := w.database.queries().PaidBoosts(w.ctx)
@@ -60,8 +60,8 @@ func (m *model) expireBoosts() error {
 	return nil
 }
 
-// checkFiles: what a paid action has named is shown with its item, what no item carries is deleted in time, and the fee of each file was
-// that of its turn.
+// checkFiles: a file that a paid action names is shown with its item, a file that no item carries is deleted in time,
+// and the fee of each file was right for the order of the uploads.
 func (m *model) checkFiles() error {
 	w := m.world
 	rows, err := w.database.queries().Uploads(w.ctx)
@@ -84,7 +84,7 @@ func (m *model) checkFiles() error {
 			w.violate("file", "the file %d is shown, and nobody has paid for it", r.ID)
 		}
 	}
-	// When the last of them came the others were there.
+	// When the last file came, the others were there.
 	for owner, all := range fees {
 		slices.Sort(all)
 		for i, fee := range all {
@@ -108,7 +108,7 @@ func (m *model) checkFiles() error {
 	return nil
 }
 
-// carries says whether an action names a file.
+// carries reports whether an action names a file.
 func (a *attempt) carries(file int64) bool {
 	if a.request == nil || a.args["uploads"] == nil {
 		return false
@@ -117,7 +117,7 @@ func (a *attempt) carries(file int64) bool {
 	return ok
 }
 
-// checkGifts: the invite was used by as many as have got its gift, each once, and by no more than it is for.
+// checkGifts: the invite was used by as many users as have got its gift, each once, and by no more than it is for.
 func (m *model) checkGifts() error {
 	w := m.world
 	rows, err := w.database.queries().Redemptions(w.ctx)

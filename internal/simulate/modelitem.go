@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 )
 
-// tally is what an item counts.
+// tally is what must have been counted for an item.
 type tally struct {
 	msat, creditMsat, commentMsat, upvotes, micros, comments, downMsat, downvotes, boostMsat int64
 }
@@ -27,7 +27,7 @@ func (m *model) tally(item int64) *tally {
 	return m.tallies[item]
 }
 
-// comment counts one below these items.
+// comment counts one comment below these items.
 func (m *model) comment(above []int64) {
 	for _, id := range above {
 		m.tally(id).comments++
@@ -96,14 +96,14 @@ func updateLeaves(m *model, a *attempt) {
 	m.boost(a, a.item, number(a.args["boost"])*1000)
 }
 
-// checkItems holds what there is of items, and what each counts, against what was paid.
+// checkItems compares the items that exist, and what each counts, with what was paid.
 func (m *model) checkItems() error {
 	w := m.world
 	rows, err := w.database.queries().Items(w.ctx)
 	if err != nil {
 		return err
 	}
-	shown := map[int64]int64{} // by the action that pays for it
+	shown := map[int64]int64{} // by the action that paid for it
 	for _, r := range rows {
 		if r.State == "PAID" {
 			shown[r.ActionID] = r.ID
@@ -130,8 +130,8 @@ func (m *model) checkItems() error {
 	return nil
 }
 
-// checkText: an item says what the last change of it that is paid says. Which of two at about the same time was the last, their lock has
-// decided.
+// checkText: an item shows its last paid change. Which of two changes at about the same time was the last is decided by
+// their lock.
 func (m *model) checkText(item int64, body string, edited *time.Time) {
 	edits := m.edits[item]
 	if edited == nil {
@@ -152,7 +152,8 @@ func (m *model) checkText(item int64, body string, edited *time.Time) {
 	}
 }
 
-// checkVotes: each zap of a known person is one vote event, and those of one person on one item weigh together what their sum weighs.
+// checkVotes: each zap of a known person is one vote event, and the events of one person on one item together weigh
+// what their sum weighs.
 func (m *model) checkVotes() error {
 	w := m.world
 	events, err := w.database.queries().VoteEvents(w.ctx)
@@ -188,7 +189,7 @@ func (m *model) checkVotes() error {
 	return m.checkBounty()
 }
 
-// checkBounty: a bounty is paid exactly if its owner has zapped one comment below it with as much.
+// checkBounty: a bounty is paid exactly if its owner has zapped a single comment below it with as much.
 func (m *model) checkBounty() error {
 	rows, err := m.world.database.queries().Bounties(m.world.ctx)
 	if err != nil {
@@ -213,7 +214,7 @@ func (m *model) checkBounty() error {
 	return nil
 }
 
-// checkPolls: each vote that is paid is in its poll, and nobody has two there.
+// checkPolls: each paid vote is in its poll, and nobody has two votes there.
 func (m *model) checkPolls() error {
 	w := m.world
 	rows, err := w.database.queries().PollVotes(w.ctx)
@@ -236,7 +237,8 @@ func (m *model) checkPolls() error {
 	return nil
 }
 
-// spam: of the posts of one author within ten minutes each is ten times as dear as the one before, also of those at the same moment.
+// spam: of the posts of one author within ten minutes each costs ten times as much as the one before, even if they come
+// at the same moment.
 func (m *model) spam() error {
 	posts, err := m.world.database.queries().PaidPosts(m.world.ctx)
 	if err != nil {

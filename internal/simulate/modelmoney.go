@@ -6,7 +6,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Accounts of the system (ledger/account.go), and those of users.
+// Accounts of the system (ledger/account.go) and of users.
 const (
 	lightningAccount, issuedAccount, backingAccount      = 0, 1, 2
 	rewardCreditsAccount, rewardSatsAccount, lossAccount = 3, 4, 8
@@ -47,7 +47,7 @@ func (m *model) book(a *attempt, received, sent, fee int64, inside *attempt, los
 		move(user(*a.payer, credits), -a.cost)
 	case a.method == "REWARD_SATS":
 		move(user(*a.payer, sats), -a.cost)
-	case inside != nil: // the withdrawal's balance paid
+	case inside != nil: // paid from the withdrawal's balance
 	case loss:
 		move(lossAccount, -a.cost)
 	default:
@@ -93,7 +93,7 @@ func (m *model) book(a *attempt, received, sent, fee int64, inside *attempt, los
 	}
 }
 
-// checkNodes: whatever a node has taken or paid belongs to an action.
+// checkNodes: every payment that a node has received or sent belongs to an action.
 func (m *model) checkNodes() {
 	for _, n := range m.world.nodes {
 		for _, sent := range n.Payments() {

@@ -8,7 +8,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 )
 
-// pooling is what one action has moved into the rewards in one asset.
+// pooling is one action's postings into the rewards in one asset.
 type pooling struct{ action, account int64 }
 
 // reward is what somebody gets of a day's rewards, in the order of the two accounts.
@@ -19,8 +19,8 @@ type reward struct {
 
 var pools = [2]int64{rewardCreditsAccount, rewardSatsAccount}
 
-// checkRewards: each day that has ended is paid once, all that was in the pool at its end, to those whose items gained votes on it by how
-// much they gained.
+// checkRewards: each day that has ended is paid once. All that was in the pool at its end goes to those whose items
+// gained votes on that day, in proportion to the gain.
 func (m *model) checkRewards() error {
 	w := m.world
 	q := w.database.queries()
@@ -61,7 +61,7 @@ func (m *model) checkRewards() error {
 	return nil
 }
 
-// checkPooled: the postings into the rewards are those that were booked here.
+// checkPooled: the postings into the rewards are exactly those booked here.
 func (m *model) checkPooled(moved []simdb.IntoRewardsRow) {
 	left := map[pooling]int64{}
 	for key, msat := range m.pooled {
@@ -79,7 +79,7 @@ func (m *model) checkPooled(moved []simdb.IntoRewardsRow) {
 	}
 }
 
-// checkDay holds what one day has paid against the pool that it had, and moves it.
+// checkDay compares what one day has paid with the pool that it had, and moves the money in the model.
 func (m *model) checkDay(d simdb.RewardDay, found []simdb.Reward, held map[int64]int64) error {
 	w := m.world
 	recorded := [2]int64{d.PoolCreditsMsat, d.PoolSatsMsat}
@@ -92,7 +92,7 @@ func (m *model) checkDay(d simdb.RewardDay, found []simdb.Reward, held map[int64
 	for i, account := range pools {
 		pool := held[account]
 		if !m.sure {
-			pool = min(pool, recorded[i]) // what was in the middle of its commit is in the next day's
+			pool = min(pool, recorded[i]) // what was being committed belongs to the next day
 		}
 		if recorded[i] != pool || paid[i] != pool && (len(found) > 0 || m.sure && len(want) > 0) {
 			w.violate("reward", "on %s there were %d msat in account %d; %d are recorded, and %d were paid", d.Day, pool, account, recorded[i], paid[i])
@@ -118,7 +118,8 @@ func (m *model) checkDay(d simdb.RewardDay, found []simdb.Reward, held map[int64
 	return nil
 }
 
-// winners are those whose items gained votes on a day, the first first. Each vote has been held against what was zapped before.
+// winners are those whose items gained votes on a day, in order of rank. Each vote has been checked against the zaps
+// before.
 func (m *model) winners(day time.Time) ([]reward, error) {
 	events, err := m.world.database.queries().VoteEvents(m.world.ctx)
 	if err != nil {
@@ -140,7 +141,8 @@ func (m *model) winners(day time.Time) ([]reward, error) {
 	return all, nil
 }
 
-// divide gives everybody the whole msat of their part, and one more to the largest remainders until all is given.
+// divide gives everybody the whole msat of their part, and one msat more to those with the largest remainders until all
+// is given.
 func divide(pool int64, asset int, among []reward) {
 	total := int64(0)
 	for _, r := range among {

@@ -11,28 +11,28 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 )
 
-// renewalKey begins the keys with which the server pays for territories that renew themselves.
+// renewalKey is the prefix of the keys with which the server pays for territories that renew themselves.
 const renewalKey = "territory "
 
-// rented is a territory as it must be.
+// rented is a territory as it should be.
 type rented struct {
 	founder     int64
 	billing     string
 	renews      bool
 	description string
-	day         int // of the month, from which its periods are counted
+	day         int // of the month, on which its periods begin
 	start       time.Time
 	until       *time.Time
 	paid        int64
 }
 
-// periods are how long territories are paid for, the shortest first, in months; 0 is for ever.
+// periods are how long a territory can be paid for, in months, shortest first; 0 is for ever.
 var periods = []struct {
 	billing string
 	months  int
 }{{"MONTHLY", 1}, {"YEARLY", 12}, {"ONCE", 0}}
 
-// rentAnew has periods begin at this moment.
+// rentAnew begins the periods at this moment.
 func (t *rented) rentAnew(at time.Time, paid int64) {
 	t.day = at.UTC().Day()
 	t.rent(at, paid)
@@ -62,8 +62,8 @@ func longer(billing, than string) bool {
 	return rank(billing) > rank(than)
 }
 
-// checkTerritories pays for the territories once more, in the order in which they were paid for, which their locks have decided, and
-// holds what there is against it.
+// checkTerritories replays the payments for territories in the order in which they were made, which the territories'
+// locks decided, and compares the outcome with what exists.
 func (m *model) checkTerritories() error {
 	w := m.world
 	rows, err := w.database.queries().Territories(w.ctx)
@@ -111,7 +111,7 @@ func (m *model) checkTerritories() error {
 	return nil
 }
 
-// age has a payment do to a territory what it must, and says why it cannot be.
+// age applies a payment to a territory, or says why it should not have been possible.
 func (m *model) age(all map[string]*rented, name string, a *attempt) string {
 	t := all[name]
 	text, _ := a.args["description"].(string)
@@ -168,7 +168,7 @@ func (m *model) age(all map[string]*rented, name string, a *attempt) string {
 	return ""
 }
 
-// checkTerritory holds one territory against how it must be.
+// checkTerritory compares one territory with what it should be.
 func (m *model) checkTerritory(r simdb.TerritoriesRow, t *rented) {
 	if t == nil {
 		m.world.violate("territory", "%s is there, and nobody has paid for it", r.Name)

@@ -18,7 +18,7 @@ type remote struct {
 
 var _ paidaction.SendingNode = remote{}
 
-// nodes are all of them; nobody parks while one is looked for.
+// nodes are all nodes. Looking one up does not park.
 type nodes struct{ world *world }
 
 // Node implements paidaction.Nodes.
@@ -40,7 +40,7 @@ func (ns nodes) Sender(name string) (paidaction.SendingNode, error) {
 	return nil, errors.New("no such node")
 }
 
-// Issuer implements paidaction.Nodes: one node or the other, of those that are there.
+// Issuer implements paidaction.Nodes: it returns one of the nodes that are reachable.
 func (ns nodes) Issuer(ctx context.Context) (string, error) {
 	w := ns.world
 	first, err := w.nodes.Issuer(ctx)
@@ -54,8 +54,8 @@ func (ns nodes) Issuer(ctx context.Context) (string, error) {
 	return first, err
 }
 
-// until is when a context ends, by the simulated clock. Contexts count real time, which hardly passes here: what is left of one tells
-// how long it was made for.
+// until is when a context ends, by the simulated clock. Contexts count real time, of which hardly any passes here: so
+// what is left of one is about how long it was made for.
 func (n remote) until(ctx context.Context) (time.Time, bool) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -68,7 +68,7 @@ func (n remote) until(ctx context.Context) (time.Time, bool) {
 	return n.world.Now().Add(left), true
 }
 
-// call makes one call. denied is what the node says where it lies.
+// call makes one call. denied is what the node answers when it lies.
 func (n remote) call(ctx context.Context, method string, denied error, do func(ctx context.Context) error) error {
 	f := fiberOf(ctx)
 	if f == nil {
@@ -92,7 +92,7 @@ func (n remote) call(ctx context.Context, method string, denied error, do func(c
 			return denied
 		}
 	}
-	// A request that was on its way while its process stood still arrives all the same.
+	// A request that was on its way while its process stalled may still arrive.
 	arrives := fault == stalls && n.world.chance.happens(0.5, f.name+" arrives", f.seen)
 	if err := ctx.Err(); err != nil && !arrives {
 		return err
@@ -117,7 +117,8 @@ func (n remote) call(ctx context.Context, method string, denied error, do func(c
 	return err
 }
 
-// later has a call reach the node some time after its caller has given it up, though not after the time that it was made for.
+// later has a call reach the node some time after its caller has given up, but within the time that the call was made
+// for.
 func (n remote) later(f *fiber, method string, until time.Time, bounded bool, do func(ctx context.Context) error) {
 	w, name := n.world, f.name
 	at := w.tick + w.chance.between(time.Millisecond, 20*time.Second, name+" arrives later", f.seen)
@@ -223,7 +224,8 @@ func (n remote) EachPayment(ctx context.Context, since time.Time, on func(u paid
 	return n.call(ctx, "EachPayment", nil, func(ctx context.Context) error { return n.node.EachPayment(ctx, since, on) })
 }
 
-// sends has a worker of a node be at work for the action whose payment it sends next: what it meets from here on, it meets for this one.
+// sends makes a node's worker work for the action whose payment it sends next: faults from here on count for that
+// action.
 func (w *world) sends(f *fiber, bolt11 string) {
 	action, err := w.database.queries().ActionSending(w.ctx, bolt11)
 	if err != nil {
@@ -276,8 +278,8 @@ func (n remote) first(to *paidaction.PaymentUpdate, stream func(func(paidaction.
 	return err
 }
 
-// unknown is what a node may say of a payment that it has for a while: not that it does not know one that could not be sent any more,
-// for that is what a wiped node says, and no node that merely has not got round to it yet.
+// unknown is what a node may temporarily say of a payment that it has. It must not deny a payment that can no longer be
+// sent: only a wiped node says that, never one that merely has not got round to it yet.
 func (n remote) unknown(h paidaction.Hash) error {
 	if sent, ok := n.node.Sent(h); ok && n.world.Now().After(sent.Until.Add(-sent.Request.Timeout).Add(5*time.Second)) {
 		return nil
@@ -285,7 +287,7 @@ func (n remote) unknown(h paidaction.Hash) error {
 	return paidaction.ErrPaymentNotFound
 }
 
-// follow hands on what the node says of a payment, now and whenever that changes.
+// follow passes on what the node says of a payment, now and whenever it changes.
 func (n remote) follow(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
 	f := fiberOf(ctx)
 	for {
@@ -321,7 +323,7 @@ func (n remote) follow(ctx context.Context, h paidaction.Hash, on func(paidactio
 	}
 }
 
-// present is what a node says of a payment: a reason belongs to the end alone.
+// present is what a node says of a payment: only one that has ended has a reason.
 func present(s simnode.Sent) paidaction.PaymentUpdate {
 	u := s.Present
 	if u.State == paidaction.PaymentInFlight {

@@ -7,9 +7,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// These laws are held all along, and not only in the end: sweeps and luck could have mended by then what was wrong in between.
+// These laws are checked at every step, not only in the end: by then sweeps and luck could have repaired what was wrong
+// in between.
 
-// lookAfter holds the seventh invariant at every commit: what has no end has a job, and where we owe a call, one that makes it soon.
+// lookAfter checks the seventh invariant at every commit: an action that has not ended has a job, and where we owe a
+// call, there is a job that makes it soon.
 func (w *world) lookAfter(tx *written) {
 	for _, s := range tx.steps {
 		action := s.action
@@ -31,8 +33,8 @@ func (w *world) lookAfter(tx *written) {
 	}
 }
 
-// standsBy is how late the job of an owed call may be due: whoever took the step makes the call at once, and the job, two seconds later by
-// their clock, which runs ahead by up to four, is for their death.
+// standsBy is how late the job of an owed call may be due. Whoever took the step makes the call at once; the job is for
+// the case that they die. It is due two seconds later by their clock, which is up to four seconds ahead.
 const standsBy = 6 * time.Second
 
 func (w *world) mustHaveJob(action int64) {
@@ -47,7 +49,8 @@ func (w *world) mustHaveJob(action int64) {
 	w.violate("no job", "%s is %s and has no job", w.name(action), w.states[action])
 }
 
-// mustBeSeenTo holds that a job which is done leaves no call owed that none makes soon. A withdrawal that is FORWARDED is the relay's until its deadline.
+// mustBeSeenTo checks, when a job is done, that a call that is still owed has another job that makes it soon. A
+// withdrawal in FORWARDED is the relay's business until its deadline.
 func (w *world) mustBeSeenTo(action int64) {
 	state := w.states[action]
 	if !state.Driven() || state == paidaction.Forwarded && w.flowOf(action) == paidaction.FlowOutgoing {
@@ -61,18 +64,19 @@ func (w *world) mustBeSeenTo(action int64) {
 	w.violate("no job", "%s is %s, and the job of the call that is owed was done without it", w.name(action), state)
 }
 
-// longestClaim is for how long after its last look at the payer's payment a worker may send: its claim, and some seconds.
+// longestClaim is how long after its last look at the payer's payment a worker may send: its claim, and some seconds.
 const longestClaim = 40 * time.Second
 
-// mustBeHeld holds that nothing is forwarded whose own payment is gone for good: who looked before they sent has seen it.
+// mustBeHeld checks that nothing is forwarded once the payer's payment is gone for good: a worker that looks before it
+// sends has seen that.
 func (w *world) mustBeHeld(h paidaction.Hash) {
 	if left, gone := w.left[h]; gone && w.tick-left > longestClaim {
 		w.violate("sent for nothing", "a payment was sent %s after the one that it forwards had ended", w.tick-left)
 	}
 }
 
-// mustBeAlone holds that a payment is at one node alone: another one had it only if it has failed there. That the receiver takes it once is
-// their kindness, not ours.
+// mustBeAlone checks that a payment is at one node only: another node may have had it only if it has failed there. That
+// the receiver takes it only once is due to the receiver, not to us.
 func (w *world) mustBeAlone(h paidaction.Hash, at string) {
 	for _, n := range w.nodes {
 		if sent, ok := n.Sent(h); ok && n.Name() != at && sent.Present.State != paidaction.PaymentFailed {

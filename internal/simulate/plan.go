@@ -9,7 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// plan is what people mean to do in a seed, and what befalls the world: all that does not depend on how things go.
+// plan is what people mean to do in a seed, and what befalls the world: everything that does not depend on the course
+// of events.
 type plan struct {
 	seed    uint64
 	trouble float64 // how often something goes wrong at a yield point
@@ -17,19 +18,19 @@ type plan struct {
 	items   []item
 	acts    []*act
 	strokes []stroke
-	horizon time.Duration // after which nothing new begins, and nothing goes wrong any more
+	horizon time.Duration // after this nothing new begins, and nothing goes wrong
 
 	territories []rental
 	aim         *aim // nil: none
 }
 
-// person is a user; the first one is nobody: the anonymous.
+// person is a user. The first one stands for the anonymous.
 type person struct {
 	credits, sats int64 // msat at the beginning
 	wallets       int
 }
 
-// item is one that is there from the beginning; a comment is below the one before.
+// item is an item that exists from the beginning. A comment is below the item before it.
 type item struct {
 	kind      string
 	author    int // 0: anonymous
@@ -37,11 +38,11 @@ type item struct {
 	territory bool
 }
 
-// rental is a territory that is there from the beginning. The first person has founded it.
+// rental is a territory that exists from the beginning. The first person has founded it.
 type rental struct {
 	name    string
 	billing string        // empty: paid for before there were periods
-	due     time.Duration // since the beginning of the seed; before it where it is stopped
+	due     time.Duration // after the start of the seed; negative: before it, and the territory is stopped
 	renews  bool
 }
 
@@ -53,12 +54,12 @@ type act struct {
 	kind   *kind
 	method paidaction.Method // empty: the action's own order
 	draw   uint64            // what the kind makes its arguments of
-	keyed  bool              // with an idempotency key: then the request is repeated until it is answered
+	keyed  bool              // with an idempotency key: the request is repeated until it is answered
 	twice  bool              // asks twice at once
-	rush   bool              // asks the same process as the others of the rush
+	rush   bool              // asks the same process as the other acts of the rush
 
 	pays     payment
-	cancels  time.Duration // after asking; 0: never; below it: before the invoice expires
+	cancels  time.Duration // after asking; 0: never; negative: that long before the invoice expires
 	retries  int
 	together bool // two retries at once
 }
@@ -73,7 +74,7 @@ type payment struct {
 	soon     bool // with few blocks left
 }
 
-// stroke befalls the world.
+// stroke is something that befalls the world.
 type stroke struct {
 	id    int
 	at    time.Duration
@@ -104,7 +105,7 @@ func newPlan(seed uint64) *plan {
 	for i, kind := range []string{"POST", "POLL", "BOUNTY", "COMMENT"} {
 		it := item{kind: kind, author: i % len(p.people), territory: r.IntN(3) == 0, forwards: map[int]int{}}
 		if kind == "BOUNTY" && it.author == 0 {
-			it.kind = "POST" // the anonymous promise nothing
+			it.kind = "POST" // the anonymous cannot promise a bounty
 		}
 		if r.IntN(2) == 0 {
 			if to := 1 + r.IntN(len(p.people)-1); to != it.author {
@@ -155,7 +156,8 @@ func (p *plan) drawActs(r *rand.Rand) {
 			a.cancels = time.Duration(1 + r.Int64N(int64(25*time.Second)))
 		}
 		a.retries, a.together = r.IntN(3), r.IntN(3) == 0
-		// Now and then somebody does the like of what they have just begun: who looks before they lock sees neither.
+		// Now and then somebody repeats what they have just begun. Code that looks before it locks sees neither of the
+		// two.
 		if last := len(p.acts) - 1; last >= 0 && r.IntN(6) == 0 {
 			twin := *p.acts[last]
 			twin.id, twin.at = id, twin.at+time.Duration(r.Int64N(int64(3*time.Millisecond)))
@@ -165,7 +167,7 @@ func (p *plan) drawActs(r *rand.Rand) {
 	}
 }
 
-// drawRush has many zap at once, in every sixth seed, so that a process pays for several in one transaction.
+// drawRush has many people zap at once, in every sixth seed, so that a process pays several actions in one transaction.
 func (p *plan) drawRush() {
 	if p.seed%6 != 0 {
 		return
@@ -190,7 +192,7 @@ func (p *plan) drawStrokes(r *rand.Rand) {
 		if r.IntN(3) == 0 {
 			s.size = 40 + uint32(r.IntN(60))
 		}
-		// In the middle of a burst more is under way.
+		// More is under way in the middle of a burst.
 		if r.IntN(2) == 0 && len(p.acts) > 0 {
 			s.at = p.acts[r.IntN(len(p.acts))].at + time.Duration(r.Int64N(int64(2*time.Second)))
 		}

@@ -8,11 +8,11 @@ import (
 // event is something that happens at a moment of the simulated time.
 type event struct {
 	at    time.Duration // since the beginning
-	order int           // of those at the same moment
+	order int           // among events at the same moment
 	do    func()
 }
 
-// queue holds what is to happen, the next first.
+// queue holds the coming events, the next one first.
 type queue struct {
 	events []event
 	added  int
@@ -44,5 +44,5 @@ func (q *queue) next() (event, bool) {
 	return heap.Pop(q).(event), true
 }
 
-// free says whether nothing is to happen before a moment.
+// free reports whether no event comes before a moment.
 func (q *queue) free(until time.Duration) bool { return len(q.events) == 0 || q.events[0].at > until }

@@ -1,7 +1,7 @@
-// Package simulate lives the service through random schedules of faults: people who do all that people do, three processes on one
-// PostgreSQL, two simulated nodes, receivers; processes that die at any commit or node call, connections that break, answers that are
-// lost or late. One piece of work runs at a time, and which one is a matter of the seed alone, so a seed repeats itself exactly. In the
-// end a model, which is written without the code under test, says what must be true.
+// Package simulate runs the service through random schedules of faults. People do all that people do; three processes
+// share one PostgreSQL, two simulated nodes, and receivers. Processes die at any commit or node call, connections
+// break, answers are lost or late. One piece of work runs at a time, and the seed alone decides which, so a seed
+// repeats itself exactly. In the end a model, written without the code under test, says what must be true.
 package simulate
 
 import (
@@ -22,9 +22,9 @@ type Options struct {
 	Seeds    int
 	Start    uint64 // the first one
 	Parallel int    // side by side
-	Stop     bool   // at the first seed that fails, and leave it as it is
+	Stop     bool   // at the first seed that fails, and leave it unshrunk
 	Out      io.Writer
-	Show     bool // print every story, and not only those of the seeds that fail
+	Show     bool // print every story, not only those of the seeds that fail
 }
 
 // Summary is the last line that the simulation prints.
@@ -34,15 +34,15 @@ type Summary struct {
 	Faults       int      `json:"faults"`
 	Violations   int      `json:"violations"`
 	FailingSeeds []uint64 `json:"failing_seeds"`
-	First        []string `json:"first_violations,omitempty"` // of each failing seed
-	Steps        int      `json:"steps"`                      // that were taken, of the machine's
-	Pairs        int      `json:"pairs"`                      // of a step and a fault that came together, of those that seeds are after
-	MissingPairs int      `json:"missing_pairs"`              // that never did
+	First        []string `json:"first_violations,omitempty"` // one of each failing seed
+	Steps        int      `json:"steps"`                      // steps of the machine that were taken
+	Pairs        int      `json:"pairs"`                      // sought pairs of a step and a fault that coincided
+	MissingPairs int      `json:"missing_pairs"`              // sought pairs that never did
 }
 
-// Run tries seeds, shrinks what fails and tells it, and prints what was covered.
+// Run tries seeds, shrinks and tells those that fail, and prints what was covered.
 func Run(ctx context.Context, o Options) (*Summary, error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // there is memory enough, and each seed leaves its own behind
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // there is enough memory, and each seed leaves its garbage
 	lab, err := OpenLab(ctx)
 	if err != nil {
 		return nil, err
@@ -108,8 +108,8 @@ func (l *Lab) run(ctx context.Context, o Options) (*Summary, error) {
 	return summary, nil
 }
 
-// fresh tries a seed on a database that nothing is in. One on which something was found to be wrong is not used again: what it counts
-// of deadlocks stays.
+// fresh tries a seed on an empty database. A database on which a violation was found is not used again, because its
+// count of deadlocks stays.
 func (l *Lab) fresh(ctx context.Context, d **database, seed uint64, without less) (Result, error) {
 	var err error
 	if *d == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Result is what came of one seed.
+// Result is the outcome of one seed.
 type Result struct {
 	Seed       uint64
 	Actions    int // requests that people made
@@ -28,7 +28,7 @@ type Result struct {
 	coverage coverage
 }
 
-// less is what is left out of a seed, while a failing one is shrunk.
+// less is what is left out of a failing seed while it is shrunk.
 type less struct {
 	faults map[string]bool
 	acts   map[int]bool
@@ -36,7 +36,7 @@ type less struct {
 
 type insideKey struct{}
 
-// try lives one seed through, on a database that nothing is in.
+// try runs one seed on an empty database.
 func try(ctx context.Context, d *database, seed uint64, without less) (result Result) {
 	ctx, end := context.WithCancel(context.WithValue(ctx, insideKey{}, true))
 	w := &world{
@@ -93,7 +93,7 @@ func try(ctx context.Context, d *database, seed uint64, without less) (result Re
 	return result
 }
 
-// abandon ends what still runs, as it may where something was found to be wrong.
+// abandon ends whatever still runs, as may be the case after a violation.
 func (w *world) abandon() {
 	for _, f := range w.asides {
 		if err := w.database.terminate(w.ctx, f.blocked); err != nil {
@@ -113,7 +113,7 @@ func (w *world) abandon() {
 	w.group.Wait()
 }
 
-// settleIn makes the people, their wallets, and what they have posted.
+// settleIn makes the people, their wallets, and their first posts.
 func (w *world) settleIn() {
 	q := db.New(w.database.pool)
 	must := func(err error) {
@@ -148,7 +148,7 @@ func (w *world) settleIn() {
 	must(w.model.begin())
 }
 
-// found makes the territories, and those who are invited.
+// found makes the territories, and the people who are invited.
 func (w *world) found(q *db.Queries) error {
 	for _, t := range w.plan.territories {
 		if t.billing == "" {
@@ -184,7 +184,7 @@ func (w *world) found(q *db.Queries) error {
 	return err
 }
 
-// post makes an item that is there from the beginning.
+// post makes an item that exists from the beginning.
 func (w *world) post(n int, it item) error {
 	args := community.ItemCreateArgs{Title: fmt.Sprintf("at the beginning %d", n)}
 	if it.territory {
@@ -229,7 +229,7 @@ func (w *world) blocksCome(n int) {
 	w.queue.add(w.tick+w.chance.between(2*time.Minute, 15*time.Minute, "block", n), func() { w.blocksCome(n + 1) })
 }
 
-// heal ends all that is broken: from here on nothing goes wrong, and everything has to come to its end.
+// heal ends every fault: from here on nothing goes wrong, and everything has to come to its end.
 func (w *world) heal() {
 	w.tell(nil, "from here on nothing goes wrong any more")
 	w.calm = true
@@ -244,10 +244,11 @@ func (w *world) heal() {
 	w.seeWhetherItIsOver(0)
 }
 
-// enough is how long after its horizon a seed may take: the longest stall and the longest invoice of a receiver, one after the other.
+// enough is how long after its horizon a seed may take: the longest stall followed by the longest invoice of a
+// receiver.
 const enough = 6 * time.Hour
 
-// seeWhetherItIsOver looks from time to time whether anything is open.
+// seeWhetherItIsOver checks from time to time whether anything is open.
 func (w *world) seeWhetherItIsOver(n int) {
 	open, err := w.database.queries().Unfinished(w.ctx)
 	if err != nil {
@@ -267,7 +268,7 @@ func (w *world) seeWhetherItIsOver(n int) {
 	}
 }
 
-// dueJobs are those that are not merely for a deadline far away.
+// dueJobs are the jobs that are not merely for a distant deadline.
 func (w *world) dueJobs() (due []*job) {
 	for _, j := range w.jobs {
 		if !j.at.After(w.Now()) {

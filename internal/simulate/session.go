@@ -11,24 +11,26 @@ import (
 	"time"
 )
 
-// session is PostgreSQL's side of a connection. It outlives the connection: rolled back, it is given to the next one that is opened, which
-// in a session of its own would have every statement parsed and planned anew, and that is a quarter of all the work of a seed.
+// session is PostgreSQL's side of a connection. It outlives the connection: it is rolled back and given to the next one
+// that is opened. A new session would have to parse and plan every statement anew, which is a quarter of all work of a
+// seed.
 type session struct {
 	raw net.Conn
 
 	mu       sync.Mutex
-	greeting []byte          // what PostgreSQL said to whom opened it
+	greeting []byte          // what PostgreSQL said when it was opened
 	prepared map[string]bool // statements, by name
-	parsing  []parsing       // what was sent and not yet answered
-	awaited  int             // answers to come that end with ReadyForQuery
-	open     bool            // something was sent without asking for such an end
-	refused  bool            // an error was among the answers, since somebody looked
+	parsing  []parsing       // sent and not yet answered
+	awaited  int             // number of coming answers that end with ReadyForQuery
+	open     bool            // something was sent that does not ask for ReadyForQuery
+	refused  bool            // an error was among the answers since the last check
 	lost     bool            // PostgreSQL has ended it
 	status   byte            // of the transaction, 'I' if there is none; 0 until the greeting is over
 	frame    frame
 }
 
-// parsing is a statement that is being prepared, or the end of what travels together: after an error PostgreSQL skips the rest of that.
+// parsing is a statement that is being prepared, or the end of a batch: after an error PostgreSQL skips the rest of the
+// batch.
 type parsing struct {
 	name string
 	end  bool
@@ -38,8 +40,8 @@ func newSession(raw net.Conn) *session {
 	return &session{raw: raw, prepared: map[string]bool{}, awaited: 1}
 }
 
-// send sends whole messages. In the place of a statement that is prepared already an empty one without a name is prepared, so that there
-// are as many answers as are expected.
+// send sends whole messages. Instead of a statement that is prepared already it prepares an empty one without a name,
+// so that the expected number of answers arrives.
 func (s *session) send(b []byte) error {
 	s.mu.Lock()
 	out := make([]byte, 0, len(b))
@@ -53,7 +55,7 @@ func (s *session) send(b []byte) error {
 			}
 			s.parsing = append(s.parsing, parsing{name: name})
 		case 'C':
-			delete(s.prepared, untilNull(message[6:])) // of a portal, which has no name, or of a statement
+			delete(s.prepared, untilNull(message[6:])) // closes a portal, which has no name, or a statement
 		case 'Q', 'S':
 			s.awaited++
 			s.open = false
@@ -66,7 +68,7 @@ func (s *session) send(b []byte) error {
 	return err
 }
 
-// greet sends the first message, which is like no other.
+// greet sends the first message, whose format differs from all others.
 func (s *session) greet(b []byte) error {
 	_, err := s.raw.Write(b)
 	return err
@@ -103,7 +105,7 @@ func (s *session) heard(kind, first byte) {
 	}
 }
 
-// finish waits for the answers to all that was sent, and says whether there is no error among them.
+// finish waits for the answers to all that was sent, and reports whether none of them is an error.
 func (s *session) finish() bool {
 	s.mu.Lock()
 	s.refused = false
@@ -122,7 +124,8 @@ func (s *session) finish() bool {
 	}
 }
 
-// rest rolls back what is not committed, and says whether the session can be used again. PostgreSQL must not be at work on a request.
+// rest rolls back what is not committed, and reports whether the session can be used again. PostgreSQL must not be
+// working on a request.
 func (s *session) rest() bool {
 	_ = s.raw.SetDeadline(time.Now().Add(hung))
 	if s.open || s.status == 0 {
@@ -136,7 +139,7 @@ func (s *session) rest() bool {
 	return !s.lost && s.status == 'I' && s.awaited == 0 && len(s.frame.head) == 0 && s.raw.SetDeadline(time.Time{}) == nil
 }
 
-// end has PostgreSQL forget the session, and returns when it has.
+// end ends the session, and returns once PostgreSQL has forgotten it.
 func (s *session) end() {
 	_ = s.raw.SetDeadline(time.Now().Add(hung))
 	_, _ = s.raw.Write([]byte{'X', 0, 0, 0, 4})
@@ -149,12 +152,12 @@ func (s *session) end() {
 	_ = s.raw.Close()
 }
 
-// frame finds the messages in what is read in pieces.
+// frame finds the messages in data that is read in pieces.
 type frame struct {
 	head  []byte // the kind and the size
 	first byte   // of the body
 	size  int    // of the body
-	left  int    // of the body, to come
+	left  int    // of the body, still to come
 }
 
 func (f *frame) read(b []byte, heard func(kind, first byte)) {
@@ -180,7 +183,7 @@ func (f *frame) read(b []byte, heard func(kind, first byte)) {
 	}
 }
 
-// messages are the messages in b, in PostgreSQL's protocol. They are whole: pgx sends none in pieces.
+// messages are the messages of PostgreSQL's protocol in b. They are whole: pgx sends none in pieces.
 func messages(b []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for len(b) >= 5 {
@@ -198,7 +201,7 @@ func untilNull(b []byte) string {
 	return string(name)
 }
 
-// question is a request for one statement.
+// question is a simple query.
 func question(sql string) []byte {
 	b := append([]byte{'Q'}, binary.BigEndian.AppendUint32(nil, uint32(len(sql)+5))...)
 	return append(append(b, sql...), 0)

@@ -6,8 +6,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 )
 
-// What lasts for days or costs a fortune in the world outside lasts for minutes here, and costs what people have. The model knows the
-// same amounts; all others are those of the specification.
+// What lasts for days or costs a fortune in the real world lasts for minutes here, and costs what people have. The
+// model uses the same amounts. All others are those of the specification.
 const (
 	boostLasts   = 6 * time.Minute
 	grace        = 4 * time.Minute
@@ -16,10 +16,10 @@ const (
 	anonymousFee = 100_000
 )
 
-// prices are what a territory costs by its billing, in msat.
+// prices are what a territory costs, in msat, by its billing.
 var prices = map[string]int64{"MONTHLY": 100_000, "YEARLY": 900_000, "ONCE": 2_000_000}
 
-// uploadFee is the fee of a file, in msat, by the bytes that its owner has uploaded with it.
+// uploadFee is the fee of a file in msat, given the bytes that its owner has uploaded, including it.
 func uploadFee(bytes int64) int64 {
 	switch {
 	case bytes <= 1000:

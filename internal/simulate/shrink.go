@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// patience of shrinking: how many times a failing seed is tried with less.
+// tries is how many times a failing seed is tried with less.
 const tries = 60
 
-// shrink leaves out acts and faults of a seed for as long as it still fails in the same way, and tells what is left.
+// shrink leaves out acts and faults of a seed as long as it still fails in the same way, and tells what is left.
 func (l *Lab) shrink(ctx context.Context, d **database, failed Result) (string, error) {
 	s := &shrinking{lab: l, database: d, best: failed, kind: kindOf(failed), without: less{faults: map[string]bool{}, acts: map[int]bool{}}}
 	if err := s.halve(ctx); err != nil {
@@ -25,7 +25,7 @@ func (l *Lab) shrink(ctx context.Context, d **database, failed Result) (string, 
 	return b.String(), nil
 }
 
-// kindOf is what a seed fails with.
+// kindOf is the kind of a seed's first violation.
 func kindOf(r Result) string {
 	kind, _, _ := strings.Cut(r.Violations[0], ":")
 	return kind
@@ -79,7 +79,7 @@ func chunks[T any](all []T, parts int, do func([]T) error) error {
 	return nil
 }
 
-// attempt keeps what more is left out if the seed still fails.
+// attempt leaves something more out, and keeps it out if the seed still fails.
 func (s *shrinking) attempt(ctx context.Context, leaveOut func(less)) error {
 	if s.tried >= tries {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// statements are the yield points at PostgreSQL: pgx calls it before and after every statement, in the goroutine of the fiber. Those
-// that travel together are one.
+// statements are the yield points at PostgreSQL: pgx calls it before and after every statement, in the goroutine of the
+// fiber. Statements that travel together count as one.
 type statements struct{}
 
-// statement is what is under way: one, or several that were sent together.
+// statement is what is under way: one statement, or several that were sent together.
 type statement struct {
 	name    string // of the last one
 	commits bool
-	writes  bool // outside of a transaction: it commits by itself
+	writes  bool // outside a transaction: it commits by itself
 	args    []any
 	fault   Fault
 	tag     pgconn.CommandTag // of the last one
@@ -31,14 +31,14 @@ type statementKey struct{}
 type written struct {
 	steps []taken
 	jobs  []*job
-	relay bool  // a payment is to be taken by a node
-	takes int64 // the action whose payment may be taken from now on
+	relay bool  // a payment is ready for a node to take
+	takes int64 // the action whose payment may now be taken
 	names []string
 }
 
 // taken is a step of an action.
 type taken struct {
-	action   int64 // 0: the one that the transaction has made
+	action   int64 // 0: the action that this transaction has made
 	flow     paidaction.Flow
 	from, to paidaction.State
 	fact     paidaction.Fact
@@ -120,7 +120,8 @@ func ask(ctx context.Context, conn *pgx.Conn, queries ...*pgx.QueuedQuery) conte
 	return context.WithValue(ctx, statementKey{}, s)
 }
 
-// letGo gives up the connection of a dead process. Inside a transaction it is broken; else it is somebody else's from now on.
+// letGo gives up the connection of a dead process. Inside a transaction the connection is broken; otherwise others use
+// it from now on.
 func (f *fiber) letGo() {
 	if f.wire != nil && f.pg.TxStatus() != 'I' {
 		f.wire.cut()
@@ -150,9 +151,9 @@ func (statements) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	}
 }
 
-// answered is called when statements were answered, or are not going to be.
+// answered is called once statements were answered, or will not be.
 func (s *statement) answered(f *fiber, err error) {
-	if s.ended { // pgx tells twice of some
+	if s.ended { // pgx calls twice for some
 		return
 	}
 	s.ended = true
@@ -161,7 +162,7 @@ func (s *statement) answered(f *fiber, err error) {
 	f.tidy()
 	if f.pg != nil && f.pg.TxStatus() == 'I' {
 		f.wire.fiber.Store(nil)
-		f.wire, f.pg = nil, nil // somebody else's from now on
+		f.wire, f.pg = nil, nil // others use it from now on
 	}
 	if s.name == "rollback" {
 		f.tx = nil
@@ -218,7 +219,7 @@ func (t *written) note(name string, args []any) {
 	}
 }
 
-// what says in short what is committed.
+// what describes in short what is committed.
 func (t *written) what() string {
 	if t == nil {
 		return ""

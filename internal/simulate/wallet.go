@@ -12,22 +12,22 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// wallets are the receivers' own, outside of the service.
+// wallets are the receivers' own, outside the service.
 type wallets struct {
 	world    *world
 	all      []*purse
 	failures map[[2]int64]int // by wallet and genesis
 }
 
-// purse is one receiver's wallet, or somebody's outside.
+// purse is the wallet of a receiver, or of somebody outside.
 type purse struct {
 	id       int64
-	owner    int64 // 0: nobody's here
+	owner    int64 // 0: no user's
 	receiver *simnode.Receiver
 	issued   map[paidaction.Hash]*issued
 }
 
-// issued is an invoice of a receiver.
+// issued is a receiver's invoice.
 type issued struct {
 	simnode.Issued
 	amount paidaction.Msat
@@ -42,11 +42,11 @@ func (ws *wallets) add(owner int64) *purse {
 	return p
 }
 
-// acts are what receivers do, by how often.
+// acts are what receivers do; the more frequent are repeated.
 var acts = []simnode.Act{simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Holds, simnode.Splits,
 	simnode.Refuses, simnode.Unreachable, simnode.Unsteady}
 
-// issue makes an invoice. What becomes of its payments is decided with it.
+// issue makes an invoice, and decides what becomes of its payments.
 func (ws *wallets) issue(p *purse, amount paidaction.Msat, key string) *issued {
 	w := ws.world
 	n := len(p.issued)
@@ -75,7 +75,7 @@ func (ws *wallets) issue(p *purse, amount paidaction.Msat, key string) *issued {
 	return inv
 }
 
-// resolve ends what a receiver has let hang.
+// resolve ends a payment that a receiver has let hang.
 func (ws *wallets) resolve(p *purse, inv *issued, takes bool) {
 	var err error
 	switch {
@@ -97,7 +97,7 @@ func (ws *wallets) resolve(p *purse, inv *issued, takes bool) {
 	ws.world.look()
 }
 
-// resolveAll ends all that hangs.
+// resolveAll ends all payments that hang.
 func (ws *wallets) resolveAll() {
 	for _, p := range ws.all {
 		for _, hash := range sortedHashes(p.issued) {
@@ -181,7 +181,7 @@ func (ws *wallets) Address(ctx context.Context, address string, amount paidactio
 	return ws.ask(ctx, ws.all[id-1], amount)
 }
 
-// places are leases without any bound, with fences that grow.
+// places are unlimited leases, with increasing fences.
 type places struct{ given *int64 }
 
 func (p places) Lease(context.Context, string) (relay.Lease, error) {

@@ -16,8 +16,8 @@ type trouble int
 
 const (
 	noTrouble  trouble = iota
-	answerLost         // PostgreSQL does it, and the connection breaks on the way back
-	late               // the connection breaks, and PostgreSQL does it some time later
+	answerLost         // PostgreSQL executes it, and the connection breaks on the way back
+	late               // the connection breaks, and PostgreSQL executes it some time later
 	conflict           // PostgreSQL refuses to serialise: 40001
 )
 
@@ -26,22 +26,22 @@ type wire struct {
 	database *database
 	session  *session
 
-	fiber atomic.Pointer[fiber] // who uses it
+	fiber atomic.Pointer[fiber] // the one that uses it
 
 	mu       sync.Mutex
 	greeted  bool
-	greeting []byte // what is left to be said of it, where the session has been used before
+	greeting []byte // the rest of the greeting that a reused session has yet to give
 	gone     bool
 	trouble  trouble
 	asked    bool   // the request with the trouble was written
-	answered bool   // and its answer came, though nobody is told of it
-	kept     []byte // of a late one
+	answered bool   // and its answer came, though no fiber gets it
+	kept     []byte // the request that is to arrive late
 
-	reading sync.Mutex // held by who reads
+	reading sync.Mutex // held while reading
 }
 
-// dial connects for those inside of a world alone: not for pgx's requests to cancel what is under way on a connection that broke, which
-// would come at a moment of their own.
+// dial connects, but only for callers inside a world. It refuses pgx's own requests to cancel what is under way on a
+// broken connection, because these would come at moments that do not depend on the seed.
 func (d *database) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx.Value(insideKey{}) == nil {
 		return nil, errCut
@@ -56,7 +56,7 @@ func (d *database) dial(ctx context.Context, network, address string) (net.Conn,
 	return &wire{session: newSession(raw), database: d}, nil
 }
 
-// meet sets what happens to the next request.
+// meet decides what happens to the next request.
 func (c *wire) meet(t trouble) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +77,7 @@ func (c *wire) Write(b []byte) (int, error) {
 	case !c.greeted:
 		c.greeted = true
 		return len(b), c.session.greet(b)
-	case b[0] == 'X': // pgx closes the connection, which ends no session
+	case b[0] == 'X': // pgx closes the connection; the session goes on
 		return len(b), nil
 	case c.trouble == noTrouble || !executes(b):
 		return len(b), c.session.send(b)
@@ -94,7 +94,7 @@ func (c *wire) Write(b []byte) (int, error) {
 	return len(b), c.session.send(b)
 }
 
-// Read implements net.Conn. Who was set aside while they waited for a lock goes on only when it is their turn.
+// Read implements net.Conn. A fiber that was set aside while it waited for a lock continues only when it is its turn.
 func (c *wire) Read(b []byte) (int, error) {
 	c.mu.Lock()
 	lost := c.gone || c.asked && c.trouble == late
@@ -122,7 +122,7 @@ func (c *wire) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// receive reads, unless the session is somebody else's by now.
+// receive reads, unless others use the session by now.
 func (c *wire) receive(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -135,15 +135,15 @@ func (c *wire) receive(b []byte) (int, error) {
 	return c.session.receive(b)
 }
 
-// broken says whether the connection was cut.
+// broken reports whether the connection was cut.
 func (c *wire) broken() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gone
 }
 
-// wasAnswered says whether PostgreSQL has done what it was asked for, though the answer was lost. A connection that broke before that, since
-// the database went away meanwhile, has asked for nothing.
+// wasAnswered reports whether PostgreSQL has executed the request, though the answer was lost. If the connection broke
+// earlier, because the database restarted meanwhile, nothing was asked.
 func (c *wire) wasAnswered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,8 +161,8 @@ func (c *wire) Close() error {
 	return nil
 }
 
-// cut ends the connection, and returns when PostgreSQL has forgotten it: what was not committed is undone, and its locks are free.
-// PostgreSQL must not be at work on a request.
+// cut ends the connection, and returns once PostgreSQL has forgotten it: what was not committed is undone, and its
+// locks are free. PostgreSQL must not be working on a request.
 func (c *wire) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,9 +179,10 @@ func (c *wire) cut() {
 	}
 }
 
-// arriveLate has PostgreSQL do what was kept back, and says whether it did. A statement of its own may find that somebody has locked what it needs, and
-// whoever that is does not go on meanwhile: then it waits, which means that it has yet to arrive. So may a statement that travels with a commit; but its
-// transaction is broken by having been asked, so it comes to nothing, as it does where it has waited for too long. Who asks cuts the connection when it has.
+// arriveLate has PostgreSQL execute the request that was kept back, and reports whether it did. A single statement may
+// find what it needs locked by somebody who does not continue meanwhile. Then it waits, which means that it has yet to
+// arrive. The same can happen to a statement that travels with a commit. But trying breaks its transaction, so that it
+// comes to nothing, as it does after too long a wait. The caller cuts the connection afterwards.
 func (c *wire) arriveLate() (done, waits bool) {
 	c.mu.Lock()
 	gone, kept := c.gone, c.kept
@@ -202,7 +203,7 @@ func (c *wire) arriveLate() (done, waits bool) {
 	return done, !done && again
 }
 
-// executes says whether a request does something, and not merely prepares it.
+// executes reports whether a request executes something, rather than only preparing it.
 func executes(request []byte) bool {
 	for message := range messages(request) {
 		if message[0] == 'Q' || message[0] == 'B' {

@@ -20,30 +20,31 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// epoch is when every seed begins: a few minutes before midnight, so that a day ends in the middle of it, and on a day of the month that the next one has not.
+// epoch is when every seed begins: a few minutes before midnight, so that a day ends during the seed, and on a day of
+// the month that the next month does not have.
 var epoch = time.Date(2026, 1, 31, 23, 55, 0, 0, time.UTC)
 
-// world is one seed: people, processes of the service, nodes, and what happens to all of them.
+// world is one seed: people, processes of the service, nodes, and what happens to them all.
 type world struct {
 	ctx      context.Context // ends with the world
 	end      context.CancelFunc
-	group    sync.WaitGroup // of the fibers
+	group    sync.WaitGroup // the fibers
 	chance   chance
 	plan     *plan
-	without  map[string]bool // faults that are left out, while a failing seed is shrunk
+	without  map[string]bool // faults left out while a failing seed is shrunk
 	database *database
 
 	// The schedule.
 	tick     time.Duration // the simulated time since the epoch
-	jumped   time.Duration // by which the clocks were set forward since
+	jumped   time.Duration // by how much the clocks were set forward since then
 	queue    queue
-	news     chan news   // from the fiber that runs
-	arrivals chan *fiber // those that have got their lock
+	news     chan news   // from the running fiber
+	arrivals chan *fiber // fibers that have got their lock
 	fibers   []*fiber
-	asides   []*fiber    // those that wait for a lock
-	freed    atomic.Bool // somebody may have got theirs since it was looked for
+	asides   []*fiber    // fibers that wait for a lock
+	freed    atomic.Bool // some lock may have become free since the last check
 	late     []*wire     // connections whose commit is still on its way
-	waits    []*fiber    // those that wait for a payment to change
+	waits    []*fiber    // fibers that wait for something to change
 
 	network *simnode.Network
 	nodes   simnode.Nodes
@@ -55,9 +56,9 @@ type world struct {
 
 	processes []*process
 	jobs      map[int64]*job
-	known     map[paidaction.Hash]paidaction.InvoiceState // as it was told to the processes
+	known     map[paidaction.Hash]paidaction.InvoiceState // the state that the processes were told
 
-	people []int64 // users, the first one is people[1]
+	people []int64 // users; the first is people[1]
 	model  *model
 	calm   bool // nothing goes wrong any more
 	ended  bool // everything is over
@@ -65,7 +66,7 @@ type world struct {
 	story      bytes.Buffer
 	violations []string
 	faults     int
-	met        []string // the faults, by name
+	met        []string // names of the faults
 	coverage   coverage
 	labels     map[int64]string // of actions
 	attempts   map[string]int   // of the acts of the plan
@@ -73,11 +74,11 @@ type world struct {
 	flows      map[int64]paidaction.Flow
 	touched    map[int64][]Fault
 	open       map[int64]bool
-	states     map[int64]paidaction.State        // of actions, as they were last committed
-	left       map[paidaction.Hash]time.Duration // when invoices ceased to be held
+	states     map[int64]paidaction.State        // of actions, as last committed
+	left       map[paidaction.Hash]time.Duration // when payments ceased to be held
 }
 
-// process is one of the service.
+// process is one process of the service.
 type process struct {
 	number, life int
 	dead         bool
@@ -99,13 +100,13 @@ func (p *process) now() time.Time { return p.world.Now().Add(p.skew) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// inTurn does in the fiber of its caller what would be done beside it.
+// inTurn does within the caller's fiber what would otherwise be done in parallel.
 func inTurn(do func()) (wait func()) {
 	do()
 	return func() {}
 }
 
-// start makes a process.
+// start starts a process.
 func (w *world) start(number, life int) {
 	p := &process{number: number, life: life, world: w}
 	if w.chance.happens(0.3, "skew", number) {
@@ -113,7 +114,7 @@ func (w *world) start(number, life int) {
 	}
 	var random [32]byte
 	binary.BigEndian.PutUint64(random[:], w.chance.hash(p.String(), 0))
-	shared := rand.NewChaCha8(random) // by two of whom one runs at a time
+	shared := rand.NewChaCha8(random) // shared by two, of which one runs at a time
 	var err error
 	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: places{&w.fences}, Beside: inTurn,
 		Wallets: w.wallets, Now: p.now, Random: shared, Log: quiet, Settings: relay.Settings{SendWindow: 30 * time.Second, Grace: 30 * time.Second,
@@ -142,17 +143,18 @@ func (w *world) start(number, life int) {
 	w.tell(nil, "%s starts, its clock %+v", p, p.skew)
 }
 
-// busyReceiver is how many payments may be on their way to a receiver at once: few, so that one that lets them hang refuses others.
+// busyReceiver is how many payments may be on their way to a receiver at once. It is small, so that a receiver that
+// lets them hang refuses others.
 const busyReceiver = 2
 
-// clock is the time of the loops of package worker.
+// clock is the clock of the loops of package worker.
 type clock struct{ world *world }
 
 func (c clock) Now() time.Time                                { return c.world.Now() }
 func (clock) Wait(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() }
 func (clock) Jitter(d time.Duration) time.Duration            { return d }
 
-// kill ends a process: what it was at breaks off, what it had in memory is gone. Another one comes in its place.
+// kill ends a process: its work breaks off, and its memory is lost. Another process takes its place.
 func (w *world) kill(p *process) {
 	if p.dead {
 		return
@@ -166,7 +168,7 @@ func (w *world) kill(p *process) {
 		}
 		if slices.Contains(w.asides, f) {
 			w.breakOff(f)
-		} else if f.wire != nil && f.tx != nil && f.pg.TxStatus() != 'I' { // what is idle is somebody else's from now on
+		} else if f.wire != nil && f.tx != nil && f.pg.TxStatus() != 'I' { // an idle connection is used by others from now on
 			f.wire.cut()
 		}
 		f.cancel()
@@ -175,7 +177,7 @@ func (w *world) kill(p *process) {
 	w.queue.add(w.tick+w.chance.between(10*time.Millisecond, 5*time.Second, p.String()+" restart", 0), func() { w.start(p.number, p.life+1) })
 }
 
-// breakOff ends the statement of a fiber that waits for a lock, and returns when the fiber has heard of it.
+// breakOff ends the statement of a fiber that waits for a lock, and returns once the fiber has learned of it.
 func (w *world) breakOff(f *fiber) {
 	if err := w.database.terminate(w.ctx, f.blocked); err != nil {
 		panic(err)
@@ -186,10 +188,11 @@ func (w *world) breakOff(f *fiber) {
 	}
 }
 
-// idleLimit is after how long PostgreSQL ends a session that does nothing inside a transaction (idle_in_transaction_session_timeout).
+// idleLimit is after how long PostgreSQL ends a session that is idle inside a transaction
+// (idle_in_transaction_session_timeout).
 const idleLimit = 10 * time.Second
 
-// endIdle ends the transaction of a process that stands still, unless it goes on in time.
+// endIdle ends the transaction of a stalled process, unless it continues in time.
 func (w *world) endIdle(f *fiber, c *wire) {
 	turn := f.turn
 	w.queue.add(w.tick+idleLimit, func() {
@@ -227,7 +230,7 @@ func (w *world) keepLate(f *fiber, c *wire, tx *written) {
 		delay /= 100
 	}
 	name := f.name
-	const again, longest = 50 * time.Millisecond, 20 * time.Second // as config.Bounds.LockWait has it
+	const again, longest = 50 * time.Millisecond, 20 * time.Second // as in config.Bounds.LockWait
 	var arrive func(waited time.Duration)
 	arrive = func(waited time.Duration) {
 		done, waits := c.arriveLate()
@@ -248,7 +251,7 @@ func (w *world) keepLate(f *fiber, c *wire, tx *written) {
 	w.queue.add(w.tick+delay, func() { arrive(0) })
 }
 
-// moveTo lets time pass until a moment.
+// moveTo advances the time to a moment.
 func (w *world) moveTo(tick time.Duration) {
 	if tick <= w.tick {
 		return
@@ -261,7 +264,7 @@ func (w *world) moveTo(tick time.Duration) {
 	}
 }
 
-// run lets happen what is to happen, until nothing is left or over says so.
+// run works off the events until none is left, or over returns true.
 func (w *world) run(over func() bool) {
 	for !over() {
 		w.settle()
@@ -275,7 +278,7 @@ func (w *world) run(over func() bool) {
 	}
 }
 
-// wait parks a fiber for as long as something is so.
+// wait parks a fiber while a condition holds.
 func (w *world) wait(ctx context.Context, f *fiber, still func() bool) {
 	for !f.dead() && ctx.Err() == nil && still() {
 		w.waits = append(w.waits, f)
@@ -284,7 +287,8 @@ func (w *world) wait(ctx context.Context, f *fiber, still func() bool) {
 	}
 }
 
-// waitInProcess parks a fiber that waits for another one of its process. It ends where the process dies: nobody is left who would tell it.
+// waitInProcess parks a fiber that waits for another one of its process. It ends when the process dies, because nobody
+// is left to wake it.
 func (w *world) waitInProcess(ctx context.Context, still func() bool) {
 	f := fiberOf(ctx)
 	if f == nil {
@@ -296,7 +300,7 @@ func (w *world) waitInProcess(ctx context.Context, still func() bool) {
 	}
 }
 
-// wakeWaiting wakes who waited for something that is not so any more, a little later.
+// wakeWaiting wakes, a little later, the fibers whose condition no longer holds.
 func (w *world) wakeWaiting() {
 	for _, f := range w.waits {
 		if f.still != nil && !f.still() {
@@ -311,10 +315,10 @@ func (w *world) wakeWaiting() {
 	}
 }
 
-// mayLie says whether nodes may deny what they know.
+// mayLie reports whether nodes may deny what they know.
 func (w *world) mayLie() bool { return !w.calm }
 
-// alive is one of the processes that live; nil if none does.
+// alive is one of the living processes, or nil.
 func (w *world) alive(key string, n int) *process {
 	var living []*process
 	for _, p := range w.processes {
@@ -328,13 +332,13 @@ func (w *world) alive(key string, n int) *process {
 	return living[w.chance.below(len(living), key, n)]
 }
 
-// happened follows what a transaction has left behind.
+// happened applies what a transaction has left behind.
 func (w *world) happened(f *fiber, tx *written) {
 	for _, s := range tx.steps {
 		if s.action == 0 {
 			w.tell(f, "committed: a new action is %s", s.to)
 			if len(tx.jobs) > 0 && f.action == 0 {
-				f.action = tx.jobs[0].action // what it meets from here on, it meets for this one
+				f.action = tx.jobs[0].action // faults from here on count for this action
 			}
 			w.coverage.step(s, f.faults)
 			continue
@@ -379,7 +383,7 @@ func (w *world) flowOf(action int64) paidaction.Flow {
 	return w.flows[action]
 }
 
-// touch notes that an action met faults since its last step.
+// touch notes that an action has met faults since its last step.
 func (w *world) touch(action int64, faults ...Fault) {
 	if w.open[action] {
 		w.touched[action] = append(w.touched[action], faults...)
@@ -394,7 +398,7 @@ func (w *world) touchAll(fault Fault) {
 	}
 }
 
-// cover notes a step that was about to be committed when something went wrong.
+// cover records the fault that met a step about to be committed.
 func (w *world) cover(s taken, fault Fault) {
 	if s.action != 0 {
 		s.flow = w.flowOf(s.action)
@@ -420,7 +424,7 @@ func (w *world) tell(f *fiber, format string, args ...any) {
 	w.story.WriteByte('\n')
 }
 
-// violate notes that something is not as it must be.
+// violate records a violation.
 func (w *world) violate(kind, format string, args ...any) {
 	said := kind + ": " + fmt.Sprintf(format, args...)
 	if len(w.violations) < 30 {
@@ -429,7 +433,7 @@ func (w *world) violate(kind, format string, args ...any) {
 	w.tell(nil, "VIOLATION %s", said)
 }
 
-// talkative: which calls are worth a line.
+// talkative reports which calls are worth a line of the story.
 func (w *world) talkative(method string) bool {
 	switch method {
 	case "Chain", "Sendable", "PublicKey", "DecodeInvoice", "Time":
@@ -438,7 +442,7 @@ func (w *world) talkative(method string) bool {
 	return true
 }
 
-// said is an error in a word, the same in every run.
+// said is an error in one word, the same in every run.
 func said(err error) string {
 	if err == nil {
 		return "done"

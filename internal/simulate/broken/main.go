@@ -1,4 +1,4 @@
-// Broken tries seeds until one fails: it is what is built with a seeded bug in it, to show that the simulation finds that.
+// Broken tries seeds until one fails. It is built with a seeded bug in it, to show that the simulation finds the bug.
 package main
 
 import (

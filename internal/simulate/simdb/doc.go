@@ -1,2 +1,2 @@
-// Package simdb holds what the simulation asks the database: queries of its own, so that the model shares none with the code under test.
+// Package simdb holds the simulation's own queries, so that the model shares none with the code under test.
 package simdb
