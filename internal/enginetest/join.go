@@ -11,14 +11,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// Nodes issue invoices and send payments.
+// Nodes issues invoices and sends payments.
 type Nodes interface {
 	paidaction.Nodes
 	relay.Nodes
 }
 
-// Join makes the relay and the engine of a real process of its own, which has no test, on the database of a world whose clock is the
-// real one. It stores jobs and works none.
+// Join makes the relay and the engine of a separate, real process without a test, on the database of a world that runs
+// on the real clock. It stores jobs and works off none.
 func Join(pool *pgxpool.Pool, nodes Nodes, leases relay.Leases, settings relay.Settings) (*relay.Relay, *paidaction.Engine, error) {
 	r, err := relay.New(relay.Config{Pool: pool, Nodes: nodes, Issuers: nodes, Leases: leases, Log: quiet, Settings: settings})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// Wallets are those of receivers, as a test wants them: each issues invoices of a simulated receiver. Real wallets and their
-// protocols are package wallet's to test.
+// Wallets are the receivers' wallets. Each issues invoices of a simulated receiver, as a test wants them. Real wallets
+// and their protocols are tested in package wallet.
 type Wallets struct {
 	network *simnode.Network
 
@@ -25,17 +25,17 @@ type Wallets struct {
 	failures map[[2]int64]int // by wallet and genesis
 }
 
-// Wallet is one receiver's.
+// Wallet is a receiver's wallet.
 type Wallet struct {
 	ID       int64
 	Owner    int64
 	Receiver *simnode.Receiver
-	Ask      simnode.Ask // what its invoices are like; the amount is what was asked for
-	Err      error       // instead of an invoice
-	Same     string      // instead of a new invoice
+	Ask      simnode.Ask // what its invoices are like, except for the amount, which is what was asked for
+	Err      error       // returned instead of an invoice
+	Same     string      // returned instead of a new invoice
 	Issued   []simnode.Issued
-	Said     []error // what was told of its invoices
-	Before   func()  // while it is called
+	Said     []error // what it was told of its invoices
+	Before   func()  // called while it is asked
 
 	mu sync.Mutex // guards Issued and Said while it is asked
 }
@@ -44,7 +44,7 @@ func newWallets(network *simnode.Network) *Wallets {
 	return &Wallets{network: network, failures: map[[2]int64]int{}}
 }
 
-// Add gives somebody one more wallet.
+// Add gives a user one more wallet.
 func (ws *Wallets) Add(owner int64) *Wallet {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -125,7 +125,7 @@ func (ws *Wallets) Failed(_ context.Context, wallet, genesis int64, _ paidaction
 	return nil
 }
 
-// Failures is how many payments to a wallet failed, of one action and its attempts after it.
+// Failures is how many payments to a wallet failed, over all attempts of one action.
 func (ws *Wallets) Failures(wallet, genesis int64) int {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -146,7 +146,7 @@ func (ws *Wallets) Address(_ context.Context, address string, amount paidaction.
 	return "", errors.New("nobody has this address")
 }
 
-// places are leases without any bound.
+// places are unlimited leases.
 type places struct{}
 
 func (places) Lease(context.Context, string) (relay.Lease, error) { return place{}, nil }
@@ -156,7 +156,7 @@ type place struct{}
 func (place) Fence() int64                         { return 1 }
 func (place) Release(context.Context, relay.Blame) {}
 
-// NewRelay is another process's relay, on the same database, with what a test wants otherwise.
+// NewRelay is the relay of another process on the same database, with a test's changes.
 func (w *World) NewRelay(change ...func(*relay.Config)) *relay.Relay {
 	w.Helper()
 	config := relay.Config{Pool: w.Pool, Nodes: w.Nodes, Issuers: w.Nodes, Leases: places{}, Wallets: w.Wallets, Now: w.Clock.Now,
@@ -171,7 +171,8 @@ func (w *World) NewRelay(change ...func(*relay.Config)) *relay.Relay {
 	return r
 }
 
-// Run has a relay work until stop is called, as one process: stop is its death. stop returns when nothing of it runs any more.
+// Run runs a relay as one process would. stop is the death of that process, and returns once nothing of it runs any
+// more.
 func (w *World) Run(r *relay.Relay) (stop func()) {
 	ctx, cancel := context.WithCancel(w.Ctx)
 	var all sync.WaitGroup
@@ -181,7 +182,7 @@ func (w *World) Run(r *relay.Relay) (stop func()) {
 	return stop
 }
 
-// changes wake those who wait for an action.
+// changes wakes those who wait for an action.
 type changes struct {
 	mu   sync.Mutex
 	next chan struct{}
@@ -227,7 +228,7 @@ func (w *World) Await(id int64, want paidaction.State) *paidaction.PaidAction {
 	}
 }
 
-// AwaitLeft waits until the action has left a state, whatever it has become since.
+// AwaitLeft waits until the action has left a state, whatever its state is then.
 func (w *World) AwaitLeft(id int64, left paidaction.State) {
 	w.Helper()
 	limit := time.NewTimer(20 * time.Second)
@@ -245,7 +246,7 @@ func (w *World) AwaitLeft(id int64, left paidaction.State) {
 	}
 }
 
-// AwaitBlocked waits until so many of the database's transactions wait for what others have locked.
+// AwaitBlocked waits until so many of the database's transactions wait for locks.
 func (w *World) AwaitBlocked(many int) {
 	w.Helper()
 	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
@@ -264,8 +265,8 @@ func (w *World) AwaitBlocked(many int) {
 	}
 }
 
-// AwaitStage waits until an action's outgoing payment is in a stage. Stages that change without the action are looked at again and
-// again.
+// AwaitStage waits until an action's outgoing payment is in a stage. It polls, because a stage can change without the
+// action.
 func (w *World) AwaitStage(id int64, want string) db.RelayPayment {
 	w.Helper()
 	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)

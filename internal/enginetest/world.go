@@ -1,5 +1,5 @@
-// Package enginetest is a small world for tests of the engine and its actions: a fresh database, a simulated node, a clock
-// that stands still until told otherwise, and a job queue that is worked off one job at a time.
+// Package enginetest is a small world for tests of the engine and its actions: a fresh database, a simulated node, a
+// clock that moves only when told to, and a job queue that is worked off one job at a time.
 package enginetest
 
 import (
@@ -26,26 +26,26 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// World is all a test needs.
+// World is everything that a test needs.
 type World struct {
 	testing.TB
 	Ctx     context.Context
 	Pool    *pgxpool.Pool
 	Node    *simnode.Node    // the first of Nodes; nil on real nodes
-	Nodes   simnode.Nodes    // that issue and send, in one network
+	Nodes   simnode.Nodes    // these issue and send, in one network
 	Network *simnode.Network // where receivers are added; nil on real nodes
 	Clock   *Clock
 	Engine  *paidaction.Engine
 	Faults  *Faults
 
-	Wallets *Wallets     // of receivers; nil on real nodes
+	Wallets *Wallets     // the receivers'; nil on real nodes
 	Relay   *relay.Relay // runs only when told to; nil on real nodes
 	signal  *changes
 }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// Clock is a time that moves only when a test says so. The zero Clock is the real one.
+// Clock is a clock that moves only when a test says so. The zero Clock is the real one.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -61,13 +61,13 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the clock on.
+// Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
 
-// Live makes the clock the real one from now on.
+// Live switches to the real clock.
 func (c *Clock) Live() { c.mu.Lock(); defer c.mu.Unlock(); c.now = time.Time{} }
 
-// Faults counts what the engine's hooks report.
+// Faults collects what the engine's hooks report.
 type Faults struct {
 	mu        sync.Mutex
 	Conflicts int     // deadlocks and serialisation failures
@@ -86,13 +86,13 @@ func (s *seeded) Read(p []byte) (int, error) {
 	return s.chacha.Read(p)
 }
 
-// New makes a world with one node and the community's actions, and more if any are given.
+// New makes a world with one node, the community's actions, and any given in addition.
 func New(t testing.TB, settings paidaction.Settings, more ...paidaction.Definition) *World {
 	t.Helper()
 	return NewNodes(t, []string{"sim"}, settings, more...)
 }
 
-// NewNodes is New with a node for each name. They share clock, chain and receivers.
+// NewNodes is New with one node for each name. The nodes share clock, chain and receivers.
 func NewNodes(t testing.TB, names []string, settings paidaction.Settings, more ...paidaction.Definition) *World {
 	t.Helper()
 	clock := &Clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -108,7 +108,7 @@ func NewNodes(t testing.TB, names []string, settings paidaction.Settings, more .
 	return w
 }
 
-// On makes a world on real nodes, in real time, and with real randomness: worlds may share a node, but no preimage.
+// On makes a world on real nodes, in real time, with real randomness: worlds may share a node, but never a preimage.
 func On(t testing.TB, nodes paidaction.Nodes, settings paidaction.Settings) *World {
 	t.Helper()
 	w := &World{TB: t, Ctx: t.Context(), Pool: pgtest.New(t), Clock: &Clock{}, Faults: &Faults{}, signal: &changes{}}
@@ -140,7 +140,7 @@ func (w *World) start(nodes paidaction.Nodes, random io.Reader, relay paidaction
 	}
 }
 
-// jobs stores jobs in a table, inside the transaction that decides them.
+// jobs stores jobs in a table, inside the transaction that decides on them.
 type jobs struct{ clock *Clock }
 
 func (j jobs) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) error {
@@ -158,7 +158,7 @@ func (j jobs) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) err
 	return nil
 }
 
-// Work does the oldest due job and says whether there was one. A job that failed stays for the next time.
+// Work does the oldest due job, and reports whether there was one. A job that failed stays for the next time.
 func (w *World) Work() (bool, error) {
 	var id, action int64
 	var kind paidaction.JobKind
@@ -201,7 +201,7 @@ func (w *World) Drain() {
 	}
 }
 
-// Advance takes an action one step on, as an event of its node would.
+// Advance moves an action one step on, as an event of its node would.
 func (w *World) Advance(id int64) paidaction.Progress {
 	w.Helper()
 	p, err := w.Engine.Advance(w.Ctx, id)
@@ -240,7 +240,7 @@ func (w *World) Fund(id, credits, sats int64) {
 	}
 }
 
-// Post makes a paid item of an author who has the credits for it.
+// Post makes a paid item; its author gets the credits for it.
 func (w *World) Post(author int64, title string, forwards ...community.Forward) int64 {
 	w.Helper()
 	pa := w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Title: title, Forwards: forwards}, paidaction.FeeCredit)
@@ -348,8 +348,8 @@ func (w *World) WantRefusal(err error, code paidaction.Code) {
 	}
 }
 
-// WantConserved checks the books: every asset sums to zero over all accounts, balances equal postings, archived ones included, and each credit is
-// backed by a sat.
+// WantConserved checks the books: every asset sums to zero over all accounts, balances equal postings, including
+// archived ones, and each credit is backed by a sat.
 func (w *World) WantConserved() {
 	w.Helper()
 	if n := w.Count(`SELECT coalesce(sum(balance), 0) + (SELECT coalesce(sum(msat), 0) FROM balance_delta) FROM account`); n != 0 {
@@ -369,7 +369,7 @@ func (w *World) WantConserved() {
 	}
 }
 
-// WantSound fails the test unless every invariant holds, books and nodes included, and nothing went wrong on the way.
+// WantSound fails the test unless every invariant of books and nodes holds and nothing went wrong on the way.
 func (w *World) WantSound() {
 	w.Helper()
 	w.WantConserved()
@@ -379,7 +379,7 @@ func (w *World) WantSound() {
 		w.Fatal(err)
 	}
 	for _, i := range report.Invariants {
-		// Jobs are in a table of the test's own here, which the seventh knows nothing of.
+		// Jobs are in the test's own table here, of which the seventh invariant knows nothing.
 		if i.Broken > 0 && i.ID != 7 {
 			w.Errorf("invariant %d: %v", i.ID, i.Breaks)
 		}

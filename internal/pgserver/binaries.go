@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// places are where systems keep the programs of PostgreSQL, most of them not on PATH and most with the version in the name.
+// places are where systems keep PostgreSQL's programs. Most are not on PATH, and most have the version in the name.
 var places = []string{
 	"/usr/lib/postgresql/*/bin",          // Debian, Ubuntu
 	"/usr/pgsql-*/bin",                   // PostgreSQL's own packages for Fedora, RHEL
@@ -25,8 +25,8 @@ var places = []string{
 	"/usr/local/bin",
 }
 
-// findBinaries returns the directory that holds both initdb and postgres: that of the programs on PATH, else what pg_config
-// says, else the newest version among the known places. The error is a [*NotFoundError].
+// findBinaries returns the directory that holds both initdb and postgres: from PATH, else from pg_config, else the
+// newest version among the known places. The error is a [*NotFoundError].
 func findBinaries() (string, error) {
 	var candidates []string
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -46,13 +46,13 @@ func findBinaries() (string, error) {
 	return "", notFound(exec.LookPath)
 }
 
-// installed expands the patterns, for each the newest version first.
+// installed expands the patterns, each with the newest version first.
 func installed(patterns []string) []string {
 	var found []string
 	for _, pattern := range patterns {
 		matches, err := filepath.Glob(pattern)
 		if err != nil {
-			continue // only a bad pattern, and the patterns are above
+			continue // fails only for a bad pattern, and the patterns are above
 		}
 		slices.SortFunc(matches, func(a, b string) int { return cmp.Compare(version(b), version(a)) })
 		found = append(found, matches...)
@@ -62,7 +62,7 @@ func installed(patterns []string) []string {
 
 var versionNumber = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
-// version is the last number in the path as a number, so that 15 is newer than 9.6, which as text it is not; 0 without one.
+// version is the last number in the path, or 0. It is compared as a number because as text 9.6 would be newer than 15.
 func version(path string) float64 {
 	numbers := versionNumber.FindAllString(path, -1)
 	if len(numbers) == 0 {

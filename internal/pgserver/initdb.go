@@ -15,8 +15,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// initialise makes the database cluster in dir/data unless there is one, and returns the superuser's password. The cluster is
-// made beside its place and renamed, so a start that was killed half-way leaves nothing that looks complete.
+// initialise makes the database cluster in dir/data if there is none, and returns the superuser's password. It makes
+// the cluster elsewhere and then renames it, so a start that was killed half-way leaves nothing that looks complete.
 func initialise(ctx context.Context, bin, dir string, user *child.User, volatile bool) (password string, err error) {
 	data, passwordFile := filepath.Join(dir, "data"), filepath.Join(dir, "password")
 	if _, err := os.Stat(data); err == nil {
@@ -39,10 +39,10 @@ func initialise(ctx context.Context, bin, dir string, user *child.User, volatile
 	}
 	args := []string{
 		"--pgdata", unfinished, "--username", superuser, "--pwfile", passwordFile,
-		// The socket lies in a directory that only the server's user and root can enter; hashing a password for every connection
-		// costs more than what many of them are there for.
+		// Local connections are trusted: the socket is in a directory that only the server's user and root can enter,
+		// and hashing a password costs more than the work of many connections.
 		"--auth-host", "scram-sha-256", "--auth-local", "trust",
-		// The same order and the same letters on every machine, whatever it is set up for.
+		// The same sort order and letters on every machine, whatever its locale.
 		"--encoding", "UTF8", "--no-locale",
 	}
 	if volatile {
@@ -50,7 +50,7 @@ func initialise(ctx context.Context, bin, dir string, user *child.User, volatile
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
 	cmd.Dir, cmd.Env = dir, environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches it through ctx
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches it only through ctx
 	if user != nil {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user.UID, Gid: user.GID}
 	}
@@ -60,7 +60,7 @@ func initialise(ctx context.Context, bin, dir string, user *child.User, volatile
 	return password, os.Rename(unfinished, data)
 }
 
-// environment is ours without what would steer PostgreSQL's programs elsewhere.
+// environment is ours without the variables that would mislead PostgreSQL's programs.
 func environment() []string {
 	env := []string{"LC_ALL=C"}
 	for _, variable := range os.Environ() {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// NotFoundError means that no PostgreSQL is installed where this package looks.
+// NotFoundError means that PostgreSQL was not found on this machine.
 type NotFoundError struct {
 	// Command installs PostgreSQL on this system; empty if its package manager is not known.
 	Command string
@@ -42,9 +42,9 @@ func notFound(lookPath func(string) (string, error)) *NotFoundError {
 	return &NotFoundError{}
 }
 
-// EnsureInstalled makes sure that PostgreSQL is on this machine. If it is not, and this is Debian and the user is root (a
-// container, a CI machine), it installs the package and writes to out that it does; for everybody else it returns the
-// [*NotFoundError], because a development command that asks for the password of root deserves no trust.
+// EnsureInstalled makes sure that PostgreSQL is on this machine. On Debian as root (a container, a CI machine) it
+// installs the package if need be, and says so on out. Everywhere else it returns the [*NotFoundError]: a development
+// command that asks for root's password deserves no trust.
 func EnsureInstalled(ctx context.Context, out io.Writer) error {
 	_, err := findBinaries()
 	var missing *NotFoundError

@@ -1,8 +1,8 @@
-// Package pgserver runs a PostgreSQL server of its own for development and tests, from the programs installed on the machine.
+// Package pgserver runs a PostgreSQL server for development and tests, from the programs installed on the machine.
 //
-// The server listens on 127.0.0.1 only, on a port that was free, and asks for a random password (SCRAM). Trusting every
-// connection from the loopback would be simpler, but a superuser of PostgreSQL can run programs, so on a machine with several
-// users it would hand the account of whoever starts the server to all of them.
+// The server listens only on a free port of 127.0.0.1, and asks for a random password (SCRAM). Trusting every loopback
+// connection would be simpler. But a superuser of PostgreSQL can run programs, so on a machine with several users this
+// would give all of them the account of the one who starts the server.
 package pgserver
 
 import (
@@ -29,15 +29,17 @@ const superuser = "holdfast"
 
 // Options says which server to start. Only Dir is required.
 type Options struct {
-	// Dir is where the data, the log and the password live. It is made if missing; what an earlier start left there is used
-	// again. If the server's user cannot reach it, the data go elsewhere, Dir becomes a symbolic link, and Log is told.
+	// Dir is where the data, the log and the password live. It is made if missing; what an earlier start left there is
+	// used again. If the server's user cannot reach it, the data go elsewhere, Dir becomes a symbolic link, and Log is
+	// told.
 	Dir string
 
-	// Volatile gives up durability for speed: after a crash of the machine the data may be ruined. After the end of the
-	// server alone, however violent, they are complete.
+	// Volatile gives up durability for speed: a crash of the machine may ruin the data. The end of the server alone,
+	// however violent, does not.
 	Volatile bool
 
-	// Socket has DSN lead to a Unix socket in Dir, whose path must be short: a statement costs a fifth less than over TCP.
+	// Socket makes DSN lead to a Unix socket in Dir, whose path must be short. A statement then costs a fifth less than
+	// over TCP.
 	Socket bool
 
 	SharedBuffers  string            // as PostgreSQL writes it; default 128MB
@@ -59,8 +61,8 @@ type Server struct {
 	postgres *child.Server
 }
 
-// Start starts a server and returns when it accepts connections. It fails with [*NotFoundError] if PostgreSQL is not installed,
-// and with [child.ErrClaimed] if another server uses the directory.
+// Start starts a server, and returns once it accepts connections. It fails with [*NotFoundError] if PostgreSQL is not
+// installed, and with [child.ErrClaimed] if another server uses the directory.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	if options.Log == nil {
 		options.Log = func(string, ...any) {}
@@ -69,7 +71,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// PostgreSQL refuses to run as root, because whoever gets into it would be root.
+	// PostgreSQL refuses to run as root, because whoever broke into it would be root.
 	user, err := child.Unprivileged("postgres", "nobody")
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 		options.Log("PostgreSQL's own user cannot reach %s: the data are in %s", options.Dir, dir)
 	}
 
-	// A server whose parent was killed is shutting down for a moment longer.
+	// A server whose parent was killed takes a moment to shut down.
 	patience, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	claim, err := child.ClaimDir(patience, dir)
@@ -101,7 +103,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	return s, nil
 }
 
-// startOnFreePort tries again when the server ends at once, since the likely reason is a port that was taken in between.
+// startOnFreePort tries again if the server ends at once, most likely because its port was taken in between.
 func (s *Server) startOnFreePort(ctx context.Context) error {
 	var failed error
 	for range 3 {
@@ -119,7 +121,8 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 	return failed
 }
 
-// Resume starts the server again after Kill, or after it died, on the same port, and returns when it accepts connections.
+// Resume starts the server again after Kill, or after it died, on the same port, and returns once it accepts
+// connections.
 func (s *Server) Resume(ctx context.Context) error {
 	if err := s.postgres.Start(); err != nil {
 		return err
@@ -135,10 +138,11 @@ func (s *Server) command() child.Command {
 	settings := map[string]string{
 		"listen_addresses":        "127.0.0.1",
 		"port":                    strconv.Itoa(s.port),
-		"unix_socket_directories": "", // one way in is enough, and the path of a socket may be too long
+		"unix_socket_directories": "", // one way in is enough, and a socket's path may be too long
 		"max_connections":         strconv.Itoa(cmp.Or(s.options.MaxConnections, 100)),
 		"shared_buffers":          cmp.Or(s.options.SharedBuffers, "128MB"),
-		// Deadlocks are errors and always logged; with this so is every wait long enough to be looked at for one.
+		// Deadlocks are errors and always logged. This also logs every wait that lasts long enough to be checked for
+		// one.
 		"log_lock_waits": "on",
 	}
 	if s.options.Volatile {
@@ -165,17 +169,17 @@ func (s *Server) command() child.Command {
 }
 
 const (
-	startPatience = time.Minute // recovery after a crash replays what was not yet written
+	startPatience = time.Minute // recovery after a crash replays the log
 	stopGrace     = 30 * time.Second
 )
 
-// waitReady connects until it succeeds: the one proof that the server accepts connections.
+// waitReady connects until it succeeds: only this proves that the server accepts connections.
 func (s *Server) waitReady(ctx context.Context) error {
 	ctx, release := s.postgres.WhileAlive(ctx)
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	again := time.NewTicker(40 * time.Millisecond) // each try costs a server that recovers a process
+	again := time.NewTicker(40 * time.Millisecond) // each try costs a recovering server a process
 	defer again.Stop()
 	for {
 		connection, err := pgx.Connect(ctx, s.DSN("postgres"))
@@ -190,7 +194,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	}
 }
 
-// DSN is the URL of a database of this server, as its superuser. It stays the same over restarts.
+// DSN is the URL of a database of this server, as its superuser. It stays the same across restarts.
 func (s *Server) DSN(database string) string {
 	dsn := url.URL{
 		Scheme:   "postgres",
@@ -206,16 +210,16 @@ func (s *Server) DSN(database string) string {
 	return dsn.String()
 }
 
-// LogFile is where the server writes what happens to it, deadlocks among it.
+// LogFile is the server's log, which includes deadlocks.
 func (s *Server) LogFile() string { return filepath.Join(s.dir, "postgres.log") }
 
-// PID is the process id of the postmaster, whose children all other processes of the server are.
+// PID is the process id of the postmaster, the parent of all the server's other processes.
 func (s *Server) PID() int { return s.postgres.PID() }
 
-// Program is the path of one of PostgreSQL's own programs, such as psql, of this server's version.
+// Program is the path of one of PostgreSQL's own programs, such as psql, in this server's version.
 func (s *Server) Program(name string) string { return filepath.Join(s.bin, name) }
 
-// Died receives the reason when the server ends without being asked to by this package.
+// Died receives the reason if the server ends without being asked to by this package.
 func (s *Server) Died() <-chan error { return s.postgres.Died() }
 
 // EnsureDatabase creates the database if it is missing.
@@ -234,29 +238,31 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 	return err
 }
 
-// Restart disconnects every client, stops in order and starts again.
+// Restart disconnects every client, stops the server cleanly, and starts it again.
 func (s *Server) Restart(ctx context.Context) error {
 	s.postgres.Stop(stopGrace)
 	return s.Resume(ctx)
 }
 
-// Kill ends the server as the death of one of its processes would, transactions in flight included; Resume recovers from it.
+// Kill ends the server as the death of one of its processes would, with transactions in flight. Resume recovers from
+// it.
 func (s *Server) Kill() { s.postgres.Signal(syscall.SIGQUIT, stopGrace) }
 
-// Crash ends the server and all its processes with SIGKILL in whatever they do, as a power failure would end them; Resume recovers
-// from it.
+// Crash ends the server and all its processes with SIGKILL, whatever they are doing, as a power failure would. Resume
+// recovers from it.
 func (s *Server) Crash() { s.postgres.KillTree() }
 
-// Running tells whether the server was started and has not ended since.
+// Running reports whether the server was started and has not ended since.
 func (s *Server) Running() bool { return s.postgres.Running() }
 
-// Stop disconnects every client, stops the server in order and gives the directory free. When it returns nothing runs.
+// Stop disconnects every client, stops the server cleanly, and frees the directory. Nothing runs any more when it
+// returns.
 func (s *Server) Stop() {
 	s.postgres.Stop(stopGrace)
 	s.claim.Release()
 }
 
-// Remove stops the server without writing anything more and deletes its data, wherever they are.
+// Remove stops the server without further writing, and deletes its data, wherever they are.
 func (s *Server) Remove() error {
 	s.Kill()
 	s.claim.Release()

@@ -10,13 +10,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// elsewhere is where the data lies if the server's user cannot reach the wanted directory. It survives a reboot, unlike /tmp.
+// elsewhere is where the data are put if the server's user cannot reach the wanted directory. It survives a reboot,
+// unlike /tmp.
 const elsewhere = "/var/tmp"
 
-// place makes the directory that the server works in, owned by the server's user, and returns where it is: at the wanted path,
-// or behind a symbolic link there that leads to a place the user can reach. The link is what a later start, and "make clean",
-// find the data by; the place itself has a random name, because a name that can be foretold in a directory all may write to
-// could be taken by somebody else first.
+// place makes the directory that the server works in, owned by the server's user, and returns where it is: at the
+// wanted path, or behind a symbolic link there that leads to a place that the user can reach. By the link a later
+// start, and "make clean", find the data. The place itself has a random name: in a directory that all may write to,
+// somebody else could take a predictable name first.
 func place(wanted string, user *child.User) (dir string, moved bool, err error) {
 	wanted, err = filepath.Abs(wanted)
 	if err != nil {
@@ -26,7 +27,7 @@ func place(wanted string, user *child.User) (dir string, moved bool, err error) 
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_ = os.Remove(wanted) // a link whose target was removed
-		// Others, of whom the server's user is one, may pass on their way to it.
+		// Others, including the server's user, may pass through.
 		if err := os.MkdirAll(filepath.Dir(wanted), 0o711); err != nil {
 			return "", false, err
 		}
@@ -55,7 +56,7 @@ func place(wanted string, user *child.User) (dir string, moved bool, err error) 
 	if err := user.Own(target); err != nil {
 		return "", false, err
 	}
-	if err := os.Remove(wanted); err != nil { // only ever an empty directory: it was never reachable
+	if err := os.Remove(wanted); err != nil { // always an empty directory: nothing could be written there
 		return "", false, err
 	}
 	return target, true, os.Symlink(target, wanted)

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Backup copies a test's database as it is now. restore puts the copy in its place, as an operator does who has lost it: what was committed meanwhile is
-// forgotten. Nothing may be at work in the database meanwhile.
+// Backup copies a test's database as it is now. restore puts the copy in its place, as an operator does who has lost
+// the database: what was committed meanwhile is forgotten. Nothing may use the database during either.
 func Backup(t testing.TB, pool *pgxpool.Pool) (restore func()) {
 	t.Helper()
 	of := pool.Config().ConnConfig
@@ -23,7 +23,7 @@ func Backup(t testing.TB, pool *pgxpool.Pool) (restore func()) {
 	}
 }
 
-// elsewhere runs statements from another database of the server, with nobody in this one.
+// elsewhere runs statements from another database of the server, with all connections to this one closed.
 func elsewhere(t testing.TB, pool *pgxpool.Pool, statements ...string) {
 	t.Helper()
 	pool.Reset()

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// refuseDeadlocks fails a test in whose database PostgreSQL has broken a deadlock.
+// refuseDeadlocks fails a test if PostgreSQL has resolved a deadlock in its database.
 func refuseDeadlocks(t testing.TB, admin *pgx.Conn, database string) {
-	// Connections report when they have ended, which is a moment after they were closed.
+	// Connections report when they end, which is a moment after they were closed.
 	deadline := time.NewTimer(3 * time.Second)
 	defer deadline.Stop()
 	again := time.NewTicker(5 * time.Millisecond)
@@ -40,9 +40,9 @@ func refuseDeadlocks(t testing.TB, admin *pgx.Conn, database string) {
 	}
 }
 
-// Deadlocks is how many deadlocks PostgreSQL has broken in the database of this pool. It closes the pool's connections first
-// (the pool makes new ones), since a connection reports its count when it ends, and otherwise up to ten seconds late. So the
-// number is exact for what went through this pool and is over; call it when the work is done.
+// Deadlocks is how many deadlocks PostgreSQL has resolved in the database of this pool. It first closes the pool's
+// connections (the pool makes new ones), since a connection reports its count when it ends, and otherwise up to ten
+// seconds late. So the number is exact for work that went through this pool and is over: call it when the work is done.
 func Deadlocks(t testing.TB, pool *pgxpool.Pool) int64 {
 	t.Helper()
 	ctx := t.Context()
@@ -52,7 +52,7 @@ func Deadlocks(t testing.TB, pool *pgxpool.Pool) int64 {
 	}
 	pool.Reset()
 
-	// Other pools on the database may keep idle connections for good: they are waited for in vain, but not for long.
+	// Other pools on the database may keep idle connections for ever: so the wait is short.
 	deadline := time.NewTimer(3 * time.Second)
 	defer deadline.Stop()
 	again := time.NewTicker(5 * time.Millisecond)

@@ -1,8 +1,9 @@
-// Package pgtest gives every test a PostgreSQL database of its own, with all migrations applied, in a few hundredths of a
-// second: the migrations run once, into a template, and each test gets a copy. A machine without PostgreSQL fails the tests.
+// Package pgtest gives every test its own PostgreSQL database, with all migrations applied, in a few hundredths of a
+// second: the migrations run once, on a template, and each test gets a copy. On a machine without PostgreSQL the tests
+// fail.
 //
-// A server that is started here has a goroutine that waits for its end: a test that counts goroutines takes its count after
-// [New].
+// A server that is started here has a goroutine that waits for its end. A test that counts goroutines must take its
+// count after [New].
 package pgtest
 
 import (
@@ -14,15 +15,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib" // pgtestdb speaks database/sql
+	_ "github.com/jackc/pgx/v5/stdlib" // pgtestdb uses database/sql
 	"github.com/peterldowns/pgtestdb"
 
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
-// New returns a pool on a fresh database, which is closed and dropped when the test ends. Connections that the code under test
-// left open then are cut. The database of a failed test stays for a look at it as long as the server lives; its DSN is in the
-// test's log.
+// New returns a pool on a fresh database, which is closed and dropped when the test ends. Connections that the code
+// under test has left open are cut then. The database of a failed test is kept for inspection as long as the server
+// lives; its DSN is in the test's log.
 //
 // A deadlock in that database fails the test, whatever the test is about: the code's own retries would hide it.
 func New(t testing.TB) *pgxpool.Pool {
@@ -30,13 +31,13 @@ func New(t testing.TB) *pgxpool.Pool {
 	return open(t, migrated{}, refuseDeadlocks)
 }
 
-// NewForDeadlocks is New for a test that makes deadlocks itself.
+// NewForDeadlocks is New for a test that causes deadlocks itself.
 func NewForDeadlocks(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return open(t, migrated{})
 }
 
-// open makes the database. Each of after looks at it once the pool is closed and before it is dropped.
+// open makes the database. Each function of after inspects it once the pool is closed, before it is dropped.
 func open(t testing.TB, migrator pgtestdb.Migrator, after ...func(t testing.TB, admin *pgx.Conn, database string)) *pgxpool.Pool {
 	t.Helper()
 	dsn, err := adminDSN(t.Context())
@@ -58,8 +59,8 @@ func open(t testing.TB, migrator pgtestdb.Migrator, after ...func(t testing.TB, 
 		t.Fatalf("connect to the test's database: %v", err)
 	}
 	t.Cleanup(func() {
-		// Close waits for every connection to be given back; a test that forgot one must fail on its own grounds, not hang.
-		// The connection is cut with the database.
+		// Close waits for every connection to be returned. A test that forgot one must fail for its own reasons, not
+		// hang. The connection is cut with the database.
 		closed := make(chan struct{})
 		go func() { pool.Close(); close(closed) }()
 		select {

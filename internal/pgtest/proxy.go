@@ -11,10 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Proxy is a way to a test's database on which connections can go silent or break, as on a network. It is safe for concurrent use.
+// Proxy is a way to a test's database on which connections can go silent or break, as on a network. It is safe for
+// concurrent use.
 type Proxy struct {
-	URL string // of the database, by this way
-	// Frozen is told of each connection that goes silent.
+	URL string // the database through the proxy
+	// Frozen receives a token for each connection that goes silent.
 	Frozen chan struct{}
 
 	server string
@@ -26,7 +27,7 @@ type Proxy struct {
 	conns  map[net.Conn]bool // true: the client's side
 }
 
-// NewProxy makes a way to the database of a pool, until the end of the test.
+// NewProxy makes a proxy to the database of a pool, until the end of the test.
 func NewProxy(t testing.TB, pool *pgxpool.Pool) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,15 +52,16 @@ func NewProxy(t testing.TB, pool *pgxpool.Pool) *Proxy {
 	return p
 }
 
-// Freeze has a connection go silent with the first of its messages that when is true of, which does not arrive; nil: none from now on. What is silent
-// stays so: neither side hears of the other again, not even of its end.
+// Freeze makes a connection go silent at the first of its messages for which when is true; that message does not
+// arrive. With nil no further connection goes silent. A silent connection stays so: neither side hears of the other
+// again, not even of its end.
 func (p *Proxy) Freeze(when func(sent []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.freeze = when
 }
 
-// Reset breaks all connections on the client's side. The server is not told.
+// Reset breaks all connections on the client's side. The server does not learn of it.
 func (p *Proxy) Reset() { p.cut(func(client bool) bool { return client }) }
 
 func (p *Proxy) cut(which func(client bool) bool) {
@@ -73,7 +75,7 @@ func (p *Proxy) cut(which func(client bool) bool) {
 	}
 }
 
-// keep notes a connection, and closes it where the test is over.
+// keep registers a connection, or closes it if the test is over.
 func (p *Proxy) keep(conn net.Conn, client bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,13 +107,13 @@ func (p *Proxy) accept(listener net.Listener) {
 				_ = client.Close()
 			}
 		})
-		p.all.Go(func() { // that the client is gone the server learns at the end of the test
+		p.all.Go(func() { // the server learns only at the end of the test that the client is gone
 			pass(client, server, func(sent []byte) bool { return p.freezes(sent, &silent) })
 		})
 	}
 }
 
-// pass hands on what one side sends, until that is over or dropped.
+// pass forwards what one side sends, until that side ends or drop says to stop.
 func pass(from, to net.Conn, drop func(sent []byte) bool) {
 	buffer := make([]byte, 1<<16)
 	for {

@@ -13,8 +13,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
 )
 
-// Environment names the variable with the DSN of a superuser (a URL; host and port, not a socket) of the server to use. One
-// server for all packages saves its start for each.
+// Environment is the variable with the DSN of a superuser of the server to use (a URL with host and port, not a
+// socket). One server for all packages saves starting one for each.
 const Environment = "HOLDFAST_TEST_POSTGRES"
 
 // Throwaway is a server for tests: fast, not durable, in a temporary directory.
@@ -39,7 +39,7 @@ func StartThrowaway(ctx context.Context, log func(string, ...any)) (*Throwaway, 
 	return &Throwaway{server, scratch}, nil
 }
 
-// Remove stops the server and deletes all it had.
+// Remove stops the server and deletes everything it had.
 func (t *Throwaway) Remove() error { return errors.Join(t.Server.Remove(), t.scratch.Remove()) }
 
 var shared struct {
@@ -50,7 +50,7 @@ var shared struct {
 	err    error
 }
 
-// Main is a package's TestMain: it runs the tests and removes the server that they may have started.
+// Main is a package's TestMain: it runs the tests, and removes the server if they started one.
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
 func Main(m *testing.M) {
@@ -65,8 +65,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// adminDSN is the server's superuser; the first call starts the server if need be, so that a run without a test of the database
-// does not pay for one.
+// adminDSN is the DSN of the server's superuser. The first call starts the server if need be, so that a run without
+// database tests does not pay for it.
 func adminDSN(ctx context.Context) (string, error) {
 	shared.once.Do(func() {
 		if shared.dsn = os.Getenv(Environment); shared.dsn != "" {
