@@ -10,20 +10,20 @@ import (
 	"net/http"
 )
 
-// api asks a service over GraphQL, over connections that are kept.
+// api asks a service over GraphQL, on connections that are kept alive.
 type api struct {
 	url  string
 	http *http.Client
 }
 
-// newAPI is for so many who ask at once.
+// newAPI is for this many clients at once.
 func newAPI(address string, clients int) api {
 	return api{"http://" + address + "/graphql", &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}}
 }
 
 func (a api) close() { a.http.CloseIdleConnections() }
 
-// do runs an operation of one field with the key of somebody, and reads the field. Anything but an answer is an error.
+// do runs an operation of one field with a user's key, and reads the field. Anything but an answer is an error.
 func (a api) do(ctx context.Context, key, query string, variables map[string]any, into any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
@@ -40,7 +40,7 @@ func (a api) do(ctx context.Context, key, query string, variables map[string]any
 		return err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body) // to its end, or the connection is not kept
+	text, err := io.ReadAll(answer.Body) // read to the end, or the connection is not kept
 	if err != nil {
 		return err
 	}

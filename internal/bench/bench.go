@@ -1,6 +1,6 @@
-// Package bench measures the zap from credits beside PostgreSQL itself: the same payment as one pipelined transaction of pgbench (the
-// reference), and as a script of pgbench that writes exactly the rows that Holdfast writes. Everything runs in one run on one machine, in
-// turns, so that only the ratios matter. And it measures what becomes of payments over Lightning.
+// Package bench measures the zap from credits against PostgreSQL itself: the same payment as one pipelined transaction
+// of pgbench (the reference), and as a pgbench script that writes exactly the rows that Holdfast writes. Everything
+// runs in one run on one machine, in turns, so that only the ratios matter. It also measures payments over Lightning.
 package bench
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// Options says what is measured. Holdfast and Out are needed; Load for zaps from credits; FakeNode and Programs for Lightning and
-// for a start before open invoices.
+// Options says what is measured. Holdfast and Out are required; Load for zaps from credits; FakeNode and Programs for
+// Lightning and for a start with open invoices.
 type Options struct {
 	Holdfast string        // the service's program
 	Load     []string      // the load generator's command: it calls load.Serve
 	FakeNode []string      // the fake node's command: it calls fakenode.Serve
 	Programs string        // the directory of lnd and btcd
 	Rounds   int           // default 3; the medians count
-	Takes    time.Duration // of one measurement; default 4 s
+	Takes    time.Duration // duration of one measurement; default 4 s
 	Clients  []int         // default 1, 8, 32, 128
-	Noisy    bool          // tell the figures although the machine was noisy
+	Noisy    bool          // report figures even if the machine was noisy
 
-	Processes []int // of the service, for Scale; each number is held against the first; default 1, 2, 4
+	Processes []int // of the service, for Scale; each number is compared with the first; default 1, 2, 4
 
 	Users, Items int // default 10,000 and 100,000, which the reference has too
-	Segments     int // of PostgreSQL's log that lie ready, 16 MB each; default 192, of which a run with credits was seen to write 110
+	Segments     int // prepared segments of PostgreSQL's log, 16 MB each; default 192, of which a run with credits was seen to write 110
 
 	Out io.Writer // gets one line for each measurement, and the tables
 }
@@ -61,15 +61,15 @@ func (o Options) defaults() Options {
 func (o Options) say(format string, args ...any) { fmt.Fprintf(o.Out, format+"\n", args...) }
 
 const (
-	// hotItem is the one that everybody zaps in the hot half, as in the reference.
+	// hotItem is the item that everybody zaps in the hot half, as in the reference.
 	hotItem = 42
 	sats    = 10
 	warm    = time.Second
-	// rowsClients is with how many clients Holdfast's own rows are written by pgbench.
+	// rowsClients is the number of clients with which pgbench writes Holdfast's own rows.
 	rowsClients = 32
 )
 
-// mode is whether everybody zaps anything or all the same.
+// mode is whether everybody zaps any item, or all the same one.
 type mode string
 
 const (
@@ -77,7 +77,7 @@ const (
 	hot     mode = "hot"
 )
 
-// item is what everybody zaps; 0 is any.
+// item is what everybody zaps; 0 is any item.
 func (m mode) item() int64 {
 	if m == hot {
 		return hotItem
@@ -85,7 +85,7 @@ func (m mode) item() int64 {
 	return 0
 }
 
-// ErrNoisy is within the error when the machine was too busy with other things for figures that can be believed.
+// ErrNoisy is wrapped in the error if other work on the machine made the figures unreliable.
 var ErrNoisy = errors.New("the machine was too noisy")
 
 // run is one benchmark under way.
@@ -93,12 +93,12 @@ type run struct {
 	Options
 	scratch      *child.Scratch
 	database     *database
-	services     []*service // those that are measured are started for it
+	services     []*service // each is started only while it is measured
 	measured     measured
 	measurements int
 }
 
-// Run measures and returns what came of it. It leaves nothing running and nothing behind.
+// Run measures and returns a report. It leaves nothing running and nothing behind.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	r, err := prepare(ctx, o.defaults(), 1)
 	if err != nil {
@@ -112,7 +112,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return r.report(c), nil
 }
 
-// prepare fills the databases, and prepares so many processes of the service.
+// prepare fills the databases, and prepares this many processes of the service.
 func prepare(ctx context.Context, o Options, processes int) (_ *run, err error) {
 	r := &run{Options: o, measured: measured{outcomes: map[what][]outcome{}}}
 	if r.scratch, err = child.NewScratch("holdfast-bench"); err != nil {
@@ -149,7 +149,7 @@ func (r *run) end() error {
 	return r.scratch.Remove()
 }
 
-// rounds has each round done, and says under which conditions. Those that nobody can believe figures of are an error.
+// rounds runs each round, and returns the conditions. If these make the figures unreliable, it returns an error.
 func (r *run) rounds(ctx context.Context, round func(context.Context) error) (c conditions, err error) {
 	for i := range r.Rounds {
 		r.say("\nRound %d of %d", i+1, r.Rounds)
@@ -165,7 +165,7 @@ func (r *run) rounds(ctx context.Context, round func(context.Context) error) (c 
 	return c, err
 }
 
-// round measures everything once, the contenders in turns.
+// round measures everything once, taking the contenders in turn.
 func (r *run) round(ctx context.Context) error {
 	for _, m := range []mode{uniform, hot} {
 		top := 0.0
@@ -183,7 +183,8 @@ func (r *run) round(ctx context.Context) error {
 				}
 			}
 		}
-		// As many as may have to wait: who comes is not held back by who is there.
+		// Requests come at their rate, even if earlier ones are not yet answered: so there are as many connections as
+		// may have to wait.
 		if err := r.measure(ctx, what{holdfast, m, halfRate}, top/2); err != nil {
 			return err
 		}
@@ -194,7 +195,7 @@ func (r *run) round(ctx context.Context) error {
 // openClients is how many connections the open loop has.
 const openClients = 128
 
-// measure has one contender at work once.
+// measure runs one contender once.
 func (r *run) measure(ctx context.Context, w what, rate float64) error {
 	return r.take(w, func() (outcome, error) {
 		switch {
@@ -208,7 +209,7 @@ func (r *run) measure(ctx context.Context, w what, rate float64) error {
 	})
 }
 
-// take notes what one measurement brought.
+// take records one measurement.
 func (r *run) take(w what, measure func() (outcome, error)) error {
 	o, err := quietly(&r.measured.watch, r.Options, measure)
 	if err != nil {
@@ -219,7 +220,7 @@ func (r *run) take(w what, measure func() (outcome, error)) error {
 	return nil
 }
 
-// script has pgbench work through a script.
+// script has pgbench run a script.
 func (r *run) script(ctx context.Context, w what) (o outcome, err error) {
 	name := map[contender]string{reference: referenceDB, rows: rowsDB}[w.contender]
 	before, err := cpuTime(r.database.PID())
@@ -237,8 +238,9 @@ func (r *run) script(ctx context.Context, w what) (o outcome, err error) {
 	return outcome{TPS: tps, PostgresUs: perAction(after-before, done)}, nil
 }
 
-// zaps has the load generator zap at some processes of the service, waits until everything that follows is done, and holds the ledger against
-// what it was told. What the side effects cost is part of what a zap costs. The plan says how many clients zap what, and at which rate.
+// zaps has the load generator zap at some processes of the service, waits until everything that follows is done, and
+// compares the ledger with what the generator was told. What side effects cost is part of the cost of a zap. The plan
+// says how many clients zap what, and at which rate.
 func (r *run) zaps(ctx context.Context, services []*service, plan load.Plan) (o outcome, err error) {
 	for _, s := range services {
 		defer s.stop()
@@ -255,7 +257,8 @@ func (r *run) zaps(ctx context.Context, services []*service, plan load.Plan) (o 
 	r.measurements++
 	plan.Keys, plan.Items, plan.Sats = r.database.keys, int64(r.Items), sats
 	plan.Prefix, plan.Measure = fmt.Sprintf("bench-%d", r.measurements), r.Takes
-	// A service that has just started plans every statement anew on each connection: that is over before anything is counted.
+	// A service that has just started plans every statement anew on each connection. Warm up first, so that this is not
+	// counted.
 	first := plan
 	first.Prefix, first.Measure = plan.Prefix+"-warm", warm*time.Duration(len(services))
 	warmed, err := r.load(ctx, first)
@@ -301,7 +304,7 @@ func (r *run) zaps(ctx context.Context, services []*service, plan load.Plan) (o 
 	return o, nil
 }
 
-// load does a plan. That something was not done is an error.
+// load runs a plan. If anything was not done, it returns an error.
 func (o Options) load(ctx context.Context, plan load.Plan) (load.Result, error) {
 	told, err := load.Start(exec.CommandContext(ctx, o.Load[0], o.Load[1:]...), plan)
 	if err == nil && !told.OK() {
@@ -310,7 +313,7 @@ func (o Options) load(ctx context.Context, plan load.Plan) (load.Result, error) 
 	return told, err
 }
 
-// used is what PostgreSQL and processes of the service have used until now: the service's first.
+// used is the processor time used until now, first by processes of the service, then by PostgreSQL.
 func used(d *database, services ...*service) (u [2]time.Duration, err error) {
 	pids := make([]int, len(services))
 	for i, s := range services {

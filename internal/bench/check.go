@@ -12,13 +12,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
 )
 
-// books are what a load is held against afterwards.
+// books are what a load is checked against afterwards.
 type books struct {
 	connection *pgx.Conn
 	benchdb.BooksRow
 }
 
-// openBooks notes what there is before a load.
+// openBooks records the state before a load.
 func openBooks(ctx context.Context, dsn string) (*books, error) {
 	connection, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *books) close(ctx context.Context) { _ = b.connection.Close(ctx) }
 // settlePatience is how long side effects may take after the last answer.
 const settlePatience = 5 * time.Minute
 
-// settle waits until every side effect is done and everything is folded in.
+// settle waits until every side effect is done and everything is folded.
 func (b *books) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, settlePatience, errors.New("the side effects are not done"))
 	defer cancel()
@@ -58,11 +58,12 @@ func (b *books) settle(ctx context.Context) error {
 	}
 }
 
-// rewardsPart is the part of a zap that nobody gets: what remains, the author does. Neither territories nor forwards are in play.
+// rewardsPart is the part of a zap that goes to the rewards; the author gets the rest. There are no territories or
+// forwards here.
 const rewardsPart = 0.3
 
-// check holds the ledger against what the clients were told: as many zaps are paid as they counted, none is anything else, each author was
-// told of each once, and the money is where it belongs. Everything must be settled.
+// check compares the ledger with what the clients were told. As many zaps are paid as they counted, there are no other
+// actions, each author was notified of each zap once, and the money is where it belongs. Everything must be settled.
 func (b *books) check(ctx context.Context, r load.Result, sats int64) error {
 	q := benchdb.New(b.connection)
 	zaps, err := q.ZapsSince(ctx, b.LastAction)

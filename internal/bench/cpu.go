@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// tick is the unit in which Linux tells programs of processor time, whatever it counts in itself.
+// tick is the unit in which Linux reports processor time to programs, whatever its own counting.
 const tick = 10 * time.Millisecond
 
-// cpuTime is the processor time that processes and all that they have started have used since they began: their children that live,
-// and those that have ended. It is exact to a tick for each process.
+// cpuTime is the processor time that processes and all their descendants have used since they began, including those
+// that have ended. It is exact to a tick for each process.
 func cpuTime(roots ...int) (time.Duration, error) {
 	all, whole, err := processesNow()
-	// One that ended while they were read is in nobody's account: its parent was read before it knew.
+	// A process that ended while they were read is counted nowhere, because its parent was read before: read again.
 	for again := 0; err == nil && !whole && again < 50; again++ {
 		all, whole, err = processesNow()
 	}
@@ -39,7 +39,7 @@ func cpuTime(roots ...int) (time.Duration, error) {
 	return sum, nil
 }
 
-// processesNow are all there are; not the whole truth where one ended meanwhile.
+// processesNow returns all processes. whole is false if one of them ended meanwhile.
 func processesNow() (all map[int]usage, whole bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -68,15 +68,15 @@ func processesNow() (all map[int]usage, whole bool, err error) {
 // usage is what one process has used.
 type usage struct {
 	parent     int
-	own, ended time.Duration // ended: of the children that it was told the end of, and theirs
+	own, ended time.Duration // ended: of the children whose end it has collected, and of theirs
 }
 
 var errStat = errors.New("its state cannot be read")
 
 // readUsage reads /proc/PID/stat.
 func readUsage(text []byte) (u usage, err error) {
-	// The name in brackets may hold spaces and brackets itself. After it: state, parent, and from the twelfth on utime, stime, cutime,
-	// cstime.
+	// The name is in brackets and may contain spaces and brackets itself. After it come the state, the parent, and from
+	// the twelfth field on utime, stime, cutime, cstime.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 15 {
 		return u, errStat
@@ -90,9 +90,9 @@ func readUsage(text []byte) (u usage, err error) {
 	return usage{int(numbers[0]), time.Duration(numbers[1]+numbers[2]) * tick, time.Duration(numbers[3]+numbers[4]) * tick}, nil
 }
 
-// descends says whether a process is one of the roots, or was started by one.
+// descends reports whether a process is one of the roots or a descendant of one.
 func descends(all map[int]usage, pid int, roots []int) bool {
-	for range len(all) { // a snapshot is not one moment: no chain is followed for ever
+	for range len(all) { // processes are read one after the other, so their parents may form a loop
 		for _, root := range roots {
 			if pid == root {
 				return true

@@ -15,27 +15,27 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// creators are how many ask for invoices side by side.
+// creators are the numbers of clients that ask for invoices in parallel.
 var creators = []int{1, 8}
 
 const (
-	// goalRatio is of the rate through the service to the node's own.
+	// goalRatio is the least ratio of the rate through the service to the node's own.
 	goalRatio = 0.8
-	// goalAdded is what the service may add at the median, in milliseconds.
+	// goalAdded is how much the service may add to the median, in milliseconds.
 	goalAdded = 3
 )
 
-// Creation is how invoices are made by so many clients: by the node alone, and through the service.
+// Creation is how fast this many clients make invoices: at the node alone, and through the service.
 type Creation struct {
 	Clients    int
 	Bare, Ours made
 	Ratio      figure // of the rates, round by round
 	AddedP50ms figure
 	AddedP99ms figure
-	Invoices   int // of ours, in all rounds
+	Invoices   int // made through the service, in all rounds
 }
 
-// made is how fast.
+// made is the speed of making invoices.
 type made struct{ PerSecond, P50ms, P99ms figure }
 
 func (m *made) add(d done) {
@@ -44,7 +44,7 @@ func (m *made) add(d done) {
 	m.P50ms, m.P99ms = append(m.P50ms, load.Quantile(d.took, 0.5)), append(m.P99ms, load.Quantile(d.took, 0.99))
 }
 
-// creations measures in turns.
+// creations measures the node and the service in turns.
 func (r *realRun) creations(ctx context.Context, report *RealReport) error {
 	b, err := openBooks(ctx, r.database.DSN(holdfastDB))
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *realRun) creations(ctx context.Context, report *RealReport) error {
 	return err
 }
 
-// bare has the node alone make a hold invoice as the service asks it for.
+// bare has the node alone make a hold invoice with the parameters that the service uses.
 func (r *realRun) bare(ctx context.Context) error {
 	var preimage paidaction.Preimage
 	_, _ = rand.Read(preimage[:]) // it never fails
@@ -97,13 +97,13 @@ func (r *realRun) bare(ctx context.Context) error {
 	return err
 }
 
-// done is what was repeated: how long each took, and all of it lasted.
+// done is the outcome of repeat: how long each call took, and all of it.
 type done struct {
 	took   []time.Duration
 	lasted time.Duration
 }
 
-// repeat has clients do something again and again for a time.
+// repeat has clients do something again and again for this long.
 func repeat(ctx context.Context, clients int, takes time.Duration, do func(context.Context) error) (done, error) {
 	each := make([][]time.Duration, clients)
 	begun := time.Now()

@@ -22,7 +22,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
-// The databases of the contenders: all on one server, each with tables of its own.
+// The databases of the contenders. All are on one server, each with its own tables.
 const (
 	referenceDB = "reference"
 	holdfastDB  = "holdfast"
@@ -32,28 +32,28 @@ const (
 //go:embed reference/*.sql rows/*.sql growth/*.sql flows/*.sql
 var scripts embed.FS
 
-// settings are what the server has beside its defaults. It is durable. No checkpoint falls into the measured time of one contender
-// and spares the other. It has as much memory as one has on a machine of its own: with PostgreSQL's default, 128 MB, the tables of one contender fit and
-// those of the other do not, and what is told is which.
+// settings are the server's settings besides its defaults. The server is durable. No checkpoint hits one contender's
+// measured time and spares another's. It has the memory that is usual for a dedicated machine: with PostgreSQL's
+// default of 128 MB the tables of one contender would fit, another's would not, and that alone would be measured.
 var settings = map[string]string{
 	"shared_buffers": "2GB",
 	"fsync":          "on", "synchronous_commit": "on", "full_page_writes": "on",
 	"checkpoint_timeout": "1h", "max_wal_size": "16GB", "min_wal_size": "8GB",
 }
 
-// database is the server with all that the contenders work on.
+// database is the server with everything that the contenders work on.
 type database struct {
 	*pgserver.Server
-	dir          string // of the scripts
+	dir          string // the scripts'
 	users, items int
 	keys         []string // API keys: of the users 1, 2, 3, …
 }
 
-// credits is what each user has at the beginning, in msat: more than they can spend.
+// credits is what each user has at the start, in msat: more than they can spend.
 const credits = 1_000_000_000_000
 
-// startDatabase starts a server in dir, with some settings beside or in place of the usual ones, and fills the databases. On an error
-// nothing is left running.
+// startDatabase starts a server in dir and fills the databases. more adds to the usual settings or replaces them. After
+// an error nothing is left running.
 func startDatabase(ctx context.Context, dir string, o Options, more map[string]string) (_ *database, err error) {
 	set := maps.Clone(settings)
 	maps.Copy(set, more)
@@ -86,9 +86,10 @@ func startDatabase(ctx context.Context, dir string, o Options, more map[string]s
 	return d, d.fill(ctx)
 }
 
-// readyLog fills so many segments of the log, and has the server keep them to be written over, as one that has been at work for a while has them. A new
-// server makes each as it comes to it, and all commits wait for that: 60 to 110 ms for each 16 MB, by turns in one contender's time and in another's.
-// The databases are filled after it, so that their pages are not logged in full in the time of who changes them first.
+// readyLog fills this many segments of the log, and has the server keep them for reuse, as a server that has worked for
+// a while has them. A new server creates each segment when it reaches it, and all commits wait for that: 60 to 110 ms
+// for each 16 MB, now in one contender's time, now in another's. The databases are filled afterwards, so that no
+// contender's first changes log whole pages.
 func (d *database) readyLog(ctx context.Context, segments int) error {
 	connection, err := pgx.Connect(ctx, d.DSN("postgres"))
 	if err != nil {
@@ -106,7 +107,7 @@ func (d *database) readyLog(ctx context.Context, segments int) error {
 	return nil
 }
 
-// fill makes Holdfast's database, and a copy of it for those who write its rows without it.
+// fill makes Holdfast's database, and a copy of it for pgbench, which writes the same rows without Holdfast.
 func (d *database) fill(ctx context.Context) error {
 	if err := d.EnsureDatabase(ctx, holdfastDB); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (d *database) fill(ctx context.Context) error {
 			return []any{i + 1, graph.HashKey(d.keys[i]), graph.Scopes, begun}, nil
 		}))
 	if err == nil {
-		// Not the tables that are empty: PostgreSQL would believe them to stay so, and read them from end to end as they grow.
+		// Leave out empty tables: PostgreSQL would believe that they stay empty, and keep scanning them as they grow.
 		_, err = connection.Exec(ctx, "VACUUM ANALYZE usr, api_key, account, posting, paid_action, action_history, item")
 	}
 	if closed := connection.Close(ctx); err == nil {
@@ -147,7 +148,7 @@ func (d *database) fill(ctx context.Context) error {
 	return err
 }
 
-// environment lets PostgreSQL's programs into a database; what is secret is in no list of arguments.
+// environment lets PostgreSQL's programs into a database without showing secrets among the arguments.
 func (d *database) environment(name string) ([]string, error) {
 	to, err := pgx.ParseConfig(d.DSN(name))
 	if err != nil {
@@ -157,7 +158,7 @@ func (d *database) environment(name string) ([]string, error) {
 		"PGDATABASE="+name, "PGSSLMODE=disable"), nil
 }
 
-// psql runs a script with variables, NAME=value each.
+// psql runs a script with variables, each NAME=value.
 func (d *database) psql(ctx context.Context, name, script string, variables ...string) error {
 	args := []string{"-X", "-q", "-v", "ON_ERROR_STOP=1"}
 	for _, v := range variables {

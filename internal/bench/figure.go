@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// figure is one number of each round.
+// figure is one number from each round.
 type figure []float64
 
-// median is the middle one; the lower of two.
+// median is the middle one, the lower of two.
 func (f figure) median() float64 {
 	if len(f) == 0 {
 		return 0
@@ -30,7 +30,7 @@ func (f figure) sum() (sum float64) {
 	return sum
 }
 
-// over divides round by round: what disturbed one disturbed the other.
+// over divides round by round, because what disturbs one figure of a round disturbs the other too.
 func (f figure) over(by figure) figure {
 	ratios := make(figure, min(len(f), len(by)))
 	for i := range ratios {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FlowReport is what the rounds brought of Lightning: medians, and how far the rounds lie apart.
+// FlowReport is the outcome of the Lightning rounds: medians, and how far the rounds differ.
 type FlowReport struct {
 	Machine machine
 	Rounds  int
@@ -19,12 +19,12 @@ type FlowReport struct {
 	watch
 }
 
-// FlowFigures are those of one flow.
+// FlowFigures are the figures of one flow.
 type FlowFigures struct {
 	flow
 	AtOnce, Steady                   int    // payments of one measurement
-	PerSecond, ServiceUs, PostgresUs figure // of payments that come all at once
-	P50, P99, Wait50, Wait99, Flush  figure // in milliseconds, of those that come one after the other
+	PerSecond, ServiceUs, PostgresUs figure // for payments that all come at once
+	P50, P99, Wait50, Wait99, Flush  figure // in milliseconds, for payments that come one after the other
 }
 
 func newFlowReport(o Options) *FlowReport {
@@ -44,7 +44,7 @@ func (f *FlowFigures) add(burst, open flowOutcome) {
 	f.Wait50, f.Wait99 = append(f.Wait50, open.Wait50), append(f.Wait99, open.Wait99)
 }
 
-// reached says in a word whether a goal is.
+// reached says in one word whether a goal is reached.
 func reached(yes bool) string {
 	if yes {
 		return "reached"
@@ -57,7 +57,7 @@ func (f FlowFigures) latencyReached() bool {
 	return f.P50.median() <= goalP50 && f.P99.median() <= goalP99
 }
 
-// cpu is what each took of the processors.
+// cpu is the processor time of service and PostgreSQL.
 func (f FlowFigures) cpu() string {
 	service, postgres := f.ServiceUs.median(), f.PostgresUs.median()
 	return fmt.Sprintf("%.0f (%.0f + %.0f)", service+postgres, service, postgres)
@@ -72,15 +72,15 @@ func (r *FlowReport) Table() string {
 		fmt.Fprintf(w, "%s\t%s\t%.0f\t%s\t%s\t%s\t%s\t%d, %d\t%s\t%s\t%s\t\n", f.name, f.PerSecond.text("%.0f"), f.goal, reached(f.rateReached()),
 			f.cpu(), f.P50.text("%.1f"), f.P99.text("%.1f"), goalP50, goalP99, reached(f.latencyReached()), f.Wait50.text("%.1f"), f.Wait99.text("%.1f"))
 	}
-	_ = w.Flush() // a builder takes everything
+	_ = w.Flush() // writing to a builder cannot fail
 	if r.LND != nil {
 		b.WriteString("\n" + r.LND.Table())
 	}
 	return b.String()
 }
 
-// MarshalJSON is what the last line says under "lightning": the five names of spec 00 §0.2, the latencies those of the slowest flow, and
-// beside them what each flow brought.
+// MarshalJSON is the value of "lightning" in the last line: the five names of spec 00 §0.2, with the latencies of the
+// slowest flow, and in addition the figures of each flow.
 func (r *FlowReport) MarshalJSON() ([]byte, error) {
 	n := noise(r.calibrations)
 	line := map[string]any{"rounds": r.Rounds, "seconds": r.Seconds, "noise": n, "noisy": n > quiet, "lnd": r.LND}
@@ -96,7 +96,7 @@ func (r *FlowReport) MarshalJSON() ([]byte, error) {
 	return json.Marshal(line)
 }
 
-// Write puts the figures into a page, between the markers of Lightning.
+// Write puts the figures into a page, between Lightning's markers.
 func (r *FlowReport) Write(page string) error {
 	return lightningMarks.write(page, r.markdown(time.Now()))
 }

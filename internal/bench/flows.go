@@ -17,11 +17,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// flow is one of the ways in which an invoice is paid for a zap.
+// flow is one way of paying for a zap by invoice.
 type flow struct {
 	name   string
 	method string
-	goal   float64 // invoices a second
+	goal   float64 // goal, in invoices a second
 }
 
 // flows are all of them.
@@ -30,17 +30,18 @@ var flows = []flow{{"optimistic", "OPTIMISTIC", 1000}, {"pessimistic", "PESSIMIS
 const (
 	// wrapped is the flow that pays a receiver's own wallet.
 	wrapped = "wrapped"
-	// steady is how many payments a second come while latency is measured.
+	// steady is how many payments come each second while latency is measured.
 	steady = 100
-	// latency that is added from the event at the node to PAID: the goals, in milliseconds.
+	// The goals for the latency from the event at the node to PAID, in milliseconds.
 	goalP50, goalP99 = 10, 50
-	// openers is how many ask for invoices side by side. How fast these come is not measured here.
+	// openers is how many clients ask for invoices in parallel. How fast these are made is not measured here.
 	openers = 16
-	// each is how many invoices of one receiver's wallet may be paid at once: more are refused (HOLDFAST_RELAY_MAX_FORWARDS).
+	// each is how many invoices of one receiver's wallet may be in payment at once; more are refused
+	// (HOLDFAST_RELAY_MAX_FORWARDS).
 	each = 5
 )
 
-// flowSettings let the moment of a commit, and what flushing takes, be read afterwards.
+// flowSettings make it possible to read afterwards when each commit happened and how long flushing took.
 var flowSettings = map[string]string{"track_commit_timestamp": "on", "track_wal_io_timing": "on"}
 
 // flowRun is a benchmark of flows under way.
@@ -53,8 +54,8 @@ type flowRun struct {
 	receivers int // the users 1, 2, 3, … have wallets
 }
 
-// Lightning measures how invoices are made and become paid actions: with a fake node, which is as fast as it is asked to be, and with a
-// real one. It leaves nothing running and nothing behind.
+// Lightning measures how invoices are made and become paid actions, with a fake node that is as fast as asked, and with
+// a real one. It leaves nothing running and nothing behind.
 func Lightning(ctx context.Context, o Options) (*FlowReport, error) {
 	o = o.defaults()
 	report, err := fakeFlows(ctx, o)
@@ -116,8 +117,8 @@ func fakeFlows(ctx context.Context, o Options) (_ *FlowReport, err error) {
 	return report, err
 }
 
-// nodeSettings are those of a service with the fake node. Receivers' wallets are on this machine, which development mode allows. All who
-// ask for invoices may try routes to the same receiver at once: on a busy machine they do.
+// nodeSettings are the settings of a service with the fake node. Receivers' wallets are on this machine, which
+// development mode allows. All clients may try routes to the same receiver at once, which happens on a busy machine.
 func nodeSettings(dir string, at fakenode.Place) ([]string, error) {
 	macaroon, err := hex.DecodeString(at.Macaroon)
 	if err != nil {
@@ -137,7 +138,8 @@ func nodeSetting(address, certificateFile, macaroonFile string) string {
 // round measures each flow once.
 func (f *flowRun) round(ctx context.Context, report *FlowReport) error {
 	for i, way := range flows {
-		// What a connection plans at first use, and what the service learns of the node, is over before anything is counted.
+		// Warm up first, so that what a connection plans at first use, and what the service learns of the node, is not
+		// counted.
 		if _, err := f.measure(ctx, way, f.atMost(steady), 0); err != nil {
 			return fmt.Errorf("%s, warming up: %w", way.name, err)
 		}
@@ -156,10 +158,10 @@ func (f *flowRun) round(ctx context.Context, report *FlowReport) error {
 	return nil
 }
 
-// atMost is no more invoices than there are payers for: each is somebody else's, so that nobody waits for a turn.
+// atMost is n, limited to the number of payers: each invoice is for another payer, so that nobody waits for a turn.
 func (f *flowRun) atMost(n float64) int { return min(int(n), f.Users/2) }
 
-// saveWallets gives the first users wallets: as many as it takes that no receiver is paid more often at once than is allowed.
+// saveWallets gives wallets to the first users, to so many that no receiver exceeds the limit of payments at once.
 func (f *flowRun) saveWallets(ctx context.Context) error {
 	most := 0
 	for _, way := range flows {
@@ -177,7 +179,7 @@ func (f *flowRun) saveWallets(ctx context.Context) error {
 	})
 }
 
-// side does n things, some of them side by side.
+// side does n things, some of them in parallel.
 func (f *flowRun) side(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(openers)
@@ -187,7 +189,8 @@ func (f *flowRun) side(ctx context.Context, n int, do func(ctx context.Context, 
 	return group.Wait()
 }
 
-// open asks for the invoices of n zaps, each by somebody else. Those of the wrapped flow are for receivers, in turns.
+// open asks for the invoices of n zaps, each by a different user. The zaps of the wrapped flow go to the receivers in
+// turn.
 func (f *flowRun) open(ctx context.Context, way flow, n int) ([]paidaction.Hash, error) {
 	hashes, authors := make([]paidaction.Hash, n), f.Users
 	if way.name == wrapped {
@@ -201,7 +204,7 @@ func (f *flowRun) open(ctx context.Context, way flow, n int) ([]paidaction.Hash,
 	})
 }
 
-// itemBy is an item of one of the users, who count from 0 here: item i is by the user 1 + i modulo their number.
+// itemBy is an item of a user, counted from 0 here: item i is by user 1 + i modulo the number of users.
 func (d *database) itemBy(author int) int { return author + d.users }
 
 // opened is an invoice that can be paid.
@@ -228,7 +231,8 @@ func openZap(ctx context.Context, a api, key string, item int, method string) (o
 	return o, nil
 }
 
-// measure opens invoices, has them paid, waits until all that follows is done, and holds what there is against what was paid.
+// measure opens invoices, has them paid, waits until everything that follows is done, and compares the books with the
+// payments.
 func (f *flowRun) measure(ctx context.Context, way flow, n int, rate float64) (o flowOutcome, err error) {
 	b, err := openBooks(ctx, f.database.DSN(holdfastDB))
 	if err != nil {

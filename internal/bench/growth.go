@@ -15,34 +15,37 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// Growth is what a zap costs with ever more behind it. All of it is counted, and none of it timed: a busy machine changes little.
+// Growth is what a zap costs as the history grows. Everything is counted rather than timed, so a busy machine changes
+// little.
 type Growth struct {
 	Sizes []Grown `json:"sizes"`
-	// Worst is by how much a size is above the cheapest one, of pages and of bytes of the write-ahead log for each zap.
+	// Worst is by how much a size exceeds the cheapest one, in pages and in bytes of the write-ahead log for each zap.
 	Worst float64 `json:"worst"`
 }
 
-// Grown is one size of the history. Per zap counts all that follows one as well.
+// Grown is the outcome for one size of the history. Figures per zap include all that follows the zap.
 type Grown struct {
-	Actions   int64              `json:"actions"` // before
-	Zaps      int64              `json:"zaps"`    // that were counted
+	Actions   int64              `json:"actions"` // in the history
+	Zaps      int64              `json:"zaps"`    // counted zaps
 	Pages     float64            `json:"pages_per_zap"`
 	Dirtied   float64            `json:"dirtied_per_zap"` // pages that were clean before
 	WALBytes  float64            `json:"wal_bytes_per_zap"`
-	ServiceMB float64            `json:"service_mb"`       // the most that the service had resident
-	Bytes     map[string]float64 `json:"bytes_per_action"` // by table, and its indexes
+	ServiceMB float64            `json:"service_mb"`       // peak resident memory of the service
+	Bytes     map[string]float64 `json:"bytes_per_action"` // by table, with its indexes
 }
 
-// growthBound is by how much pages and bytes for each zap may grow.
+// growthBound is by how much the pages and bytes for each zap may grow.
 const growthBound = 0.15
 
-// ErrGrows is within the error when a zap costs more the more there is behind it.
+// ErrGrows is wrapped in the error if a zap costs more with a longer history.
 var ErrGrows = errors.New("the cost of a zap grows with the history")
 
-// growthSettings leave pages out of the log that were clean: how many there are depends on checkpoints. They are counted as dirtied.
+// growthSettings keep full pages out of the log, because their number depends on checkpoints. Such pages are counted as
+// dirtied.
 var growthSettings = map[string]string{"shared_preload_libraries": "pg_stat_statements", "full_page_writes": "off", "fsync": "off", "synchronous_commit": "on"}
 
-// Grow fills a database for each size, and zaps in it: o.Takes long, with one client, so that no zap shares what it costs.
+// Grow fills a database for each size, and zaps in it for o.Takes, with one client, so that no zap shares its cost with
+// another.
 func Grow(ctx context.Context, o Options, sizes []int64) (*Growth, error) {
 	o = o.defaults()
 	growth := &Growth{}
@@ -66,7 +69,7 @@ func Grow(ctx context.Context, o Options, sizes []int64) (*Growth, error) {
 	return growth, nil
 }
 
-// grown measures after so many actions, on a server of its own.
+// grown measures with a history of this many actions, on a separate server.
 func (o Options) grown(ctx context.Context, actions int64) (g Grown, err error) {
 	scratch, err := child.NewScratch("holdfast-growth")
 	if err != nil {
@@ -94,7 +97,7 @@ func (o Options) grown(ctx context.Context, actions int64) (g Grown, err error) 
 	if err != nil {
 		return g, err
 	}
-	s, err := newService(scratch.Dir, o.Holdfast, d.DSN(holdfastDB), "HOLDFAST_RECONCILE_EVERY=0s") // which takes up all that is new to it
+	s, err := newService(scratch.Dir, o.Holdfast, d.DSN(holdfastDB), "HOLDFAST_RECONCILE_EVERY=0s") // it would check everything that is new to it
 	if err != nil {
 		return g, err
 	}
@@ -114,9 +117,9 @@ func (o Options) grown(ctx context.Context, actions int64) (g Grown, err error) 
 	return g, nil
 }
 
-// history fills the database with zaps that are long paid.
+// history fills the database with zaps that were paid earlier.
 func (d *database) history(ctx context.Context, actions int64) error {
-	// Of this day: the rewards of one that has ended would be paid out while the ledger is watched.
+	// All from today: the rewards of a day that has ended would be paid out while the ledger is watched.
 	now := time.Now().UTC()
 	at := now.Add(-time.Hour)
 	if today := now.Truncate(24 * time.Hour); at.Before(today) {
@@ -126,7 +129,7 @@ func (d *database) history(ctx context.Context, actions int64) error {
 		"actions="+strconv.FormatInt(actions, 10), "at="+at.Format(time.RFC3339))
 }
 
-// counted zaps, and counts what that costs.
+// counted zaps and counts the cost.
 func (o Options) counted(ctx context.Context, d *database, s *service, connection *pgx.Conn) (g Grown, err error) {
 	if err := s.start(ctx); err != nil {
 		return g, err
@@ -138,7 +141,7 @@ func (o Options) counted(ctx context.Context, d *database, s *service, connectio
 	}
 	defer b.close(context.WithoutCancel(ctx))
 	plan := load.Plan{Addresses: []string{s.address}, Keys: d.keys, Items: int64(d.items), Sats: sats, Clients: 1, Prefix: "warm", Measure: warm}
-	// What a connection finds out about tables when it first uses them is over before anything is counted.
+	// Warm up first, so that what a connection looks up about tables at first use is not counted.
 	warmed, err := o.load(ctx, plan)
 	if err == nil {
 		err = b.settle(ctx)
@@ -168,7 +171,7 @@ func (o Options) counted(ctx context.Context, d *database, s *service, connectio
 	return g, errors.Join(err, b.check(ctx, told, sats))
 }
 
-// sizes are the bytes of the tables that grow with the actions, and of their indexes.
+// sizes are the bytes of the tables that grow with the actions, with their indexes.
 func sizes(ctx context.Context, connection *pgx.Conn) (map[string]int64, error) {
 	rows, err := connection.Query(ctx, script("growth/size.sql"))
 	if err != nil {
@@ -184,7 +187,7 @@ func sizes(ctx context.Context, connection *pgx.Conn) (map[string]int64, error) 
 	return found, err
 }
 
-// script is the text of one that is embedded.
+// script is the text of an embedded script.
 func script(name string) string {
 	text, err := scripts.ReadFile(name)
 	if err != nil {

@@ -17,17 +17,18 @@ import (
 
 // issuer is the node whose invoices are open while the service starts.
 type issuer interface {
-	// settings lead a service to the node; what they name and the node does not have is put into dir.
+	// settings make a service use the node. Files that they name, and that the node does not have, are put into dir.
 	settings(dir string) ([]string, error)
 	// open makes invoices, and returns their bolt11s in the order of the requests.
 	open(ctx context.Context, requests []paidaction.InvoiceRequest) ([]string, error)
-	// watch is called before the service is started. What it returns waits until the service hears of so many open invoices, and says since when.
+	// watch is called before the service is started. It returns a function that waits until the service hears of this
+	// many open invoices, and says since when.
 	watch(ctx context.Context, s *service, invoices int) (heard func() (time.Time, error), err error)
 	pay(ctx context.Context, invoices ...opened) error
 	stop() error
 }
 
-// fakeIssuer says itself when it is subscribed to.
+// fakeIssuer knows itself when it is subscribed to.
 type fakeIssuer struct{ *fakenode.Process }
 
 // startFake starts a fake node that is killed when ctx ends.
@@ -81,13 +82,14 @@ func (l *lnd) open(ctx context.Context, requests []paidaction.InvoiceRequest) ([
 }
 
 const (
-	// hearPatience is how long a service may take until it has heard of everything.
+	// hearPatience is how long a service may take until it hears of everything.
 	hearPatience = 5 * time.Minute
-	// hearPause is between two looks at what the service says of itself, which take time of their own.
+	// hearPause is the pause between two looks at the service's metrics, which take time themselves.
 	hearPause = 20 * time.Millisecond
 )
 
-// watch has the service itself say it: LND tells nobody who is subscribed, but it tells each subscriber the present state first.
+// watch asks the service itself. LND does not say who is subscribed, but it first tells each subscriber the present
+// state.
 func (l *lnd) watch(ctx context.Context, s *service, invoices int) (func() (time.Time, error), error) {
 	var at time.Time
 	ctx, cancel := context.WithTimeout(ctx, hearPatience)
@@ -97,7 +99,7 @@ func (l *lnd) watch(ctx context.Context, s *service, invoices int) (func() (time
 		again := time.NewTicker(hearPause)
 		defer again.Stop()
 		for {
-			// Until it listens, it cannot be asked.
+			// It cannot be asked until it listens.
 			heard, err := s.metric(ctx, `holdfast_node_hold_streams_heard{node="holdfast"}`)
 			if at = time.Now(); err == nil && heard >= float64(invoices) {
 				return nil
@@ -112,7 +114,7 @@ func (l *lnd) watch(ctx context.Context, s *service, invoices int) (func() (time
 	return func() (time.Time, error) { err := group.Wait(); return at, err }, nil
 }
 
-// pay pays from the payer's node, and returns when everything is settled.
+// pay pays from the payer's node, and returns once everything is settled.
 func (l *lnd) pay(ctx context.Context, invoices ...opened) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, invoice := range invoices {

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// machine is what the figures depend on besides the programs; nothing of it names the machine.
+// machine is what the figures depend on besides the programs. Nothing in it identifies the machine.
 type machine struct {
 	Cores    int
 	CPU      string // its model; empty if the system does not say
@@ -21,7 +21,7 @@ type machine struct {
 	Postgres string
 }
 
-// machine finds it out.
+// machine finds out about the machine.
 func (d *database) machine(ctx context.Context) (machine, error) {
 	m := machine{Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), CPU: firstLine("/proc/cpuinfo", "model name")}
 	if kb, err := strconv.ParseFloat(strings.TrimSuffix(firstLine("/proc/meminfo", "MemTotal"), " kB"), 64); err == nil {
@@ -36,7 +36,7 @@ func (d *database) machine(ctx context.Context) (machine, error) {
 	return m, err
 }
 
-// firstLine is the value of a name in one of the kernel's lists, or empty.
+// firstLine is the value of a name in one of the kernel's files, or "".
 func firstLine(file, name string) string {
 	list, err := os.Open(file)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// marks are the two lines of a page between which the benchmark writes; the rest is written by people.
+// marks are two lines of a page. The benchmark writes between them; people write the rest.
 type marks struct{ begin, end string }
 
 var (
@@ -46,12 +46,12 @@ func (m marks) between(page, figures string) (string, error) {
 	return before + m.begin + "\n\n" + figures + "\n" + m.end + after, nil
 }
 
-// markdown says it before the figures.
+// markdown is what precedes the figures.
 func (c conditions) markdown(now time.Time) string {
 	return c.Machine.markdown(now, c.Noise) + fmt.Sprintf("Medians of %d rounds of %g s, with the lowest and the highest.\n\n", c.Rounds, c.Seconds)
 }
 
-// markdown are the figures with what they depend on.
+// markdown is the figures with the conditions.
 func (r *Report) markdown(now time.Time) string {
 	var b strings.Builder
 	b.WriteString(r.conditions.markdown(now))
@@ -76,7 +76,7 @@ func (r *Report) markdown(now time.Time) string {
 	return b.String()
 }
 
-// markdown says when figures were taken and on what, after a warning where they are not to be believed.
+// markdown says when and on what the figures were taken, after a warning if they are unreliable.
 func (m machine) markdown(now time.Time, noise float64) string {
 	warning := ""
 	if noise > quiet {

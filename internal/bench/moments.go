@@ -14,16 +14,17 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// span is a time between two moments. All clocks are those of this machine.
+// span is the time between two moments. All clocks are this machine's.
 type span struct{ from, to time.Time }
 
-// moment is what is known of one payment: from the event at the node to the commit of PAID, and when jobs of it waited to be taken.
+// moment is what is known of one payment: the time from the event at the node to the commit of PAID, and when its jobs
+// waited to be taken.
 type moment struct {
 	span
 	waits []span
 }
 
-// waited is how much of the time a job waited, or several.
+// waited is for how much of the time at least one job waited.
 func (m moment) waited() (sum time.Duration) {
 	slices.SortFunc(m.waits, func(a, b span) int { return a.from.Compare(b.from) })
 	until := m.from
@@ -43,10 +44,10 @@ func (m moment) waited() (sum time.Duration) {
 	return sum
 }
 
-// moments are those of all payments of a measurement.
+// moments are those of all payments in one measurement.
 type moments []moment
 
-// moments reads them from the database. Each hash has to have been paid and committed.
+// moments reads them from the database. Each hash must have been paid and committed.
 func (b *books) moments(ctx context.Context, hashes []paidaction.Hash, paid []time.Time) (moments, error) {
 	at := make(map[paidaction.Hash]int, len(hashes))
 	for i, h := range hashes {
@@ -88,19 +89,19 @@ func (b *books) moments(ctx context.Context, hashes []paidaction.Hash, paid []ti
 	return all, err
 }
 
-// flowOutcome is what one measurement of a flow brought. Times are in milliseconds.
+// flowOutcome is the outcome of one measurement of a flow. Times are in milliseconds.
 type flowOutcome struct {
 	PerSecond  float64 // from the first payment to the last commit
 	P50, P99   float64 // from the event to the commit of PAID
 	Wait50     float64 // of that, how long jobs waited
 	Wait99     float64
-	FlushMs    float64 // of one flush of PostgreSQL's log, on average; part of P50 and P99
-	ServiceUs  float64 // processor time for each, in microseconds, all that follows included
+	FlushMs    float64 // average flush of PostgreSQL's log; part of P50 and P99
+	ServiceUs  float64 // processor time of each payment, in microseconds, including all that follows
 	PostgresUs float64
 	Payments   int
 }
 
-// outcome puts them together. A commit is dated before its flush, which is added as it took on average.
+// outcome sums them up. A commit is dated before its flush, so the average flush is added.
 func (ms moments) outcome(flush time.Duration) flowOutcome {
 	var took, waited []time.Duration
 	first, last := ms[0].from, ms[0].to
@@ -124,7 +125,7 @@ func (o flowOutcome) String() string {
 		o.Payments, o.PerSecond, o.P50, o.P99, o.Wait50, o.Wait99, o.FlushMs, o.ServiceUs+o.PostgresUs, o.ServiceUs, o.PostgresUs)
 }
 
-// flushes are those of PostgreSQL's log until a moment.
+// flushes are the flushes of PostgreSQL's log so far.
 type flushes struct {
 	count int64
 	ms    float64
@@ -135,7 +136,7 @@ func (b *books) flushes(ctx context.Context) (f flushes, err error) {
 	return f, err
 }
 
-// since is how long one took on average since an earlier moment.
+// since is the average duration of a flush since an earlier moment.
 func (f flushes) since(before flushes) time.Duration {
 	if f.count == before.count {
 		return 0
@@ -143,7 +144,7 @@ func (f flushes) since(before flushes) time.Duration {
 	return time.Duration((f.ms - before.ms) / float64(f.count-before.count) * float64(time.Millisecond))
 }
 
-// walletFailures is an error that says why receivers' wallets gave no invoice, nil where each gave one.
+// walletFailures is an error that says why receivers' wallets gave no invoice, or nil if all did.
 func (b *books) walletFailures(ctx context.Context) error {
 	rows, err := benchdb.New(b.connection).WalletFailures(ctx)
 	for _, row := range rows {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// contender is one of those who are measured.
+// contender is one of those that are compared.
 type contender string
 
 const (
@@ -14,17 +14,17 @@ const (
 	rows      contender = "own rows by pgbench"
 )
 
-// what is measured: a contender's work with this many clients.
+// what identifies a measurement: a contender with this many clients.
 type what struct {
 	contender contender
 	mode      mode
 	clients   int
 }
 
-// processes is Holdfast by so many of them.
+// processes is Holdfast with this many processes.
 func processes(n int) contender { return contender(fmt.Sprintf("%s × %d", holdfast, n)) }
 
-// halfRate stands in the place of the clients where zaps come at half of the rate that could be borne at most.
+// halfRate, in place of the number of clients, means that zaps come at half of the highest sustained rate.
 const halfRate = 0
 
 func (w what) String() string {
@@ -34,16 +34,16 @@ func (w what) String() string {
 	return fmt.Sprintf("%s, %s, %d", w.contender, w.mode, w.clients)
 }
 
-// outcome is what one measurement brought.
+// outcome is the outcome of one measurement.
 type outcome struct {
 	TPS           float64 // actions a second
-	ServiceUs     float64 // processor time of one action, in microseconds; side effects and folding included
+	ServiceUs     float64 // processor time of one action in microseconds, including side effects and folding
 	PostgresUs    float64
-	P50, P99      float64 // from when a request was due to its answer, in milliseconds; of pgbench not known
+	P50, P99      float64 // from when a request was due to its answer, in milliseconds; unknown for pgbench
 	SettleSeconds float64 // from the last answer until every side effect was done
 
 	Each  []float64 // actions a second at each process
-	Twice int64     // actions that two processes were asked for at once
+	Twice int64     // actions requested from two processes at once
 }
 
 func (o outcome) cpuUs() float64 { return o.ServiceUs + o.PostgresUs }
@@ -57,9 +57,9 @@ func (o outcome) String() string {
 		o.ServiceUs, o.PostgresUs, o.P50, o.P99, o.SettleSeconds)
 }
 
-// measured is what all rounds brought.
+// measured is the outcome of all rounds.
 type measured struct {
-	outcomes map[what][]outcome // one of each round
+	outcomes map[what][]outcome // one for each round
 	watch
 }
 
@@ -68,7 +68,7 @@ func (m measured) last(w what) outcome {
 	return all[len(all)-1]
 }
 
-// of is one figure of each round.
+// of is one figure from each round.
 func (m measured) of(w what, value func(outcome) float64) figure {
 	var f figure
 	for _, o := range m.outcomes[w] {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pgbenchThreads is how many threads pgbench has, as spec 00 §0.4 has its references measured on two cores.
+// pgbenchThreads is pgbench's number of threads. Spec 00 §0.4 has its references measured on two cores.
 const pgbenchThreads = 2
 
 var (
@@ -20,7 +20,8 @@ var (
 	perSecond = regexp.MustCompile(`tps = ([0-9.]+) \(without initial connection time\)`)
 )
 
-// pgbench runs a script with prepared statements for a time, and says how many transactions it made, and how many a second.
+// pgbench runs a script with prepared statements for this long, and returns the number of transactions, in all and each
+// second.
 func (d *database) pgbench(ctx context.Context, name, script string, clients int, takes time.Duration) (done int64, tps float64, err error) {
 	return d.work(ctx, name, script, "-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(pgbenchThreads, clients)),
 		"-T", strconv.Itoa(max(1, int(takes.Round(time.Second)/time.Second))))
@@ -43,7 +44,7 @@ func (d *database) work(ctx context.Context, name, script string, extent ...stri
 	return done, tps, nil
 }
 
-// readPgbench reads what pgbench says at its end.
+// readPgbench reads the end of pgbench's output.
 func readPgbench(out []byte) (done int64, tps float64, err error) {
 	count, rate := processed.FindSubmatch(out), perSecond.FindSubmatch(out)
 	if count == nil || rate == nil {

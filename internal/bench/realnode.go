@@ -14,10 +14,10 @@ import (
 // lnd is a network of real nodes.
 type lnd struct {
 	network *devnet.Network
-	node    *lightning.Client // the service's node, from beside the service
+	node    *lightning.Client // the service's node, seen from outside the service
 }
 
-// startLND starts one in dir.
+// startLND starts a network in dir.
 func startLND(ctx context.Context, dir string, o Options) (*lnd, error) {
 	network, err := devnet.Start(ctx, devnet.Options{Dir: filepath.Join(dir, "network"), Bin: o.Programs, Log: o.say})
 	if err != nil {
@@ -33,7 +33,7 @@ func startLND(ctx context.Context, dir string, o Options) (*lnd, error) {
 	return &lnd{network, node}, nil
 }
 
-// settings are those of a service with the node; all files that they name are the node's.
+// settings are the settings of a service with the node. All files that they name are the node's.
 func (l *lnd) settings(string) ([]string, error) {
 	ours := l.network.Node(devnet.Holdfast)
 	return []string{nodeSetting(ours.Address(), ours.TLSCert(), ours.Macaroon()), "HOLDFAST_NETWORK=simnet"}, nil
@@ -52,11 +52,11 @@ type realRun struct {
 	database *database
 	service  *service
 	api      api
-	next     int // payer
+	next     int // the next payer
 }
 
-// realNode measures invoices and payments of a real LND: how much slower invoices are made through the service than by the node alone, and
-// how much of a payment's time is the service's.
+// realNode measures invoices and payments of a real LND: how much slower invoices are made through the service than by
+// the node alone, and which share of a payment's time is the service's.
 func realNode(ctx context.Context, o Options) (_ *RealReport, err error) {
 	scratch, err := child.NewScratch("holdfast-realnode")
 	if err != nil {
@@ -96,7 +96,7 @@ func realNode(ctx context.Context, o Options) (_ *RealReport, err error) {
 	return report, r.service.reconcile(ctx)
 }
 
-// zap asks for the invoice of a zap by one of the users, who count from 0 here.
+// zap asks for the invoice of a zap by a user, counted from 0 here.
 func (r *realRun) zap(ctx context.Context, payer int, method string) (opened, error) {
 	author := (payer + r.Users/2) % r.Users
 	return openZap(ctx, r.api, r.database.keys[payer%r.Users], r.database.itemBy(author), method)

@@ -14,7 +14,7 @@ type RealReport struct {
 	watch
 }
 
-// goals says of each whether it is reached.
+// goals says for each goal whether it is reached.
 func (c *Creation) goals() string {
 	return fmt.Sprintf("%.1f of the rate %s, %d ms %s", goalRatio, reached(c.Ratio.median() >= goalRatio), goalAdded, reached(c.AddedP50ms.median() <= goalAdded))
 }
@@ -33,7 +33,7 @@ func (r *RealReport) Table() string {
 	return b.String()
 }
 
-// MarshalJSON is what the last line says under "lnd".
+// MarshalJSON is the value of "lnd" in the last line.
 func (r *RealReport) MarshalJSON() ([]byte, error) {
 	line := map[string]any{}
 	for _, c := range r.Creations {

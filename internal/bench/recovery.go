@@ -18,68 +18,70 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Recovery is how long a service that starts takes until it hears of every open hold invoice: each needs a stream of its own at the node.
+// Recovery is how long a starting service takes until it hears of every open hold invoice. Each invoice needs its own
+// stream at the node.
 type Recovery struct {
 	Machine machine     `json:"-"`
 	Rounds  int         `json:"rounds"`
 	Rows    []Recovered `json:"rows"`
 	Noise   float64     `json:"noise"`
-	// Worst is by how much reading the open invoices looks at more pages for each with a history than without one.
+	// Worst is by how much the pages read for each open invoice grow with a history.
 	Worst float64 `json:"worst"`
 }
 
-// Recovered is one number of open invoices, and of finished actions behind them.
+// Recovered is the outcome for one number of open invoices, with finished actions behind them.
 type Recovered struct {
 	Node    string  `json:"node"`
 	Actions int64   `json:"actions"`
 	Open    int     `json:"open"`
-	Seconds figure  `json:"seconds"` // from the start of the process until the last invoice is heard of; of each round
+	Seconds figure  `json:"seconds"` // for each round, from the start of the process until it hears of the last invoice
 	Pages   float64 `json:"pages_per_invoice"`
-	MB      float64 `json:"service_mb"` // the most that the service had resident
+	MB      float64 `json:"service_mb"` // peak resident memory of the service
 }
 
 const (
-	// recoveryBound is how long recoveryOpen invoices may take.
+	// recoveryBound is how long it may take with recoveryOpen invoices.
 	recoveryBound = 5 * time.Second
 	recoveryOpen  = 10_000
-	// proven is how many of the invoices are paid afterwards: each must be heard of.
+	// proven is how many of the invoices are paid afterwards; the service must hear of each payment.
 	proven = 20
 )
 
-// The nodes that the invoices are of: one that is subscribed to as fast as can be asked, and a real one.
+// The nodes that issue the invoices: a fake one, which is as fast as asked, and a real one.
 const (
 	fakeNode = "fake"
 	lndNode  = "LND"
 )
 
-// ErrSlow is within the error when open invoices are not all heard of in time.
+// ErrSlow is wrapped in the error if the service does not hear of all open invoices in time.
 var ErrSlow = errors.New("recovery takes too long")
 
-// Restarts says before what the service is started.
+// Restarts says with how many invoices and actions the service is started.
 type Restarts struct {
-	Actions int64 // that are finished, behind the open ones of a fake node
-	Open    []int // hold invoices of the fake node, ascending: with those actions behind, and with none
-	Most    int   // the same with none behind, if it is more than each of Open
-	LND     int   // the same of a real node, with none behind; 0: none
+	Actions int64 // finished, behind the open ones of a fake node
+	Open    []int // numbers of open hold invoices of the fake node, ascending; each with those actions behind them, and with none
+	Most    int   // one more number with none behind, if it exceeds those of Open
+	LND     int   // the number for a real node, with none behind; 0: no real node
 }
 
-// recovering is the work with one history and one node.
+// recovering is the measurement with one history and one node.
 type recovering struct {
 	Options
 	*watch
-	of         string // whose the invoices are
+	of         string // the node that issues the invoices
 	actions    int64
-	sizes      []int // how many invoices are open, ascending
+	sizes      []int // numbers of open invoices, ascending
 	database   *database
 	connection *pgx.Conn
 	service    *service
 	node       issuer
 
-	before int64 // the last of the finished actions
+	before int64 // the last finished action
 	open   []opened
 }
 
-// Recover starts the service before ever more open hold invoices. A report comes with ErrSlow, ErrGrows and ErrNoisy too.
+// Recover starts the service with more and more open hold invoices. It returns a report also with ErrSlow, ErrGrows and
+// ErrNoisy.
 func Recover(ctx context.Context, o Options, before Restarts) (*Recovery, error) {
 	o = o.defaults()
 	recovery, w := &Recovery{Rounds: o.Rounds}, &watch{}
@@ -101,7 +103,7 @@ func Recover(ctx context.Context, o Options, before Restarts) (*Recovery, error)
 	return recovery, recovery.judge(o.Noisy)
 }
 
-// judge holds the figures to their bounds.
+// judge compares the figures with their bounds.
 func (r *Recovery) judge(anyNoise bool) (err error) {
 	type invoices struct {
 		node string
@@ -117,7 +119,8 @@ func (r *Recovery) judge(anyNoise bool) (err error) {
 		}
 	}
 	for _, row := range r.Rows {
-		// Less than a page for each is a handful in all: how many depends on the plan, which a few hundred rows may change.
+		// Less than a page for each invoice is only a handful in all, and depends on the plan, which a few hundred rows
+		// may change.
 		r.Worst = max(r.Worst, max(row.Pages, 1)/max(without[invoices{row.Node, row.Open}], 1)-1)
 	}
 	if r.Worst > growthBound {
@@ -129,7 +132,7 @@ func (r *Recovery) judge(anyNoise bool) (err error) {
 	return err
 }
 
-// run measures with one history, on a server of its own, and adds the rows.
+// run measures with one history, on a separate server, and adds the rows.
 func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 	scratch, err := child.NewScratch("holdfast-recovery")
 	if err != nil {
@@ -148,7 +151,7 @@ func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			kill() // a fake node may wait for subscriptions
+			kill() // a fake node may be waiting for subscriptions
 		}
 		err = errors.Join(err, r.node.stop())
 	}()
@@ -180,7 +183,8 @@ func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 	if err != nil {
 		return err
 	}
-	// The reconciliation of all that is new to it would be at work meanwhile: a service that restarts has done that before.
+	// Without reconciliation: it would check everything that is new to it meanwhile. A service that restarts has done
+	// that before.
 	r.service, err = newService(scratch.Dir, r.Holdfast, r.database.DSN(holdfastDB), append(settings, "HOLDFAST_RECONCILE_EVERY=0s")...)
 	if err != nil {
 		return err
@@ -198,7 +202,8 @@ func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 	return nil
 }
 
-// measure opens invoices until there are so many, and starts the service before them in each round. Then some are paid, and all is reconciled.
+// measure opens invoices until there are n, and starts the service with them in each round. Then some are paid, and
+// everything is reconciled.
 func (r *recovering) measure(ctx context.Context, n int) (row Recovered, err error) {
 	if err := r.fill(ctx, n-len(r.open)); err != nil {
 		return row, fmt.Errorf("open them: %w", err)
@@ -230,7 +235,7 @@ func (r *recovering) measure(ctx context.Context, n int) (row Recovered, err err
 	return row, r.service.reconcile(ctx)
 }
 
-// restart starts the service, and returns how long it takes until n open invoices are heard of.
+// restart starts the service, and returns how long it takes until it hears of n open invoices.
 func (r *recovering) restart(ctx context.Context, n int) (time.Duration, error) {
 	if _, err := r.connection.Exec(ctx, "SELECT pg_stat_statements_reset()"); err != nil {
 		return 0, err
@@ -285,10 +290,10 @@ func (r *recovering) prove(ctx context.Context) error {
 	}
 }
 
-// openFor is until when the invoices can be paid: longer than all of it takes.
+// openFor is how long the invoices can be paid: longer than the whole measurement.
 const openFor = 6 * time.Hour
 
-// fill makes so many invoices at the node, and the actions that they are of.
+// fill makes n invoices at the node, with their actions.
 func (r *recovering) fill(ctx context.Context, n int) error {
 	until := time.Now().Add(openFor).UTC()
 	requests, rows := make([]paidaction.InvoiceRequest, n), make([][]any, n)
@@ -298,7 +303,7 @@ func (r *recovering) fill(ctx context.Context, n int) error {
 		item, hash := 1+i%r.database.items, preimage.Hash()
 		requests[i] = paidaction.InvoiceRequest{Hold: true, Hash: hash, Amount: sats * 1000, Memo: fmt.Sprintf("zap %d sats to #%d", sats, item),
 			Expiry: openFor, CLTVDelta: 80}
-		payer := 1 + (item+1)%r.database.users // the next after the author
+		payer := 1 + (item+1)%r.database.users // the user after the author
 		rows[i] = []any{item, payer, hash[:], preimage[:], until}
 	}
 	bolt11s, err := r.node.open(ctx, requests)
@@ -312,7 +317,8 @@ func (r *recovering) fill(ctx context.Context, n int) error {
 	return r.database.open(ctx, rows)
 }
 
-// open makes open actions: of each the item, who pays, the payment hash, the preimage, until when, and the bolt11.
+// open makes open actions. Each row has the item, the payer, the payment hash, the preimage, the expiry, and the
+// bolt11.
 func (d *database) open(ctx context.Context, rows [][]any) error {
 	connection, err := pgx.Connect(ctx, d.DSN(holdfastDB))
 	if err != nil {
@@ -352,7 +358,7 @@ func (r *Recovery) each(w io.Writer, format string) {
 	}
 }
 
-// Write puts the figures into a page, between their markers.
+// Write puts the figures into a page, between its markers.
 func (r *Recovery) Write(page string) error { return recoveryMarks.write(page, r.markdown(time.Now())) }
 
 func (r *Recovery) markdown(now time.Time) string {

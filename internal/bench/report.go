@@ -7,23 +7,23 @@ import (
 	"text/tabwriter"
 )
 
-// Report is what the rounds brought: medians, and how far the rounds lie apart.
+// Report is the outcome of the rounds: medians, and how far the rounds differ.
 type Report struct {
 	conditions
 	Rows []Row
 	Half []HalfRate
 }
 
-// conditions are what figures were taken under.
+// conditions are the conditions under which figures were taken.
 type conditions struct {
 	Machine machine
 	Rounds  int
-	Seconds float64 // of one measurement
-	Noise   float64 // of the calibrations, the slowest over the fastest
-	Noisy   bool    // more than figures that can be believed allow
+	Seconds float64 // duration of one measurement
+	Noise   float64 // ratio of the slowest calibration to the fastest
+	Noisy   bool    // the noise makes the figures unreliable
 }
 
-// Row is one number of clients.
+// Row is the outcome for one number of clients.
 type Row struct {
 	mode    mode
 	clients int
@@ -31,18 +31,18 @@ type Row struct {
 	TPS, CPUus, ServiceUs, PostgresUs, P50ms, P99ms, Settle figure
 	ReferenceTPS, ReferenceUs                               figure
 	Ratio, CPURatio                                         figure // to the reference, round by round
-	OfUniform                                               figure // of the hot half, to the same clients of the other
-	RowsTPS, RowsUs, OfRows                                 figure // of Holdfast's rows by pgbench; only with as many clients as that has
+	OfUniform                                               figure // of the hot half, relative to the uniform half with as many clients
+	RowsTPS, RowsUs, OfRows                                 figure // for Holdfast's rows written by pgbench; only for rowsClients clients
 }
 
-// HalfRate is zaps that came at half of the rate that could be borne.
+// HalfRate is the outcome of zaps that came at half of the highest sustained rate.
 type HalfRate struct {
 	mode                 mode
 	PerSecond, P50, P99  figure
 	ServiceUs, PostgreUs figure
 }
 
-// report puts it together.
+// report makes the report.
 func (r *run) report(c conditions) *Report {
 	m := r.measured
 	report := &Report{conditions: c}
@@ -99,7 +99,7 @@ func (row Row) uniformText() string {
 	return row.OfUniform.text("%.2f")
 }
 
-// MarshalJSON is the form of spec 00 §0.2, with more beside.
+// MarshalJSON is the form of spec 00 §0.2, with some additions.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	halves := map[mode]map[string]any{uniform: {}, hot: {}}
 	for _, row := range r.Rows {

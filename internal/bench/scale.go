@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// scaleClients is how many ask, whatever the number of processes that they are spread over. Of the most processes each also has as many.
+	// scaleClients is the number of clients that are spread over the processes. With the greatest number of processes
+	// there is also a measurement with this many clients for each.
 	scaleClients = 32
-	// askedTwice: of so many requests of a client one is sent to two processes at the same moment, under one key.
+	// askedTwice: of this many requests of a client one is sent to two processes at the same moment, with the same key.
 	askedTwice = 20
 )
 
-// spread are clients and the processes that they are spread over.
+// spread is a number of clients and of the processes that they are spread over.
 type spread struct{ processes, clients int }
 
 func (s spread) of(m mode) what { return what{processes(s.processes), m, s.clients} }
 
-// spreads are those that are measured.
+// spreads are the spreads to measure.
 func (o Options) spreads() []spread {
 	var all []spread
 	for _, n := range o.Processes {
@@ -35,26 +36,26 @@ func (o Options) spreads() []spread {
 	return append(all, spread{most, most * scaleClients})
 }
 
-// Scaled is what more processes of the service on one database brought.
+// Scaled is the effect of more processes of the service on one database.
 type Scaled struct {
 	conditions
 	Rows []ScaledRow
 }
 
-// ScaledRow is one number of processes and of clients, who are spread over them.
+// ScaledRow is the outcome for one number of processes and of clients.
 type ScaledRow struct {
 	mode mode
 	spread
 
-	TPS, OfOne                   figure // OfOne: to one process, round by round
-	Least, Most                  figure // zaps a second at that process which had the fewest, and the most
+	TPS, OfOne                   figure // OfOne: relative to one process, round by round
+	Least, Most                  figure // zaps a second at the process with the fewest, and with the most
 	CPUus, ServiceUs, PostgresUs figure
 	P50ms, P99ms                 figure
-	Twice                        figure // zaps that two processes were asked for at once
+	Twice                        figure // zaps requested from two processes at once
 }
 
-// Scale zaps by ever more processes of the service on one database, of which each has all roles. After each measurement the ledger is held against
-// what all clients were told. It leaves nothing running and nothing behind.
+// Scale zaps at more and more processes of the service on one database, each with all roles. After each measurement it
+// compares the ledger with what all clients were told. It leaves nothing running and nothing behind.
 func Scale(ctx context.Context, o Options) (_ *Scaled, err error) {
 	o = o.defaults()
 	r, err := prepare(ctx, o, slices.Max(o.Processes))
@@ -75,7 +76,7 @@ func Scale(ctx context.Context, o Options) (_ *Scaled, err error) {
 	return scaled, nil
 }
 
-// scale is a round: each spread once, for each mode.
+// scale is one round: each spread once in each mode.
 func (r *run) scale(ctx context.Context) error {
 	for _, m := range []mode{uniform, hot} {
 		for _, s := range r.spreads() {
@@ -111,7 +112,7 @@ func (s *Scaled) Table() string {
 	return b.String()
 }
 
-// Write puts the figures into a page, between their markers.
+// Write puts the figures into a page, between its markers.
 func (s *Scaled) Write(page string) error { return scaleMarks.write(page, s.markdown(time.Now())) }
 
 func (s *Scaled) markdown(now time.Time) string {
@@ -127,7 +128,7 @@ func (s *Scaled) markdown(now time.Time) string {
 	return b.String()
 }
 
-// MarshalJSON is a part of the last line.
+// MarshalJSON is one part of the last line.
 func (s *Scaled) MarshalJSON() ([]byte, error) {
 	halves := map[mode]map[string]any{uniform: {}, hot: {}}
 	for _, row := range s.Rows {

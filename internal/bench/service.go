@@ -25,15 +25,16 @@ const (
 	stopGrace     = 20 * time.Second
 )
 
-// service is a process of the program that is measured, as an operator runs it: with all roles, every setting at its default but the
-// database, the address, and the secret that there must be. It has no Lightning node, which it can do without: balances can pay.
+// service is a process of the measured program, as an operator runs it: with all roles, and every setting at its
+// default except the database, the address, and the required secret. It needs no Lightning node, because balances can
+// pay.
 type service struct {
 	program, dir, address string
 	env                   []string // without the address
 	server                *child.Server
 }
 
-// newService prepares it. Settings that this process happens to be surrounded by are none of its own.
+// newService prepares a service. It does not inherit settings from this process's environment.
 func newService(dir, program, dsn string, more ...string) (*service, error) {
 	if _, err := os.Stat(program); err != nil {
 		return nil, fmt.Errorf("not built yet (make build): %w", err)
@@ -47,7 +48,7 @@ func newService(dir, program, dsn string, more ...string) (*service, error) {
 	return s.beside()
 }
 
-// beside prepares another process of the same service: it differs in its address alone.
+// beside prepares another process of the same service, which differs only in its address.
 func (s *service) beside() (*service, error) {
 	ports, err := freeport.Pick(1)
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *service) beside() (*service, error) {
 	return &other, nil
 }
 
-// start returns when it is ready for requests.
+// start starts the service, and returns once it is ready for requests.
 func (s *service) start(ctx context.Context) error {
 	if err := s.server.Start(); err != nil {
 		return err
@@ -92,7 +93,8 @@ func (s *service) start(ctx context.Context) error {
 
 func (s *service) stop() { s.server.Stop(stopGrace) }
 
-// metric is what the service says of itself under a name with its labels; 0 where it does not say it yet.
+// metric is the value of one of the service's metrics, given its name and labels; 0 if the service does not report it
+// yet.
 func (s *service) metric(ctx context.Context, name string) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/metrics", nil)
 	if err != nil {
@@ -115,13 +117,13 @@ func (s *service) metric(ctx context.Context, name string) (float64, error) {
 	return 0, lines.Err()
 }
 
-// mostMB is the most memory that it ever had resident.
+// mostMB is its peak resident memory.
 func (s *service) mostMB() (float64, error) {
 	kb, err := strconv.ParseFloat(strings.TrimSuffix(firstLine(fmt.Sprintf("/proc/%d/status", s.server.PID()), "VmHWM"), " kB"), 64)
 	return kb / 1024, err
 }
 
-// reconcile has the operator's command look at everything. That something is broken is an error.
+// reconcile runs the operator's command on everything. If something is broken, it returns an error.
 func (s *service) reconcile(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, s.program, "reconcile", "--json", "--grace", "1s", "--again", "0s")
 	cmd.Env = s.env

@@ -14,15 +14,15 @@ import (
 const (
 	// realPayments is how many payments are made in each flow, one after the other.
 	realPayments = 30
-	// goalShare is how much of a payment's time may be ours, at the median.
+	// goalShare is the greatest share of a payment's time that may be ours, at the median.
 	goalShare = 0.05
 )
 
-// Share is how much of the time from when the payer's node is told to pay until PAID is committed passes after our node has first told of
-// the payment: at a hold invoice the node's own settling is in it.
+// Share compares two times: Whole, from when the payer's node is told to pay until PAID is committed, and the part of
+// it after our node has first told us of the payment (Ours). For a hold invoice Ours includes the node's own settling.
 type Share struct {
 	flow
-	Ours, Whole, Part figure // of each payment; in milliseconds, Part is Ours of Whole
+	Ours, Whole, Part figure // for each payment, in milliseconds; Part is Ours divided by Whole
 }
 
 // shares makes payments over the real network.
@@ -31,7 +31,7 @@ func (r *realRun) shares(ctx context.Context, report *RealReport) error {
 		if way.name == wrapped {
 			continue // its time is that of two payments
 		}
-		// The first ones find out what the nodes and the database remember from then on.
+		// In the first payments the nodes and the database learn what they then remember.
 		if _, err := r.share(ctx, way, 5); err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
@@ -87,7 +87,8 @@ func (r *realRun) share(ctx context.Context, way flow, n int) (s Share, err erro
 	return s, nil
 }
 
-// pay pays an invoice from the payer's node, and returns when that was told to, and when ours first told of the payment.
+// pay pays an invoice from the payer's node. It returns when that node was told to, and when ours first told of the
+// payment.
 func (r *realRun) pay(ctx context.Context, o opened) (sent, told time.Time, err error) {
 	group, watching := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
@@ -96,7 +97,7 @@ func (r *realRun) pay(ctx context.Context, o opened) (sent, told time.Time, err 
 		return r.node.WatchInvoice(watching, o.hash, func(e paidaction.InvoiceEvent) error {
 			switch {
 			case e.State == paidaction.InvoiceOpen:
-				begun() // the first event of a stream; an invoice that is still open may be told of twice
+				begun() // the first event of a stream; an open invoice may be reported twice
 			case told.IsZero():
 				told = time.Now()
 			}

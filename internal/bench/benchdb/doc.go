@@ -1,2 +1,2 @@
-// Package benchdb holds what the benchmark asks the database: queries of its own, so that they share none with what is measured.
+// Package benchdb holds the benchmark's own queries, so that it shares none with what it measures.
 package benchdb

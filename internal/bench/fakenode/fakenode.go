@@ -1,5 +1,6 @@
-// Package fakenode is a Lightning node for benchmarks, a process of its own: it speaks LND's gRPC at a port, with TLS and a macaroon, in
-// front of a simulated node, and is its payers too. What it costs is not the service's, and it notes when each payment came.
+// Package fakenode is a Lightning node for benchmarks, in a separate process. It speaks LND's gRPC on a port, with TLS
+// and a macaroon, in front of a simulated node, and also plays its payers. So its cost is not attributed to the
+// service. It records when each payment came.
 package fakenode
 
 import (
@@ -23,30 +24,31 @@ type Place struct {
 	Macaroon    string // hex
 }
 
-// Places are the first thing that the process says: the service's node, and one that receivers have invoices of. The first reaches the
-// second.
+// Places are the first output of the process: the service's node, and one that issues receivers' invoices. The first
+// reaches the second.
 type Places struct{ Node, Receiver Place }
 
-// Order is which invoices of the service's node are to be paid, made, or watched; one of these.
+// Order says which invoices of the service's node to pay, to make, or to watch: one of these.
 type Order struct {
 	Hashes  []paidaction.Hash
 	Rate    float64 // payments a second, each at its moment; 0: as fast as the node takes them
 	Open    []paidaction.InvoiceRequest
-	Watched int // tell when so many invoices are subscribed to, each by itself; there is an empty answer before, as soon as none is
+	Watched int // answer once this many invoices have a subscription each; an earlier, empty answer comes once none has
 }
 
-// Done is what came of an order.
+// Done is the outcome of an order.
 type Done struct {
-	Paid    []time.Time // when each was, which is when the node tells of it; in the order of the hashes
-	Bolt11s []string    // of those that were made, in the order of the requests
-	Watched time.Time   // when the last one was subscribed to
-	Failed  string      // why the first one that could not be done was not; no more were done then
+	Paid    []time.Time // when each was paid, which is when the node reports it; in the order of the hashes
+	Bolt11s []string    // of the invoices that were made, in the order of the requests
+	Watched time.Time   // when the last invoice was subscribed to
+	Failed  string      // why the first failure happened; nothing more was done after it
 }
 
 // plenty is what the node can send, in msat.
 const plenty = 1_000_000_000_000
 
-// Serve is the process: it says where its nodes are, and does orders until there are no more. Both are lines of JSON.
+// Serve is the process: it writes where its nodes are, and carries out orders until there are no more. Both are lines
+// of JSON.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	net := simnode.NewNetwork(time.Now)
 	node, receiver := net.AddNode("holdfast"), net.AddNode("receiver")
@@ -88,7 +90,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		default:
 			done = pay(ctx, node, o)
 		}
-		node.ForgetCalls() // of which it would keep every one
+		node.ForgetCalls() // otherwise it would remember every call
 		if err := say.Encode(done); err != nil {
 			return err
 		}
@@ -100,7 +102,7 @@ func place(s *lndtest.Server) Place {
 	return Place{Address: c.Address, Certificate: string(c.TLSCertPEM), Macaroon: c.MacaroonHex}
 }
 
-// open makes invoices that nobody has asked the service for.
+// open makes invoices that the service was not asked for.
 func open(ctx context.Context, node *simnode.Node, o Order) (done Done) {
 	for _, r := range o.Open {
 		bolt11, err := node.OpenInvoice(ctx, r)
@@ -113,7 +115,7 @@ func open(ctx context.Context, node *simnode.Node, o Order) (done Done) {
 	return done
 }
 
-// pay pays: none waits for what became of those before.
+// pay pays the invoices; no payment waits for the outcome of earlier ones.
 func pay(ctx context.Context, node *simnode.Node, o Order) (done Done) {
 	begun := time.Now()
 	for i, h := range o.Hashes {

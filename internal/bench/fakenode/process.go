@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Process is a node that runs as a process of its own.
+// Process is a node that runs as a separate process.
 type Process struct {
 	Places
 	command *exec.Cmd
@@ -21,7 +21,7 @@ type Process struct {
 	said    *bytes.Buffer
 }
 
-// Start starts a command that calls Serve, and returns when its nodes answer. Stop ends it.
+// Start starts a command that calls Serve, and returns once its nodes answer. Stop ends it.
 func Start(command *exec.Cmd) (_ *Process, err error) {
 	p := &Process{command: command, said: &bytes.Buffer{}}
 	command.Stderr = p.said
@@ -42,7 +42,7 @@ func Start(command *exec.Cmd) (_ *Process, err error) {
 	return p, nil
 }
 
-// Pay has invoices of the service's node paid, and returns when each was. One that cannot be paid is an error.
+// Pay has invoices of the service's node paid, and returns when each was. If one cannot be paid, it returns an error.
 func (p *Process) Pay(rate float64, hashes ...paidaction.Hash) ([]time.Time, error) {
 	done, err := p.order(Order{Hashes: hashes, Rate: rate})
 	if err == nil && len(done.Paid) != len(hashes) {
@@ -60,8 +60,8 @@ func (p *Process) Open(requests []paidaction.InvoiceRequest) ([]string, error) {
 	return done.Bolt11s, err
 }
 
-// Watch returns when no invoice of the service's node is subscribed to by itself any more. What it returns waits until so many are, and says
-// when the last one was; until then the node takes no other order.
+// Watch returns once no invoice of the service's node has its own subscription any more. The function that it returns
+// waits until this many have one, and says when the last was subscribed to; until then the node takes no other order.
 func (p *Process) Watch(invoices int) (reached func() (time.Time, error), err error) {
 	if _, err := p.order(Order{Watched: invoices}); err != nil {
 		return nil, err

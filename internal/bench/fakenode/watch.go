@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// watchPatience is how long subscriptions may take to come, or those of a service that has ended to go.
+	// watchPatience is how long subscriptions may take to appear, or to disappear after a service has ended.
 	watchPatience = 5 * time.Minute
-	// watchPause is between two looks.
+	// watchPause is the pause between two looks.
 	watchPause = 5 * time.Millisecond
 )
 
-// forgotten waits until no invoice is subscribed to by itself any more.
+// forgotten waits until no invoice has its own subscription any more.
 func forgotten(ctx context.Context, node *simnode.Node) (done Done) {
 	if _, err := await(ctx, node, func(watched int) bool { return watched == 0 }); err != nil {
 		done.Failed = err.Error()
@@ -25,7 +25,7 @@ func forgotten(ctx context.Context, node *simnode.Node) (done Done) {
 	return done
 }
 
-// watched waits until so many invoices are subscribed to, each by itself.
+// watched waits until this many invoices have a subscription each.
 func watched(ctx context.Context, node *simnode.Node, want int) Done {
 	at, err := await(ctx, node, func(watched int) bool { return watched >= want })
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// client is one of those who ask, on a connection of its own; as which user changes from request to request.
+// client is one client on its own connection. The user that it asks as changes from request to request.
 type client struct {
 	plan       Plan
-	name       string // in its idempotency keys
-	at         int    // the address that it asks
+	name       string // part of its idempotency keys
+	at         int    // the address that it sends to
 	connection *connection
-	other      *connection // to the next address, for what is asked for twice
+	other      *connection // to the next address, for requests that are sent twice
 	chance     *rand.Rand
-	request    []byte // the last one, whose memory the next one gets
+	request    []byte // the last request; the next one reuses its memory
 	body       []byte
 
 	asked, paid, twice, failures int64
@@ -31,7 +31,7 @@ func newClient(p Plan, number int) *client {
 		chance: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 }
 
-// connect makes the connections anew.
+// connect opens the connections again.
 func (c *client) connect(ctx context.Context) (err error) {
 	c.close()
 	if c.connection, err = connect(ctx, c.plan.Addresses[c.at]); err != nil || c.plan.Twice == 0 {
@@ -47,14 +47,14 @@ func (c *client) close() {
 	c.other.close()
 }
 
-// The request is what a program sends that pays by credits and wants to know what became of it.
+// The request is that of a program that pays from credits and wants to know the outcome.
 const (
 	bodyHead = `{"query":"mutation($item:ID!,$sats:Sats!,$key:String){zap(item:$item,sats:$sats,idempotencyKey:$key,paymentMethod:FEE_CREDIT)` +
 		`{id state costMsat}}","variables":{"item":"`
 	paid = `"state":"PAID"`
 )
 
-// draw chooses who zaps what. Nobody zaps what they wrote.
+// draw chooses who zaps what. Nobody zaps their own items.
 func (c *client) draw() (user, item int64) {
 	users := int64(len(c.plan.Keys))
 	if item = c.plan.Item; item == 0 {
@@ -67,11 +67,11 @@ func (c *client) draw() (user, item int64) {
 	return user, item
 }
 
-// zap asks for one zap, once or twice, and says when the client's own address had answered. Anything but the answer that it is paid is an
-// error, and so is the answer of another action to the same key.
+// zap asks for one zap, once or twice, and returns when the client's own address answered. Anything but the answer that
+// it is paid is an error, and so is the answer of another action to the same key.
 func (c *client) zap(ctx context.Context) (answered time.Time, err error) {
 	request := c.next()
-	if c.plan.Twice == 0 || (c.asked-1)%c.plan.Twice != 0 { // the first is asked twice: there are some, however slowly they are answered
+	if c.plan.Twice == 0 || (c.asked-1)%c.plan.Twice != 0 { // the first request is sent twice, so that there are some even if answers are slow
 		_, err = c.connection.zap(ctx, request)
 		return time.Now(), err
 	}
@@ -97,7 +97,7 @@ func (c *client) zap(ctx context.Context) (answered time.Time, err error) {
 	return answered, nil
 }
 
-// next is the request for the next zap.
+// next builds the request for the next zap.
 func (c *client) next() []byte {
 	user, item := c.draw()
 	c.asked++
@@ -121,7 +121,7 @@ func (c *client) next() []byte {
 	return r
 }
 
-// zap sends a request and returns the action that the answer tells of, valid until the next call.
+// zap sends a request, and returns the action in the answer, valid until the next call.
 func (c *connection) zap(ctx context.Context, request []byte) (action []byte, err error) {
 	status, answer, err := c.do(ctx, request)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// connection speaks as much HTTP/1.1 as the generator needs, at a tenth of what net/http costs: one request after the other, kept
-// alive, answers with a length.
+// connection speaks only as much HTTP/1.1 as the generator needs, at a tenth of the cost of net/http: one request after
+// the other, kept alive, answers with a length.
 type connection struct {
 	to     net.Conn
 	from   *bufio.Reader
-	answer []byte // the last one, whose memory the next one gets
+	answer []byte // the last answer; the next one reuses its memory
 }
 
 const (
@@ -33,16 +33,16 @@ func connect(ctx context.Context, address string) (*connection, error) {
 	return &connection{to: to, from: bufio.NewReader(to)}, nil
 }
 
-// close may be called for a connection that was never made.
+// close may be called on a connection that was never made.
 func (c *connection) close() {
 	if c != nil {
-		_ = c.to.Close() // nothing is on its way any more
+		_ = c.to.Close() // nothing is in flight any more
 	}
 }
 
 var errLength = errors.New("an answer without a length")
 
-// do sends a request and reads its answer, which is valid until the next call. After an error the connection is of no use and closed.
+// do sends a request and reads its answer, which is valid until the next call. An error closes the connection.
 func (c *connection) do(ctx context.Context, request []byte) (status int, answer []byte, err error) {
 	defer func() {
 		if err != nil {
@@ -76,7 +76,7 @@ func (c *connection) do(ctx context.Context, request []byte) (status int, answer
 	return status, c.answer, err
 }
 
-// headers reads up to the body, whose length it returns.
+// headers reads up to the body, and returns the body's length.
 func (c *connection) headers() (length int, err error) {
 	length = -1
 	for {

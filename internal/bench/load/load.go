@@ -1,6 +1,6 @@
-// Package load drives Holdfast with zaps from credits over GraphQL, as its clients would, and tells how long each took. It is to run as a
-// process of its own: what it costs is nobody else's. It is cheap: a request is put together from pieces, an answer is looked at for the
-// one word that counts.
+// Package load drives Holdfast with zaps from credits over GraphQL, as its clients would, and reports how long each
+// took. It runs as a separate process, so that its cost is not attributed to others. It is cheap: it puts requests
+// together from pieces, and looks in an answer only for the one word that counts.
 package load
 
 import (
@@ -15,46 +15,47 @@ import (
 	"time"
 )
 
-// Plan says what to ask for. Everything is needed but Item, Rate and Twice.
+// Plan says what to ask for. Everything is required except Item, Rate and Twice.
 type Plan struct {
-	Addresses []string      // of the service's processes, host:port; the clients are spread over them
+	Addresses []string      // host:port of each process of the service; the clients are spread over them
 	Keys      []string      // API keys: of the users 1, 2, 3, …
-	Items     int64         // there are those from 1 on; item i was written by the user 1 + i modulo the number of keys
-	Item      int64         // the one that everybody zaps, but its author; 0: any
+	Items     int64         // numbered from 1; item i was written by user 1 + i modulo the number of keys
+	Item      int64         // the item that everybody but its author zaps; 0: any
 	Sats      int64         // of each zap
-	Prefix    string        // of the idempotency keys; no two plans may share one
-	Clients   int           // each has one zap under way at most
-	Twice     int64         // of so many requests of a client one is sent to the next process too, at the same moment, under the same key; 0: none
-	Rate      float64       // zaps a second, each due at its moment whatever became of those before; 0: each client asks when it was answered
-	Warm      time.Duration // asked before, and not measured
+	Prefix    string        // prefix of the idempotency keys; no two plans may share one
+	Clients   int           // each has at most one zap in flight
+	Twice     int64         // of this many requests of a client one is also sent to the next process, at the same moment, with the same key; 0: none
+	Rate      float64       // zaps a second, each due at its moment whatever became of earlier ones; 0: each client asks again once it was answered
+	Warm      time.Duration // warm-up before the measurement
 	Measure   time.Duration
 }
 
-// Result is what came of it.
+// Result is the outcome of a plan.
 type Result struct {
-	Paid       int64            // zaps that were answered as paid, those asked for while warming up among them
-	Twice      int64            // of them those that two were asked for, and both told of
-	Measured   int64            // of them those answered within the time that is measured
-	Each       []int64          // the same by the address that was asked
-	Seconds    float64          // of that time
-	Failures   int64            // requests that were not answered so
-	Reasons    map[string]int64 // how many failed how; the first ones are told
+	Paid       int64            // zaps answered as paid, including those of the warm-up
+	Twice      int64            // of these, requested from two processes, which both answered
+	Measured   int64            // of these, answered within the measured time
+	Each       []int64          // Measured by address
+	Seconds    float64          // the measured time
+	Failures   int64            // requests not answered as paid
+	Reasons    map[string]int64 // failures by reason; only the first reasons are kept
 	P50ms      float64          // from when a request was due
 	P99ms      float64
 	MaxMs      float64
-	NotStarted int64 // requests that were due within the time and never sent
+	NotStarted int64 // requests that were due within the time but never sent
 }
 
-// OK says that everything that was asked for was done.
+// OK reports whether everything that was asked for was done.
 func (r Result) OK() bool { return r.Failures == 0 && r.NotStarted == 0 }
 
-// reasons is how many reasons of failures are told apart.
+// reasons is how many reasons for failures are kept apart.
 const reasons = 10
 
-// grace is how long what is under way at the end may take.
+// grace is how long requests that are in flight at the end may take.
 const grace = 30 * time.Second
 
-// Run asks until the time is over, and waits for the last answers. An error means that nothing could be measured.
+// Run sends requests until the time is over, and waits for the last answers. An error means that nothing could be
+// measured.
 func Run(ctx context.Context, p Plan) (Result, error) {
 	if len(p.Addresses) < 1 || len(p.Keys) < 2 || p.Items < 1 || p.Clients < 1 || p.Sats < 1 || p.Measure <= 0 {
 		return Result{}, errors.New("load: the plan needs an address, two keys, an item, a client, an amount and a time")
@@ -87,9 +88,10 @@ type timetable struct {
 	taken              atomic.Int64
 }
 
-// next waits until the next request is due, and says when that was; false after the end. With a rate a request is due at its moment,
-// though all clients be waiting for answers then: how long it took counts from there, or a service that stands still for a second
-// would seem to have been slow for one request of each client, and not for all that came in that second (coordinated omission).
+// next waits until the next request is due, and returns when that was; false after the end. With a rate a request is
+// due at its moment, even if all clients are waiting for answers then, and its time counts from that moment. Otherwise
+// a service that stands still for a second would seem slow for one request of each client, not for all that came in
+// that second (coordinated omission).
 func (t *timetable) next() (due time.Time, more bool) {
 	if t.rate == 0 {
 		due = time.Now()
@@ -103,7 +105,7 @@ func (t *timetable) next() (due time.Time, more bool) {
 	return due, true
 }
 
-// measured says whether an answer counts: with a rate by when it was due, else by when it came.
+// measured reports whether an answer counts: with a rate, if it was due in the measured time; else, if it came in it.
 func (t *timetable) measured(due, answered time.Time) bool {
 	if t.rate > 0 {
 		return !due.Before(t.from)
@@ -141,7 +143,7 @@ func (c *client) failed(err error) {
 	}
 }
 
-// sum puts together what the clients saw.
+// sum combines what the clients saw.
 func sum(clients []*client, t *timetable) Result {
 	r := Result{Reasons: map[string]int64{}, Seconds: t.until.Sub(t.from).Seconds(),
 		Each: make([]int64, len(clients[0].plan.Addresses))}
@@ -166,7 +168,8 @@ func sum(clients []*client, t *timetable) Result {
 	return r
 }
 
-// Quantile is the smallest time that at least this part of all did not exceed, in milliseconds; 0 of none. They must be sorted.
+// Quantile is the smallest time that at least this part of the times does not exceed, in milliseconds; 0 if there are
+// none. The times must be sorted.
 func Quantile(sorted []time.Duration, part float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"os/exec"
 )
 
-// Serve is the generator's process: it reads a plan, does it, and writes what came of it. Both are JSON; keys are secrets, and no
-// arguments therefore.
+// Serve is the generator's process: it reads a plan, runs it, and writes the result. Both are JSON. The plan is not
+// passed as arguments, because keys are secrets.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var p Plan
 	if err := json.NewDecoder(in).Decode(&p); err != nil {
@@ -23,7 +23,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// Start does a plan in a process of its own, that of a command which calls Serve, and waits for its end.
+// Start runs a plan in a process of its own, with a command that calls Serve, and waits for its end.
 func Start(command *exec.Cmd, p Plan) (r Result, err error) {
 	plan, err := json.Marshal(p)
 	if err != nil {
