@@ -6,8 +6,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// book is what the clients remember: what they have asked for, and what they were told. Nothing in it comes from the service's
-// database.
+// book is what the clients remember: what they asked for, and what they were told. Nothing in it comes from the
+// service's database.
 type book struct {
 	mu       sync.Mutex
 	requests map[string]*request // by idempotency key
@@ -15,38 +15,38 @@ type book struct {
 	broken   []string            // answers that contradict an earlier one
 }
 
-// request is something that was asked for under a key.
+// request is what was asked for under one key.
 type request struct {
 	who, errand string
-	action      string          // what came of it
-	refused     paidaction.Code // or why nothing did
+	action      string          // the action that it became
+	refused     paidaction.Code // or why it was refused
 }
 
-// told is what somebody was told of an action.
+// told is what somebody was told about an action.
 type told struct {
 	who    *person
 	secret string
 	last   action
-	paid   bool // they were told so, once at least
+	paid   bool // they were told so at least once
 }
 
 func newBook() *book { return &book{requests: map[string]*request{}, told: map[string]*told{}} }
 
-// asks notes a request before it is sent.
+// asks records a request before it is sent.
 func (b *book) asks(who *person, errand, key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests[key] = &request{who: who.name, errand: errand}
 }
 
-// refused notes the answer no.
+// refused records a refusal.
 func (b *book) refused(key string, code paidaction.Code) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests[key].refused = code
 }
 
-// answered notes the action that a request has become.
+// answered records the action that a request became.
 func (b *book) answered(who *person, key string, a action) {
 	b.mu.Lock()
 	b.requests[key].action = a.ID
@@ -66,7 +66,7 @@ func (b *book) waiting() (n int) {
 	return n
 }
 
-// saw notes how an action was shown.
+// saw records how an action was shown.
 func (b *book) saw(who *person, a action) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +84,8 @@ func (b *book) saw(who *person, a action) {
 	t.last, t.paid = a, t.paid || a.State == paidaction.Paid
 }
 
-// unended are the actions that may have moved since they were shown last; one that has failed, by a next attempt.
+// unended are the actions that may have moved since they were last shown; a failed one moves when a next attempt
+// begins.
 func (b *book) unended() (all []told) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +97,7 @@ func (b *book) unended() (all []told) {
 	return all
 }
 
-// counts are the actions that were told of, by how they were shown last.
+// counts are the numbers of known actions, by the state last shown.
 func (b *book) counts() map[paidaction.State]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,7 @@
-// Package chaos runs the real stack under load while its parts are killed, and then asks whether anything was lost: of the service's
-// processes, of PostgreSQL, of the Lightning nodes and of the block chain each dies by SIGKILL, at random moments, and is started
-// again. The clients are honest: they repeat what was not answered, under the same key, and they remember what they were told.
+// Package chaos runs the real stack under load while its parts are killed, and then checks whether anything was lost.
+// Each of the service's processes, PostgreSQL, the Lightning nodes and the block chain dies by SIGKILL at random
+// moments, and is started again. The clients are honest: they repeat what was not answered, under the same key, and
+// remember what they were told.
 package chaos
 
 import (
@@ -15,14 +16,14 @@ import (
 
 // Options say how long and how hard.
 type Options struct {
-	Duration time.Duration // of load and kills; setting up and draining come besides
-	Seed     uint64        // of the kills and of what is asked for
-	Every    time.Duration // between two kills on average; default 4.5 s
+	Duration time.Duration // duration of load and kills, without setting up and draining
+	Seed     uint64        // seeds the kills and the requests
+	Every    time.Duration // mean time between two kills; default 4.5 s
 	Out      io.Writer     // progress and findings, for people
 }
 
-// Stack is the stack that is tormented: its service is started here, as several processes on one database, and its settings are those
-// of people who cannot wait. Where it lies is for the caller to say.
+// Stack is the stack to torment. Its service is started by this package, as several processes on one database. All
+// waiting times are set short. The caller says where it lies.
 func Stack() stack.Options {
 	return stack.Options{WithoutService: true, BlockEvery: 20 * time.Second, Environment: []string{
 		"HOLDFAST_INVOICE_EXPIRY=30s", "HOLDFAST_DATABASE_POOL=10", "HOLDFAST_RELAY_SEND_WINDOW=3s", "HOLDFAST_RELAY_AUDIT=1s",
@@ -47,12 +48,12 @@ type run struct {
 	line    *line
 	options Options
 	begun   time.Time
-	ours    oblivion // of the service's nodes
+	ours    oblivion // for the service's nodes
 	payers  oblivion
 }
 
-// Run torments a stack that is as Stack says, and judges it. An error means that it could not be
-// tried. When it returns no process of the service runs; the rest of the stack does.
+// Run torments a stack that was started with Stack's options, and judges it. An error means that this could not be
+// tried. When Run returns, no process of the service runs; the rest of the stack does.
 func Run(ctx context.Context, s *stack.Stack, o Options) (*Summary, error) {
 	if o.Every <= 0 {
 		o.Every = 4500 * time.Millisecond
@@ -103,8 +104,8 @@ func (r *run) setUp(ctx context.Context) error {
 	return nil
 }
 
-// torment has the crowd bustle while the killer rages, then lets everything come to its end. It returns when that has happened, or when
-// it takes too long.
+// torment lets the crowd work while the killer kills, and then lets everything come to its end. It returns when that
+// has happened, or has taken too long.
 func (r *run) torment(ctx context.Context) {
 	r.begun = time.Now()
 	raging, calm := context.WithTimeout(ctx, r.options.Duration)
@@ -124,7 +125,7 @@ func (r *run) torment(ctx context.Context) {
 	r.crowd.lookAgain(ctx)
 }
 
-// drain waits until every part serves, everybody is answered, and nothing is open, at the payer's node neither.
+// drain waits until every part serves, everybody is answered, and nothing is open, including at the payer's node.
 func (r *run) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainPatience)
 	defer cancel()
@@ -142,7 +143,7 @@ func (r *run) drain(ctx context.Context) {
 	}
 }
 
-// judge holds everything against everything.
+// judge compares all accounts of what happened with each other.
 func (r *run) judge(ctx context.Context) (*Summary, error) {
 	s := r.summary()
 	f, err := r.gather(ctx)

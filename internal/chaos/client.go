@@ -30,10 +30,10 @@ type action struct {
 	Failure *struct{ Code string }
 }
 
-// fields are what is asked of every action.
+// fields are the fields requested of every action.
 const fields = ` { id kind state paymentMethod costMsat secret successorId invoice { bolt11 paymentHash } failure { code } }`
 
-// refusal is an answer: no, and why.
+// refusal is an answer that says no, and why.
 type refusal struct {
 	code    paidaction.Code
 	message string
@@ -41,7 +41,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return string(r.code) + ": " + r.message }
 
-// ask runs an operation at one process and reads its one field. An answer is nil or a *refusal; everything else is none.
+// ask runs an operation at one process and reads its one field. It got an answer if the error is nil or a *refusal;
+// with any other error it got none.
 func ask(ctx context.Context, through *http.Client, url, key string, into any, query string, variables map[string]any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
@@ -82,13 +83,13 @@ func ask(ctx context.Context, through *http.Client, url, key string, into any, q
 	return errors.New(url + " answers nothing")
 }
 
-// unsettled are refusals after which an honest client says the same again: nothing was done, or nobody knows.
+// unsettled are refusals after which an honest client repeats the request: nothing was done, or the outcome is unknown.
 var unsettled = map[paidaction.Code]bool{
 	paidaction.CodeTryAgain: true, paidaction.CodeUnknownOutcome: true, paidaction.CodeInternal: true,
 	paidaction.CodeLightningUnavailable: true, "TIME_LIMIT_EXCEEDED": true,
 }
 
-// line is the way to the API: several processes of which any may be gone. It counts.
+// line is the way to the API: several processes, of which any may be down. It counts requests.
 type line struct {
 	http            *http.Client
 	urls            []string
@@ -100,7 +101,7 @@ const askTimeout = 15 * time.Second
 
 func newLine(urls []string) *line { return &line{http: &http.Client{Timeout: askTimeout}, urls: urls} }
 
-// person is one client of the API: signed in with a key, or, without, nobody in particular.
+// person is one client of the API: signed in with a key, or anonymous without one.
 type person struct {
 	name string
 	key  string
@@ -108,7 +109,7 @@ type person struct {
 	line *line
 }
 
-// do asks one process after the other until one has answered. What it asks for must bear being asked for twice.
+// do asks one process after the other until one has answered. So the request must be safe to repeat.
 func (p *person) do(ctx context.Context, into any, query string, variables map[string]any) error {
 	p.line.asked.Add(1)
 	first := rand.IntN(len(p.line.urls))
@@ -131,7 +132,7 @@ func (p *person) look(ctx context.Context, id, secret string) (a action, err err
 	return a, err
 }
 
-// cancel gives an action up, and retry begins its next attempt. That somebody was faster is told by a refusal.
+// cancel cancels an action, and retry begins its next attempt. If somebody was faster, the answer is a refusal.
 func (p *person) cancel(ctx context.Context, id, secret string) (a action, err error) {
 	err = p.do(ctx, &a, `mutation ($id: ID!, $secret: String) { cancelInvoice(id: $id, secret: $secret)`+fields+` }`, own(id, secret))
 	return a, err

@@ -9,31 +9,31 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// record is an action as the database has it at the end, with its payments.
+// record is an action with its payments, as the database has it at the end.
 type record struct {
 	id, genesis string
 	key         string
 	kind        string
 	state       paidaction.State
-	hash        string // of its invoice, in hex; empty without one
-	received    int64  // msat, for that
-	leaving     string // hash of the payment that left, in hex; empty without one
-	left        int64  // msat, without what routing cost
-	completed   bool   // that payment was made
+	hash        string // its invoice's hash in hex; empty without one
+	received    int64  // msat received for that invoice
+	leaving     string // the outgoing payment's hash in hex; empty without one
+	left        int64  // msat sent, without routing fees
+	completed   bool   // that payment succeeded
 }
 
-// facts are what there is when all is quiet: in the database, at the payer's node and at the receiver's. The clients' book is held
-// against them.
+// facts are the state when all is quiet: in the database, at the payer's node and at the receiver's. The clients' book
+// is compared with them.
 type facts struct {
 	records map[string]record         // by action
 	paid    map[string]devnet.Payment // by the payer's node, by hash
 	// forgotten are those of them that no channel carries: the payer's node will never say what became of them.
 	forgotten map[string]bool
-	received  map[string]devnet.Invoice // of the receiver's node, by hash
-	credits   map[string]int64          // msat, of each of those who buy credits, by name
+	received  map[string]devnet.Invoice // at the receiver's node, by hash
+	credits   map[string]int64          // msat of each buyer of credits, by name
 }
 
-// compare returns every difference, a sentence each.
+// compare returns every difference, one sentence each.
 func (b *book) compare(f facts) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +50,8 @@ func (b *book) compare(f facts) []string {
 
 type differ func(format string, args ...any)
 
-// compareRequests: whatever was asked for was answered; what was refused was not paid for; and there is nothing that nobody asked for.
+// compareRequests: everything that was asked for was answered, what was refused was not paid for, and there is no
+// action that nobody asked for.
 func (b *book) compareRequests(f facts, differ differ) {
 	by := map[string]record{}
 	for _, r := range f.records {
@@ -76,7 +77,7 @@ func (b *book) compareRequests(f facts, differ differ) {
 	}
 }
 
-// compareTold: what was shown is there, and is what it was shown as.
+// compareTold: every action that was shown exists, and is what it was shown as.
 func (b *book) compareTold(f facts, differ differ) {
 	for id, t := range b.told {
 		r, there := f.records[id]
@@ -126,14 +127,14 @@ func comparePayer(f facts, differ differ) {
 	}
 }
 
-// compareReceiver: the receiver's node has exactly what left as forwards and withdrawals, to the millisatoshi.
+// compareReceiver: the receiver's node has received exactly what left as forwards and withdrawals, to the millisatoshi.
 func compareReceiver(f facts, differ differ) {
 	by := map[string]record{}
 	for _, r := range f.records {
 		if r.leaving == "" {
 			continue
 		}
-		if !by[r.leaving].completed { // what failed may be tried once more under the same hash
+		if !by[r.leaving].completed { // a failed payment may be tried once more under the same hash
 			by[r.leaving] = r
 		}
 		got := f.received[r.leaving]
@@ -154,7 +155,8 @@ func compareReceiver(f facts, differ differ) {
 	}
 }
 
-// compareCredits: who buys credits and spends them has what they were told they had bought, less what they were told they had spent.
+// compareCredits: a person who buys and spends credits has what they were told they had bought, less what they were
+// told they had spent.
 func (b *book) compareCredits(f facts, differ differ) {
 	own := map[string]int64{}
 	for _, t := range b.told {

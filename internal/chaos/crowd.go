@@ -15,24 +15,24 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// crowd are the clients of the service, honest ones: what they ask for they ask for until they are answered, and what they are to pay
-// they pay.
+// crowd is the clients of the service. They are honest: they repeat requests until they are answered, and pay what they
+// mean to pay.
 type crowd struct {
 	book    *book
 	line    *line
 	network *devnet.Network
 
-	zappers []*person // sign in, buy credits, and pay for what others have written
-	savers  []*person // receive, and withdraw
-	nobody  *person   // is not signed in
+	zappers []*person // they sign in, buy credits, and pay for what others have written
+	savers  []*person // they receive, and withdraw
+	nobody  *person   // not signed in
 
 	author  *writer   // without a wallet
 	writers []*writer // with one
 	threads map[*person]string
 
-	turn    chan struct{} // to pay
-	closing chan struct{} // what is not paid by now is given up
-	texts   atomic.Int64  // written
+	turn    chan struct{} // the turn to pay
+	closing chan struct{} // closed when unpaid invoices are to be given up
+	texts   atomic.Int64  // how many were written
 }
 
 // writer is somebody with a post.
@@ -50,11 +50,11 @@ const (
 	zappers = 4
 	savers  = 2
 
-	// savings is what each saver begins with, in msat: enough for withdrawals of a few sats to the end.
+	// savings is what each saver begins with, in msat: enough for withdrawals of a few sats until the end.
 	savings = 200_000_000
 )
 
-// setUp signs everybody up, before anything is killed: what is done here cannot be repeated.
+// setUp signs everybody up before anything is killed, because these steps cannot be repeated.
 func (c *crowd) setUp(ctx context.Context) (err error) {
 	if c.author, err = c.signUpWriter(ctx, "author", nil); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (c *crowd) signUpWriter(ctx context.Context, name string, wallet map[string
 	return &writer{p, mine.Nodes[0].ID}, nil
 }
 
-// now runs an errand that has to succeed.
+// now runs an errand that must succeed.
 func (c *crowd) now(ctx context.Context, p *person, mutation string, variables map[string]any) (action, error) {
 	e := errand{name: "setting up", mutation: mutation, manner: pays}
 	last, err := c.run(ctx, p, e, variables)
@@ -149,13 +149,13 @@ func (c *crowd) now(ctx context.Context, p *person, mutation string, variables m
 	return last, err
 }
 
-// thinkTime is between two errands of one client at most.
+// thinkTime is the longest time between two errands of one client.
 const thinkTime = 3 * time.Second
 
-// openErrands is how many one client has open at once at most.
+// openErrands is how many errands one client has open at once, at most.
 const openErrands = 8
 
-// bustle has everybody run errands until asking ends, and returns when all these have come to their end, or ctx ends.
+// bustle has everybody run errands until asking ends, and returns once all of these have ended, or ctx has.
 func (c *crowd) bustle(ctx, asking context.Context, seed uint64) {
 	var all sync.WaitGroup
 	clients := append(append([]*person{c.nobody, c.nobody}, c.zappers...), c.savers...)
@@ -182,13 +182,13 @@ func (c *crowd) client(ctx, asking context.Context, p *person, r *rand.Rand) {
 			return
 		}
 		open.Go(func() {
-			_, _ = c.run(ctx, p, e, variables) // what became of it is in the book
+			_, _ = c.run(ctx, p, e, variables) // the outcome is in the book
 			<-slots
 		})
 	}
 }
 
-// lookAgain has everybody look at what may have moved since they looked last, and at the attempts that have followed.
+// lookAgain has everybody look at their actions that may have moved since the last look, and at following attempts.
 func (c *crowd) lookAgain(ctx context.Context) {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, openErrands)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// deck deals its cards in random order, and is shuffled again when all are dealt: what has its share of the cards has exactly its share
-// of what is dealt, and nothing stays away for long.
+// deck deals its cards in random order, and is shuffled again when all are dealt. So each kind of card gets exactly its
+// share, and none stays away for long.
 type deck[T any] struct {
 	cards, left []T
 	rand        *rand.Rand

@@ -19,16 +19,16 @@ type manner int
 const (
 	pays    manner = iota
 	leaves         // does not pay
-	cancels        // gives it up
+	cancels        // cancels it
 	returns        // lets it expire, tries again, and pays then
 )
 
-// errand is something that a client wants.
+// errand is something that a client wants to do.
 type errand struct {
 	name      string
 	weight    int
 	mutation  string
-	method    paidaction.Method // empty leaves it to the service
+	method    paidaction.Method // empty: the service chooses
 	manner    manner
 	variables variables
 }
@@ -43,7 +43,7 @@ const (
 	withdraw = `mutation ($to: String!, $sats: Sats, $fee: Sats!, $key: String, $method: PaymentMethod) { withdraw(to: $to, sats: $sats, maxFeeSats: $fee, idempotencyKey: $key, paymentMethod: $method)` + fields + ` }`
 )
 
-// What is asked for by whom, each by its weight.
+// What each sort of person asks for, with weights.
 var (
 	ofZappers = []errand{
 		{"credits bought", 4, buy, "", pays, some("credits", 100, 400)},
@@ -76,7 +76,7 @@ var (
 	}
 )
 
-// errandsOf are what a person asks for, each as often as it weighs.
+// errandsOf are the errands of a person, each as often as its weight.
 func (c *crowd) errandsOf(p *person) (all []errand) {
 	table := ofZappers
 	switch {
@@ -91,10 +91,10 @@ func (c *crowd) errandsOf(p *person) (all []errand) {
 	return all
 }
 
-// variables are those of an errand's mutation; false where it cannot be run now.
+// variables returns the variables of an errand's mutation; false if it cannot be run now.
 type variables func(ctx context.Context, c *crowd, p *person, r *rand.Rand) (map[string]any, bool)
 
-// some is an amount in sats, from the least to less than the most.
+// some is an amount in sats, at least least and less than most.
 func some(name string, least, most int) variables {
 	return func(_ context.Context, _ *crowd, _ *person, r *rand.Rand) (map[string]any, bool) {
 		return map[string]any{name: least + r.IntN(most-least)}, true
@@ -111,7 +111,7 @@ func toAuthor(c *crowd, _ *rand.Rand) *writer { return c.author }
 
 func toWriter(c *crowd, r *rand.Rand) *writer { return c.writers[r.IntN(len(c.writers))] }
 
-// commenting is on one's own post: elsewhere each makes the next dearer.
+// commenting is on the person's own post: elsewhere each comment makes the next one more expensive.
 func commenting(_ context.Context, c *crowd, p *person, _ *rand.Rand) (map[string]any, bool) {
 	return map[string]any{"parent": c.threads[p], "body": fmt.Sprint("Comment ", c.texts.Add(1))}, true
 }
@@ -128,10 +128,10 @@ func toWallet(_ context.Context, c *crowd, _ *person, r *rand.Rand) (map[string]
 	return map[string]any{"user": toWriter(c, r).id, "msat": fmt.Sprint(10_000 + r.IntN(90_000))}, true
 }
 
-// routing is what a withdrawal may cost, in sats.
+// routing is the highest fee of a withdrawal, in sats.
 const routing = 10
 
-// toInvoice has the receiver's node issue the invoice; there is none while it is down.
+// toInvoice has the receiver's node issue an invoice; while it is down there is none.
 func toInvoice(ctx context.Context, c *crowd, _ *person, r *rand.Rand) (map[string]any, bool) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -145,7 +145,7 @@ func toAddress(_ context.Context, c *crowd, _ *person, r *rand.Rand) (map[string
 
 // run asks for an action until there is an answer, and follows it to its end.
 func (c *crowd) run(ctx context.Context, p *person, e errand, variables map[string]any) (action, error) {
-	key := crand.Text() // of 130 bits: the anonymous need as much
+	key := crand.Text() // 130 bits, as the anonymous need
 	variables["key"] = key
 	if e.method != "" {
 		variables["method"] = e.method

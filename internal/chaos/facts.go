@@ -14,10 +14,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// gatherPatience is for the database and both nodes to tell all they know.
+// gatherPatience is how long the database and both nodes may take to tell everything.
 const gatherPatience = time.Minute
 
-// database runs do on the service's database, which is read and never written.
+// database runs do on the service's database, which is only read.
 func (r *run) database(ctx context.Context, do func(q *bookdb.Queries) error) error {
 	conn, err := pgx.Connect(ctx, r.stack.DSN())
 	if err != nil {
@@ -27,14 +27,15 @@ func (r *run) database(ctx context.Context, do func(q *bookdb.Queries) error) er
 	return do(bookdb.New(conn))
 }
 
-// forgottenAfter is how long LND has to carry a payment in no channel before it is believed to have forgotten it. For a moment that is so of every
-// payment: before the channel is committed, and between that and the node's note of what became of it; longer while a channel is taken up again.
+// forgottenAfter is how long LND must carry a payment in no channel before it counts as forgotten. For a moment that is
+// so of every payment: before the channel is committed, and between that and the node's record of the outcome. It takes
+// longer while a channel is being re-established.
 const forgottenAfter = 30 * time.Second
 
-// oblivion is what nodes carry in no channel, by the payment's hash, and since when.
+// oblivion is which payments nodes carry in no channel, by hash, and since when.
 type oblivion map[string]time.Time
 
-// lasting is told what is carried in no channel now, and returns what has been so for long enough.
+// lasting is told which payments are in no channel now, and returns those for which this has been so long enough.
 func (o oblivion) lasting(now time.Time, nowhere map[string]bool) map[string]bool {
 	maps.DeleteFunc(o, func(hash string, _ time.Time) bool { return !nowhere[hash] })
 	long := map[string]bool{}
@@ -49,12 +50,12 @@ func (o oblivion) lasting(now time.Time, nowhere map[string]bool) map[string]boo
 	return long
 }
 
-// unended is what has not come to its end: for a reason of ours, and, by action, because LND has forgotten the payment that left for
-// it, so that nobody can know what became of it.
+// unended is what has not ended: what is stuck for a reason of ours, and, by action, the outgoing payments that LND has
+// forgotten, so that nobody can know the outcome.
 type unended struct {
 	stuck     []string
 	forgotten map[string]string
-	owed      int64 // jobs that may begin something new
+	owed      int64 // jobs that may begin something
 }
 
 func (r *run) unended(ctx context.Context) (u unended, err error) {
@@ -86,8 +87,8 @@ func (r *run) unended(ctx context.Context) (u unended, err error) {
 	return u, err
 }
 
-// paying is how many payments the payer's node has under way. It hears that one is settled after our node has told us, and long after where one of
-// the two was killed in between and they first have to find each other again.
+// paying is how many payments the payer's node has in flight. That node learns that a payment is settled after our node
+// has told us, and long after that if one of the two was killed in between and they have to reconnect first.
 func (r *run) paying(ctx context.Context) (n int, err error) {
 	node := r.stack.Network.Node(devnet.Payer)
 	payments, err := node.Payments(ctx)

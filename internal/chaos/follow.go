@@ -9,15 +9,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// lookEvery is how often a client looks at what it waits for.
+// lookEvery is how often a client looks at what it is waiting for.
 const lookEvery = 500 * time.Millisecond
 
-// follow looks at an action, and at the attempts that follow it, to the end, and does with their invoices what the payer does.
+// follow watches an action and its following attempts to the end, and does with their invoices what the payer does.
 func (c *crowd) follow(ctx context.Context, p *person, a action, m manner) (action, error) {
 	var payments sync.WaitGroup
 	defer payments.Wait()
 	secret := a.Secret
-	seen := "" // the invoice that was dealt with
+	seen := "" // the invoice that was last dealt with
 	for {
 		c.book.saw(p, a)
 		var err error
@@ -38,7 +38,7 @@ func (c *crowd) follow(ctx context.Context, p *person, a action, m manner) (acti
 				return a, err
 			}
 			if c.gaveUp(m, a) {
-				_, _ = p.cancel(ctx, a.ID, secret) // too late is an answer too: it is looked at next
+				_, _ = p.cancel(ctx, a.ID, secret) // too late is an answer too, and is seen at the next look
 			}
 			a, err = p.look(ctx, a.ID, secret)
 		}
@@ -48,13 +48,13 @@ func (c *crowd) follow(ctx context.Context, p *person, a action, m manner) (acti
 	}
 }
 
-// again begins the next attempt. Where an answer was lost the attempt is there already.
+// again begins the next attempt. If an answer was lost, that attempt exists already.
 func (c *crowd) again(ctx context.Context, p *person, a action, secret string) (action, error) {
 	next, err := p.retry(ctx, a.ID, secret)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return p.look(ctx, a.ID, secret)
 	}
-	if err == nil { // the one before is history now
+	if err == nil { // the earlier attempt is history now
 		before, err := p.look(ctx, a.ID, secret)
 		if err != nil {
 			return a, err
@@ -74,7 +74,7 @@ func (c *crowd) deal(ctx context.Context, payments *sync.WaitGroup, p *person, a
 	}
 }
 
-// gaveUp says that it is time to cancel what nobody pays.
+// gaveUp reports whether it is time to cancel an unpaid invoice.
 func (c *crowd) gaveUp(m manner, a action) bool {
 	select {
 	case <-c.closing:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// class is a sort of part.
+// class is a kind of part.
 type class string
 
 const (
@@ -16,21 +16,21 @@ const (
 	nodes    class = "nodes"
 )
 
-// weights say of how many of twenty blows a class is the victim.
+// weights say how many of twenty blows hit each class.
 var weights = map[class]int{services: 14, database: 3, nodes: 3}
 
-// maxPause is how long a part that was killed stays away at most.
+// maxPause is the longest time that a killed part stays down.
 const maxPause = 2 * time.Second
 
-// blow is one kill as it was drawn.
+// blow is one kill, as drawn.
 type blow struct {
-	after  time.Duration // the blow before
+	after  time.Duration // since the previous blow
 	class  class
 	victim string
 	pause  time.Duration // until the victim is started again
 }
 
-// killer draws blows. The same seed draws the same ones.
+// killer draws blows. The same seed draws the same blows.
 type killer struct {
 	rand    *rand.Rand
 	every   time.Duration
@@ -38,7 +38,7 @@ type killer struct {
 	victims map[class]*deck[string]
 }
 
-// newKiller makes a killer with a blow every so often on average.
+// newKiller makes a killer with this mean time between blows.
 func newKiller(seed uint64, every time.Duration, parts []*part) *killer {
 	k := &killer{rand: rand.New(rand.NewPCG(seed, 0)), every: every, victims: map[class]*deck[string]{}}
 	var cards []class
@@ -79,7 +79,8 @@ func (k *killer) rage(ctx context.Context, parts []*part) {
 	}
 }
 
-// strike kills the victim, or, where that is down already, another of its class. It reports false if all of these are down.
+// strike kills the victim, or, if that is down already, another part of its class. It reports false if all of these are
+// down.
 func (b blow) strike(parts []*part) bool {
 	var own []*part
 	for _, p := range parts {
@@ -93,7 +94,7 @@ func (b blow) strike(parts []*part) bool {
 	return slices.ContainsFunc(own, func(p *part) bool { return p.strike(b.pause) })
 }
 
-// wait returns nil after the time, and the reason if the context ends before.
+// wait returns nil after this time, or the reason if the context ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// logs looks for what must never be said, since PostgreSQL forgets in a crash what it has counted.
+// logs looks for messages that must never occur. It reads the logs, because a crash makes PostgreSQL forget its
+// counters.
 func (r *run) logs() (found []string, err error) {
 	for file, words := range r.neverSaid() {
 		text, readErr := os.ReadFile(file)
@@ -17,7 +18,7 @@ func (r *run) logs() (found []string, err error) {
 	return found, err
 }
 
-// neverSaid are words that must not be in a log, by its file.
+// neverSaid are words that must not occur in a log, by file.
 func (r *run) neverSaid() map[string][]string {
 	words := map[string][]string{r.stack.Postgres.LogFile(): {"deadlock detected"}}
 	for _, own := range processes {
@@ -26,7 +27,7 @@ func (r *run) neverSaid() map[string][]string {
 	return words
 }
 
-// lines are those of a log with one of the words.
+// lines are the lines of a log with one of the words.
 func lines(file, text string, words []string) (found []string) {
 	for line := range strings.Lines(text) {
 		for _, word := range words {

@@ -8,40 +8,40 @@ import (
 	"time"
 )
 
-// part is something that runs as a process, or several, of its own, is killed, and is started again: by the killer's order, or, as any
-// supervisor would, because it has ended by itself.
+// part is something that runs as one or several processes, is killed, and is started again: on the killer's order, or,
+// as by any supervisor, because it has ended by itself.
 type part struct {
 	name  string
 	class class
 
 	kill  func()                      // SIGKILL; returns when nothing of it runs
-	start func(context.Context) error // starts it if it does not run
+	start func(context.Context) error // starts it unless it runs
 	runs  func() bool
 
 	serves func(context.Context) error // asks once whether it does
 	// bounded is whether it has to serve again within limit; the service does without the others.
 	bounded bool
-	// patience is how long it may run without serving before it is killed, as one that hangs; 0 is for ever.
+	// patience is how long it may run without serving before it is killed as hung; 0: no limit.
 	patience time.Duration
-	// needs are the parts without which it cannot serve: of each group one has to run.
+	// needs are the parts without which it cannot serve: one of each group must run.
 	needs [][]*part
 
-	blows chan time.Duration // a kill, and how long it stays away; received while the part runs
+	blows chan time.Duration // orders to kill it, with how long it stays down; received while the part runs
 	idle  chan struct{}      // received while the part runs
 
 	mu    sync.Mutex
 	begun time.Time // the start after the last kill; zero while it is down
 	kills int
-	ended int // without being killed
+	ended int // how often it ended without being killed
 	times []time.Duration
 }
 
-// respawn is how long a supervisor waits before it starts again what has ended by itself.
+// respawn is how long a supervisor waits before it restarts what has ended by itself.
 const respawn = 100 * time.Millisecond
 
 var errDown = errors.New("it does not run")
 
-// strike has the part killed unless it is down or starting.
+// strike kills the part, unless it is down or starting.
 func (p *part) strike(pause time.Duration) bool {
 	select {
 	case p.blows <- pause:
@@ -90,8 +90,9 @@ func (p *part) live(ctx context.Context) {
 	}
 }
 
-// revive starts the part, again and again if it ends, until it serves. It returns the longest time that it had all that it needs, and
-// did not serve: since it was started, or since the last of what it needs was.
+// revive starts the part, again and again if it ends, until it serves. It returns the longest time during which it had
+// everything that it needs, and did not serve. That time counts from its own start or from the start of the last part
+// that it needs.
 func (p *part) revive(ctx context.Context) (longest time.Duration) {
 	p.up()
 	started := time.Now()
@@ -102,7 +103,7 @@ func (p *part) revive(ctx context.Context) (longest time.Duration) {
 				_ = wait(ctx, respawn)
 				started = time.Now()
 			}
-			_ = p.start(ctx) // what came of it is seen below
+			_ = p.start(ctx) // the outcome is seen below
 		}
 		err := p.serving(ctx)
 		if since, all := p.complete(); all {
@@ -124,7 +125,7 @@ func (p *part) serving(ctx context.Context) error {
 	return p.serves(ctx)
 }
 
-// complete says since when the part and all that it needs have run; false if they do not.
+// complete returns since when the part and everything that it needs have run; false if they do not.
 func (p *part) complete() (last time.Time, all bool) {
 	for _, group := range slices.Concat(p.needs, [][]*part{{p}}) {
 		var first time.Time
@@ -153,7 +154,8 @@ func (p *part) down() {
 	p.kills++
 }
 
-// up notes a start after a kill. A part that ends by itself has not been down for those who need it: what it costs is its own.
+// up records a start after a kill. A part that ended by itself does not count as down for those who need it: the delay
+// is its own fault.
 func (p *part) up() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

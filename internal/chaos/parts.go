@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
-// processes are those of the service, with the roles that each plays.
+// processes are the service's processes, with the roles of each.
 var processes = []struct{ name, roles string }{
 	{"api-1", "api"}, {"api-2", "api"}, {"worker-1", "worker,listener"}, {"worker-2", "worker,listener"},
 }
@@ -20,14 +20,14 @@ var processes = []struct{ name, roles string }{
 // fleet is all the parts of a stack.
 type fleet struct {
 	parts []*part
-	urls  []string // of the processes with the API
+	urls  []string // of the processes that serve the API
 }
 
 func newPart(name string, c class) *part {
 	return &part{name: name, class: c, blows: make(chan time.Duration), idle: make(chan struct{})}
 }
 
-// assemble makes the parts of a stack that runs without a service. Nothing is started.
+// assemble makes the parts of a stack that was started without the service. It starts nothing.
 func assemble(s *stack.Stack) (*fleet, error) {
 	f := &fleet{}
 	postgres := newPart("postgresql", database)
@@ -81,13 +81,13 @@ func assemble(s *stack.Stack) (*fleet, error) {
 	return f, nil
 }
 
-// nodePatience is for the start of btcd or of a node. LND hangs for ever where btcd dies while it starts.
+// nodePatience is how long btcd or a node may take to start. LND hangs for ever if btcd dies while LND starts.
 const nodePatience = 40 * time.Second
 
-// nodeProbe is for one look: btcd may have to be given blocks back.
+// nodeProbe is how long one look may take: btcd may have to get blocks back first.
 const nodeProbe = 10 * time.Second
 
-// soon bounds one look at whether a node serves.
+// soon limits the time of one look at whether a node serves.
 func soon(look func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, nodeProbe)
@@ -106,18 +106,18 @@ func (f *fleet) awaitIdle(ctx context.Context) error {
 	return nil
 }
 
-// probeTimeout is for one look at whether a process serves.
+// probeTimeout is how long one look at whether a process serves may take.
 const probeTimeout = time.Second
 
 var probes = &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// answers asks a process with the API for something that only the database knows.
+// answers asks a process that serves the API for something that only the database knows.
 func answers(ctx context.Context, url string) error {
 	var feed struct{ Nodes []struct{ ID string } }
 	return ask(ctx, probes, url, "", &feed, `{ items(first: 1) { nodes { id } } }`, nil)
 }
 
-// healthy asks a process without the API whether it lives: it answers once it has found its database.
+// healthy asks a process without the API whether it lives. It answers only once it has reached its database.
 func healthy(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
 	if err != nil {

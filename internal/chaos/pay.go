@@ -8,8 +8,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// pay has the payer's node pay an invoice until it is paid, or the action has ended otherwise. A payment is asked for again only once
-// the node says that there is none under way.
+// pay has the payer's node pay an invoice until it is paid, or the action has ended otherwise. It asks for a payment
+// again only once the node says that none is in flight.
 func (c *crowd) pay(ctx context.Context, p *person, a action, secret string) {
 	for {
 		if c.payOnce(ctx, a).Settled || wait(ctx, lookEvery) != nil {
@@ -22,10 +22,10 @@ func (c *crowd) pay(ctx context.Context, p *person, a action, secret string) {
 	}
 }
 
-// payOnce pays one after the other, until the node that issued the invoice has the payment. LND 0.21 counts the payments of one
-// commitment wrongly if some of them have ended when the channel is taken up again (htlcswitch, processRemoteAdds: the place among those
-// that are left is taken for the place among all), never forgets one of them, and gives the channel up when it is taken up once more. So
-// no two may come in one commitment.
+// payOnce makes payments one after the other: each until the node that issued the invoice has the payment. LND 0.21
+// miscounts the payments of one commitment if some of them have ended when the channel is re-established (htlcswitch,
+// processRemoteAdds: it takes the index among the remaining payments for the index among all). It then never forgets
+// one of them, and gives the channel up at the next re-establishment. So no two payments may come in one commitment.
 func (c *crowd) payOnce(ctx context.Context, a action) devnet.Payment {
 	select {
 	case c.turn <- struct{}{}:
@@ -35,7 +35,7 @@ func (c *crowd) payOnce(ctx context.Context, a action) devnet.Payment {
 	ended := make(chan devnet.Payment, 1)
 	go func() {
 		payment, err := c.network.Node(devnet.Payer).Pay(ctx, a.Invoice.Bolt11)
-		if err != nil { // the node is down, or has such a payment
+		if err != nil { // the node is down, or already has such a payment
 			payment = c.outcome(ctx, a.Invoice.Hash)
 		}
 		ended <- payment
@@ -56,7 +56,7 @@ func (c *crowd) payOnce(ctx context.Context, a action) devnet.Payment {
 	}
 }
 
-// arrived tells whether one of the service's nodes holds the payment, or has done something with it.
+// arrived reports whether one of the service's nodes holds the payment, or has already acted on it.
 func (c *crowd) arrived(ctx context.Context, hash string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (c *crowd) arrived(ctx context.Context, hash string) bool {
 	return false
 }
 
-// outcome waits until the payer's node knows what became of its payment; one that was never made has failed.
+// outcome waits until the payer's node knows the outcome of its payment. A payment that was never made has failed.
 func (c *crowd) outcome(ctx context.Context, hash string) devnet.Payment {
 	for wait(ctx, lookEvery) == nil {
 		asking, cancel := context.WithTimeout(ctx, askTimeout)

@@ -8,7 +8,8 @@ import (
 	"fmt"
 )
 
-// reconcile runs the operator's command, and returns the breaks. What is fresh is not spared: nothing is under way any more.
+// reconcile runs the operator's command, and returns what is broken. Recent actions are not spared: nothing is under
+// way any more.
 func (r *run) reconcile(ctx context.Context) (broken []string, err error) {
 	out, err := r.stack.ServiceCommand(ctx, "reconcile", "--json", "--grace", "1s").Output()
 	var report struct {

@@ -14,25 +14,25 @@ import (
 type Summary struct {
 	Kills       int            `json:"kills"`
 	Actions     int            `json:"actions"`     // in the database at the end
-	Differences int            `json:"differences"` // of reconcile, of the clients' book, and in the logs
-	Stuck       int            `json:"stuck"`       // what had not ended after the drain
+	Differences int            `json:"differences"` // found by reconcile, by the clients' book, and in the logs
+	Stuck       int            `json:"stuck"`       // actions that had not ended after the drain
 	Forgotten   int            `json:"forgotten_by_lnd"`
 	Seed        uint64         `json:"seed"`
-	Seconds     float64        `json:"seconds"` // of load and kills
+	Seconds     float64        `json:"seconds"` // duration of load and kills
 	KillsBy     map[string]int `json:"kills_by_part"`
 	Paid        int            `json:"paid"`
 	Failed      int            `json:"failed"`
-	Asked       int64          `json:"asked"`    // questions to the API
-	Repeated    int64          `json:"repeated"` // because there was no answer
+	Asked       int64          `json:"asked"`    // requests to the API
+	Repeated    int64          `json:"repeated"` // repeated because there was no answer
 	ServedP50   int64          `json:"served_again_p50_ms"`
 	ServedMax   int64          `json:"served_again_max_ms"`
 	Late        int            `json:"late"` // served again after more than limit
 }
 
-// OK says that nothing was lost, nothing is stuck, and that the API was never away for too long.
+// OK reports whether nothing was lost, nothing is stuck, and the API was never away for too long.
 func (s *Summary) OK() bool { return s.Differences == 0 && s.Stuck == 0 && s.Late == 0 }
 
-// progress prints a line now and then until the context ends.
+// progress prints a line from time to time until the context ends.
 func (r *run) progress(ctx context.Context) {
 	for wait(ctx, tellEvery) == nil {
 		r.tellProgress()
@@ -60,7 +60,7 @@ func (r *run) kills() (n int) {
 	return n
 }
 
-// summary prints the table of the kills, and sums them up.
+// summary prints a table of the kills, and sums up.
 func (r *run) summary() *Summary {
 	n := r.crowd.book.counts()
 	s := &Summary{Seed: r.options.Seed, Seconds: r.options.Duration.Seconds(), KillsBy: map[string]int{},
@@ -87,13 +87,13 @@ func (r *run) summary() *Summary {
 			}
 		}
 	}
-	_ = table.Flush() // what people read is not what it is judged by
+	_ = table.Flush() // a failed print does not change the verdict
 	slices.Sort(served)
 	s.ServedP50, s.ServedMax = median(served).Milliseconds(), longest(served).Milliseconds()
 	return s
 }
 
-// median and longest are of sorted times; 0 of none.
+// median and longest are of sorted times; 0 if there are none.
 func median(times []time.Duration) time.Duration {
 	if len(times) == 0 {
 		return 0

@@ -1,2 +1,2 @@
-// Package bookdb holds what the books of chaos ask the database: queries of its own, so that they share none with the code under test.
+// Package bookdb holds the queries with which chaos checks its books, so that it shares none with the code under test.
 package bookdb
