@@ -1,13 +1,13 @@
-// Package child runs the servers that a development stack consists of, and promises that none of them outlives the process
-// that started it.
+// Package child runs the servers of a development stack, and ensures that none of them outlives the process that
+// started it.
 //
-// Three dangers are met here once, for all of them:
-//   - The parent is killed with SIGKILL and cannot clean up. On Linux the kernel then signals the child itself; elsewhere
+// It deals with three dangers for all of them:
+//   - The parent is killed with SIGKILL and cannot clean up. On Linux the kernel then signals the child itself. Elsewhere
 //     nothing can be done, and the next start finds the directory still claimed (see [Claim]) and says so.
-//   - Ctrl-C in a terminal goes to every process of the foreground group at once. A database that is stopped before the
-//     service that uses it makes the service report a failure that never was; so each child has a group of its own, and hears
-//     from its parent only.
-//   - A child that ignores the polite signal. After a grace time it is killed, with its whole group.
+//   - Ctrl-C in a terminal goes to every process of the foreground group at once. If a database stops before the service
+//     that uses it, the service reports a failure that was none. So each child has its own group, and only its parent
+//     signals it.
+//   - A child ignores the polite signal. After a grace time it is killed with its whole group.
 package child
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Command says what to start and how it is to end.
+// Command says what to start and how to end it.
 type Command struct {
 	Name string   // what messages and errors call it
 	Path string   // the program, absolute or found on PATH
@@ -31,19 +31,19 @@ type Command struct {
 	// Log is the file that standard output and error are appended to; empty means the parent's own.
 	Log string
 
-	// User is whom the program runs as; nil is the parent's user.
+	// User is the user that the program runs as; nil is the parent's.
 	User *User
 
 	// Interrupt asks the program to end (default SIGTERM). Orphaned is what the kernel sends it when the parent is gone
 	// (default SIGKILL, the one signal that cannot take long).
 	Interrupt, Orphaned syscall.Signal
 
-	// WholeGroup sends Interrupt to the program's children too, as a terminal does, and kills those that outlive it. For
-	// programs like "go test", which leave it to the programs they run to react. Servers that manage children of their own
-	// must not have it.
+	// WholeGroup sends Interrupt to the program's children too, as a terminal does, and kills those that outlive it. It
+	// is for programs like "go test", which let the programs that they run react. Servers that manage their own
+	// children must not have it.
 	WholeGroup bool
 
-	// Holds is a directory that stays claimed while the program lives, even when the parent is dead.
+	// Holds is a directory that stays claimed while the program lives, even if the parent is dead.
 	Holds *Claim
 }
 
@@ -55,7 +55,7 @@ type Process struct {
 	err     error // set before done is closed
 }
 
-// Start starts the program and returns at once. The error is that of the system: no such program, no permission.
+// Start starts the program and returns at once. The error is the system's: no such program, no permission.
 func Start(c Command) (*Process, error) {
 	if c.Interrupt == 0 {
 		c.Interrupt = syscall.SIGTERM
@@ -93,8 +93,8 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// run starts the child and waits for its end, on a thread that does nothing else: the kernel's "parent died" is in truth "the
-// thread that forked died", and Go ends idle threads as it likes.
+// run starts the child and waits for its end, on a thread that does nothing else: the kernel's "parent died" really
+// means "the thread that forked died", and Go ends idle threads at will.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -107,7 +107,7 @@ func (p *Process) run(started chan<- error) {
 		p.err = &ExitError{Name: p.command.Name, Log: p.command.Log, Err: err}
 	}
 	if p.command.WholeGroup {
-		// The number cannot have been given to others while the group has members, and not this soon if it has none.
+		// The number cannot belong to others while the group has members, nor this soon if it has none.
 		_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
 	}
 	close(p.done)
@@ -116,7 +116,7 @@ func (p *Process) run(started chan<- error) {
 // PID is the process id; it is valid until Exited is closed.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the program has ended, by itself or not.
+// Exited is closed when the program has ended, for whatever reason.
 func (p *Process) Exited() <-chan struct{} { return p.done }
 
 // Err is nil while the program runs and after it ended with code 0, and an [*ExitError] otherwise.
@@ -129,7 +129,7 @@ func (p *Process) Err() error {
 	}
 }
 
-// Signal sends one signal to the program. A program that has ended already is no error.
+// Signal sends one signal to the program. It is no error if the program has ended already.
 func (p *Process) Signal(s syscall.Signal) error {
 	err := p.cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -138,8 +138,8 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return err
 }
 
-// Stop asks the program to end, waits for at most grace, then kills it and its group. When it returns the program is gone. It
-// reports false if the program had to be killed.
+// Stop asks the program to end, waits for at most grace, then kills it and its group. The program is gone when Stop
+// returns. It reports false if the program had to be killed.
 func (p *Process) Stop(grace time.Duration) (polite bool) {
 	if p.command.WholeGroup {
 		p.signalGroup(p.command.Interrupt)
@@ -149,7 +149,7 @@ func (p *Process) Stop(grace time.Duration) (polite bool) {
 	return p.await(grace)
 }
 
-// await waits for the end that was asked for, and brings it about if it does not come.
+// await waits for the end that was asked for, and kills if it does not come.
 func (p *Process) await(grace time.Duration) (polite bool) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -162,21 +162,21 @@ func (p *Process) await(grace time.Duration) (polite bool) {
 	}
 }
 
-// Kill ends the program and its group with SIGKILL and returns when it is gone: the death of a machine, for those who test it.
+// Kill ends the program and its group with SIGKILL, and returns when it is gone: a test's death of the machine.
 func (p *Process) Kill() {
 	p.signalGroup(syscall.SIGKILL)
 	<-p.done
 }
 
-// KillTree is Kill for a program whose children leave its group, as those of PostgreSQL do. Children of children are left to find
-// out.
+// KillTree is Kill for a program whose children leave its group, as those of PostgreSQL do. Grandchildren are left to
+// notice.
 func (p *Process) KillTree() {
 	select {
 	case <-p.done:
-		return // its number may be somebody else's
+		return // its number may belong to another process
 	default:
 	}
-	_ = p.Signal(syscall.SIGSTOP) // so that it makes no further ones
+	_ = p.Signal(syscall.SIGSTOP) // so that it starts no more children
 	children := childrenOf(p.PID())
 	for _, pid := range children {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -188,8 +188,8 @@ func (p *Process) KillTree() {
 }
 
 func (p *Process) signalGroup(s syscall.Signal) {
-	// A group may outlive its leader, but then its number may be given to somebody else some day: it is ours as long as the
-	// child has not been waited for.
+	// A group may outlive its leader, but then its number may some day belong to another process. It is ours as long as
+	// the child has not been waited for.
 	select {
 	case <-p.done:
 	default:
@@ -197,7 +197,7 @@ func (p *Process) signalGroup(s syscall.Signal) {
 	}
 }
 
-// ExitError is the end of a program that was not a success.
+// ExitError is the unsuccessful end of a program.
 type ExitError struct {
 	Name string // of the program
 	Log  string // its log file, if it had one

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Claim is the right to use a directory alone. It is an advisory lock on a file inside, which children inherit
-// ([Command].Holds): the kernel frees it when this process and all of those children are gone, however they ended. So a
-// start after a crash neither meets a server that is still shutting down nor a stale lock file.
+// Claim is the exclusive right to use a directory. It is an advisory lock on a file inside, which children inherit
+// ([Command].Holds). The kernel frees it when this process and all of those children are gone, however they ended. So a
+// start after a crash meets neither a server that is still shutting down nor a stale lock file.
 type Claim struct{ file *os.File }
 
 // ErrClaimed means that another process, or a child that outlived it, uses the directory.
@@ -20,8 +20,8 @@ var ErrClaimed = errors.New("in use by another process")
 
 const claimFile = "claim.lock"
 
-// ClaimDir claims an existing directory. While it is in use it tries again until the context ends, then returns an error that
-// wraps [ErrClaimed].
+// ClaimDir claims an existing directory. While it is in use, ClaimDir tries again until the context ends, and then
+// returns an error that wraps [ErrClaimed].
 func ClaimDir(ctx context.Context, dir string) (*Claim, error) {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
@@ -54,7 +54,7 @@ func tryClaim(dir string) (*Claim, error) {
 	return nil, fmt.Errorf("claim %s: %w", dir, err)
 }
 
-// Release gives the claim up. A child that holds it keeps it until it ends. Releasing twice is harmless.
+// Release gives up the claim. A child that holds it keeps it until it ends. Releasing twice is harmless.
 func (c *Claim) Release() {
 	if c != nil {
 		_ = c.file.Close()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// logTail is the last lines of a log file, at most 2 KiB, for an error message; empty if there is none to read.
+// logTail is the last lines of a log file, at most 2 KiB, for an error message; empty if there are none.
 func logTail(path string) string {
 	const most = 2 << 10
 	file, err := os.Open(path)
@@ -25,7 +25,7 @@ func logTail(path string) string {
 	}
 	tail := string(text)
 	if from > 0 {
-		_, tail, _ = strings.Cut(tail, "\n") // the first line is cut somewhere
+		_, tail, _ = strings.Cut(tail, "\n") // the first line is incomplete
 	}
 	return strings.TrimSpace(tail)
 }

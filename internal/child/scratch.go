@@ -14,10 +14,10 @@ type Scratch struct {
 	claim *Claim
 }
 
-// NewScratch makes a temporary directory whose name starts with prefix. First it removes those of the same prefix whose owner
-// is gone: a process that was killed cannot do so itself, and a database leaves tens of megabytes.
+// NewScratch makes a temporary directory whose name starts with prefix. It first removes those with the same prefix
+// whose owner is gone: a process that was killed cannot do so itself, and a database leaves tens of megabytes.
 //
-// Others may enter the directory, since servers in it may run as another user; they may not list it.
+// Others may enter the directory, because servers in it may run as another user, but not list it.
 func NewScratch(prefix string) (*Scratch, error) {
 	parent := os.TempDir()
 	sweep(parent, prefix)
@@ -27,7 +27,7 @@ func NewScratch(prefix string) (*Scratch, error) {
 			return nil, fmt.Errorf("make a temporary directory: %w", err)
 		}
 		claim, err := tryClaim(dir)
-		// Between the two calls another process may have taken the directory for abandoned.
+		// Between the two calls another process may have removed the directory as abandoned.
 		if errors.Is(err, ErrClaimed) || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -48,7 +48,7 @@ func sweep(parent, prefix string) {
 		return
 	}
 	for _, dir := range abandoned {
-		// Only what this package made has the file; never take a stranger's directory for ours.
+		// Only directories made by this package have the file. Never take somebody else's directory for ours.
 		if _, err := os.Stat(filepath.Join(dir, claimFile)); err != nil {
 			continue
 		}

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Server is a program that is started and stopped again and again. It tells an end that was asked for from one that was not.
-// Its methods may be called from any goroutine.
+// Server is a program that is started and stopped again and again. It distinguishes a requested end from any other. Its
+// methods may be called from any goroutine.
 type Server struct {
 	command Command
 	died    chan error
 
 	mutex   sync.Mutex
 	process *Process
-	wanted  bool // it was started; nobody has asked it to end, and it has not ended by itself
+	wanted  bool // it was started, was not asked to end, and has not ended by itself
 	life    context.Context
 }
 
 // NewServer prepares a server; nothing runs yet.
 func NewServer(command Command) *Server { return &Server{command: command, died: make(chan error, 1)} }
 
-// ErrEnded is within the error of a server that ended with code 0 though nobody had asked it to.
+// ErrEnded is wrapped in the error of a server that ended with code 0 without being asked to.
 var ErrEnded = errors.New("it ended by itself")
 
-// Start starts the program unless it runs.
+// Start starts the program unless it is running.
 func (s *Server) Start() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -55,7 +55,7 @@ func (s *Server) Start() error {
 		if unasked {
 			select {
 			case s.died <- err:
-			default: // the first death is the one to tell of
+			default: // only the first death is reported
 			}
 		}
 	}()
@@ -65,15 +65,16 @@ func (s *Server) Start() error {
 // Died receives the reason when the program ends without Stop or Kill.
 func (s *Server) Died() <-chan error { return s.died }
 
-// Running tells whether the program was started and has not ended since.
+// Running reports whether the program was started and has not ended since.
 func (s *Server) Running() bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.wanted
 }
 
-// WhileAlive is a context that also ends when the program does, with the reason as its cause, so that nobody waits for a
-// server that is gone. The caller calls release when it needs the context no more. The program must have been started.
+// WhileAlive is a context that also ends when the program does, with the reason as its cause, so that nobody waits for
+// a server that is gone. The caller calls release when it no longer needs the context. The program must have been
+// started.
 func (s *Server) WhileAlive(ctx context.Context) (alive context.Context, release func()) {
 	s.mutex.Lock()
 	life := s.life
@@ -83,29 +84,29 @@ func (s *Server) WhileAlive(ctx context.Context) (alive context.Context, release
 	return alive, func() { stop(); cancel(nil) }
 }
 
-// Stop asks the program to end, waits for at most grace, then kills it. When it returns nothing runs.
+// Stop asks the program to end, waits for at most grace, then kills it. Nothing runs any more when it returns.
 func (s *Server) Stop(grace time.Duration) {
 	if process := s.unwant(); process != nil {
 		process.Stop(grace)
 	}
 }
 
-// Kill ends the program with SIGKILL, as a power failure would. When it returns nothing runs.
+// Kill ends the program with SIGKILL, as a power failure would. Nothing runs any more when it returns.
 func (s *Server) Kill() {
 	if process := s.unwant(); process != nil {
 		process.Kill()
 	}
 }
 
-// KillTree ends the program and its children with SIGKILL, also those that have a group of their own. When it returns none of
-// them runs. Elsewhere than on Linux it is Kill, and the children are left to find out.
+// KillTree ends the program and its children with SIGKILL, even those with their own group. None of them runs any more
+// when it returns. On systems other than Linux it is Kill, and the children are left to notice.
 func (s *Server) KillTree() {
 	if process := s.unwant(); process != nil {
 		process.KillTree()
 	}
 }
 
-// Signal sends a signal that is meant to end the program, and waits for the end for at most grace before it kills.
+// Signal sends a signal that is meant to end the program, and waits for at most grace before it kills.
 func (s *Server) Signal(signal syscall.Signal, grace time.Duration) {
 	if process := s.unwant(); process != nil {
 		_ = process.Signal(signal)
@@ -120,7 +121,7 @@ func (s *Server) unwant() *Process {
 	return s.process
 }
 
-// PID is the process id of the program; it must have been started. It is valid while it runs.
+// PID is the process id of the program, which must have been started. It is valid while the program runs.
 func (s *Server) PID() int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

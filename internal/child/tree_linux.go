@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// childrenOf are the processes that the process has started and that have not ended.
+// childrenOf are the living children of a process.
 func childrenOf(parent int) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -27,8 +27,8 @@ func childrenOf(parent int) []int {
 	return children
 }
 
-// awaitEnd returns when a process that was killed is gone, or left with nothing but its exit code, which whoever has inherited it
-// may never ask for.
+// awaitEnd returns when a killed process is gone, or has only its exit code left, which its new parent may never
+// collect.
 func awaitEnd(pid int) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
@@ -42,13 +42,14 @@ func awaitEnd(pid int) {
 
 func ended(state string) bool { return state == "" || state == "Z" || state == "X" }
 
-// stat is the state of a process, one letter of the kernel's, and its parent. Of one that is gone it is "".
+// stat is the state of a process, one letter of the kernel's, and its parent. The state of a process that is gone is
+// "".
 func stat(pid int) (state string, parent int) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return "", 0
 	}
-	// The name in brackets may hold spaces and brackets itself.
+	// The name is in brackets and may contain spaces and brackets itself.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 2 {
 		return "", 0

@@ -2,7 +2,7 @@
 
 package child
 
-// childrenOf knows of none here.
+// childrenOf is not known on this system.
 func childrenOf(int) []int { return nil }
 
 func awaitEnd(int) {}

@@ -17,8 +17,8 @@ type User struct {
 	UID, GID uint32
 }
 
-// Unprivileged is the user a program runs as that refuses to be root: the first of the names that exists. It is nil, and
-// nothing changes, if this process is not root.
+// Unprivileged is the user for programs that refuse to run as root: the first of the names that exists. If this process
+// is not root, it is nil, and the program runs as the same user.
 func Unprivileged(names ...string) (*User, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -45,8 +45,8 @@ func Unprivileged(names ...string) (*User, error) {
 	return nil, fmt.Errorf("running as root, and none of the users %v exists to run as instead", names)
 }
 
-// Reaches tells whether the user can work in the directory. It asks the kernel by entering it as that user, since a reading
-// of the permission bits would miss access lists and mount options.
+// Reaches reports whether the user can work in the directory. It asks the kernel by entering it as that user, because
+// reading the permission bits would miss access lists and mount options.
 func (u *User) Reaches(dir string) (bool, error) {
 	if u == nil {
 		return true, nil
@@ -61,7 +61,7 @@ func (u *User) Reaches(dir string) (bool, error) {
 	return err == nil, err
 }
 
-// Own gives a file or directory to the user. A nil user owns it already.
+// Own gives a file or directory to the user. For a nil user it does nothing.
 func (u *User) Own(path string) error {
 	if u == nil {
 		return nil

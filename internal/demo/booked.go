@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
-// database runs do with queries of the service's database, which is read beside the service and never written.
+// database runs do with queries of the service's database, which is only read.
 func (d *Demo) database(ctx context.Context, a action, do func(q *db.Queries, action int64) error) error {
 	id, err := strconv.ParseInt(a.ID, 10, 64)
 	if err != nil {
@@ -36,7 +36,7 @@ func (d *Demo) sent(ctx context.Context, a action) (row db.RelayPayment, err err
 	return row, err
 }
 
-// paidOnce is the one payment that our nodes have made under a hash, and that none of them may have under way beside it.
+// paidOnce is the one payment that our nodes have made under a hash. None of them may have another one in flight.
 func (d *Demo) paidOnce(ctx context.Context, hash string) (devnet.Payment, error) {
 	payments, err := d.stack.Network.OursPaid(ctx, hash)
 	if err != nil {
@@ -54,11 +54,11 @@ func (d *Demo) paidOnce(ctx context.Context, hash string) (devnet.Payment, error
 	return made[0], nil
 }
 
-// outgoing is what an outgoing payment came to, in msat.
+// outgoing is the outcome of an outgoing payment, in msat.
 type outgoing struct{ msat, fee int64 }
 
-// booked checks that of a PAID action with an outgoing payment everything is where it belongs, to the millisatoshi: the receiver's
-// node has what we sent, one of our nodes sent it, once, and what that cost is what was booked.
+// booked checks, for a PAID action with an outgoing payment, that everything is where it belongs, to the millisatoshi:
+// the receiver's node has what we sent, one of our nodes sent it, once, and its cost is what was booked.
 func (d *Demo) booked(ctx context.Context, a action) (o outgoing, err error) {
 	row, err := d.completed(ctx, a)
 	if err != nil {
@@ -87,8 +87,8 @@ func (d *Demo) booked(ctx context.Context, a action) (o outgoing, err error) {
 	return o, err
 }
 
-// completed is the outgoing payment of a PAID action once its fee is booked: with PAID, or, if a part was still under way, a moment
-// later.
+// completed is the outgoing payment of a PAID action once its fee is booked: together with PAID, or a moment later if a
+// part was still in flight.
 func (d *Demo) completed(ctx context.Context, a action) (db.RelayPayment, error) {
 	for {
 		row, err := d.sent(ctx, a)
@@ -101,7 +101,7 @@ func (d *Demo) completed(ctx context.Context, a action) (db.RelayPayment, error)
 	}
 }
 
-// postedTo is what was booked of an action to the accounts that are counted, in msat.
+// postedTo is what an action posted to the accounts that are counted, in msat.
 func (d *Demo) postedTo(ctx context.Context, a action, counts func(to ledger.Account) bool) (msat int64, err error) {
 	err = d.database(ctx, a, func(q *db.Queries, id int64) error {
 		postings, err := q.PostingsOfAction(ctx, &id)

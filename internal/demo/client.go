@@ -19,8 +19,8 @@ type client struct {
 	key string
 }
 
-// SignUp makes a user of a service in development mode and returns their API key. What the service refuses is an error whose
-// text is the refusal.
+// SignUp makes a user of a service in development mode, and returns their API key. The text of its error is the
+// service's refusal.
 func SignUp(ctx context.Context, url, name string) (key string, err error) {
 	var answer struct {
 		Key string `json:"key"`
@@ -55,10 +55,10 @@ type action struct {
 	} `json:"result"`
 }
 
-// fields are what is asked of every action.
+// fields are the fields requested of every action.
 const fields = ` { id state paymentMethod secret successorId invoice { bolt11 paymentHash } failure { code } }`
 
-// itemFields are fields with the item that was made.
+// itemFields are fields, and the item that was made.
 var itemFields = strings.TrimSuffix(fields, "}") + ` result { item { id } } }`
 
 // codeError is a refusal by the API.
@@ -76,7 +76,7 @@ type response struct {
 	} `json:"errors"`
 }
 
-// result reads the one field that every operation here asks for.
+// result reads the one field that every operation here requests.
 func (r response) result(into any) error {
 	if len(r.Errors) > 0 {
 		return codeError{r.Errors[0].Extensions.Code, r.Errors[0].Message}
@@ -120,7 +120,8 @@ func (c client) act(ctx context.Context, query string, variables map[string]any)
 	return a, err
 }
 
-// follow subscribes to an action and calls on for each state it shows, the present one first, until on returns false.
+// follow subscribes to an action, and calls on for each state that it shows, beginning with the present one, until on
+// returns false.
 func (c client) follow(ctx context.Context, a action, on func(action) (more bool)) error {
 	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.url, "http")+"/graphql",
 		&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
@@ -179,8 +180,8 @@ func (c client) follow(ctx context.Context, a action, on func(action) (more bool
 	}
 }
 
-// await follows an action until it is in one of the states, and returns how it is then. It subscribes again where the
-// connection breaks: the service may be restarted meanwhile.
+// await follows an action until it is in one of the states, and returns it. It subscribes again when the connection
+// breaks, because the service may be restarted meanwhile.
 func (c client) await(ctx context.Context, a action, states ...string) (action, error) {
 	for {
 		last := a

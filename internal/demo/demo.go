@@ -1,5 +1,5 @@
-// Package demo drives every payment flow through the API of a real stack, with real payments, and says whether each ended
-// as it must.
+// Package demo drives every payment flow through the API of a real stack, with real payments, and reports whether each
+// ended as it should.
 package demo
 
 import (
@@ -35,7 +35,7 @@ type Summary struct {
 	EventToPaidSample int     `json:"event_to_paid_sample"`
 }
 
-// Environment is what the service's settings have to be: those of people who cannot wait.
+// Environment is the service's settings for the demo, with short waiting times.
 func Environment() []string {
 	return []string{
 		"HOLDFAST_INVOICE_EXPIRY=" + invoiceExpiry.String(), "HOLDFAST_LOG_LEVEL=info",
@@ -46,7 +46,7 @@ func Environment() []string {
 // invoiceExpiry is how long payers have in the demo: long enough for a restart of any part, short enough to watch one expire.
 const invoiceExpiry = 25 * time.Second
 
-// flowTimeout is for one flow, an expiry and a restart included.
+// flowTimeout is how long one flow may take, including an expiry and a restart.
 const flowTimeout = 90 * time.Second
 
 // Demo is one run.
@@ -54,9 +54,9 @@ type Demo struct {
 	stack *stack.Stack
 	out   io.Writer
 
-	serving sync.RWMutex // held while the service is killed, or the node that it issues by is down; read by who runs beside, and needs it
+	serving sync.RWMutex // locked while the service or the node that issues invoices is down; read-locked by flows that run in parallel and need them
 
-	nodes map[string]*lightning.Client // the service's nodes by name, watched from beside the service
+	nodes map[string]*lightning.Client // the service's nodes by name, for watching them from outside
 
 	payer  client // zaps and buys
 	late   client // has no balance, and pays too late
@@ -64,12 +64,13 @@ type Demo struct {
 	post   string // the author's, zapped by everybody
 	option string // of a poll
 
-	byAddress, byNode writer    // have wallets: a lightning address, and a node of their own
-	savers            [2]client // have sats to withdraw
+	byAddress, byNode writer    // they have wallets: a lightning address, and their own node
+	savers            [2]client // they have sats to withdraw
 }
 
-// Run drives the flows whose names have only in them (all if it is empty) on a running stack whose environment is Environment,
-// prints a table as it goes, and returns what it found. An error means that a flow could not even be tried.
+// Run drives the flows whose names contain only (all if it is empty) on a running stack whose environment is
+// Environment. It prints a table as it goes, and returns what it found. An error means that a flow could not even be
+// tried.
 func Run(ctx context.Context, s *stack.Stack, only string, out io.Writer) (*Summary, error) {
 	d := &Demo{stack: s, out: out, nodes: map[string]*lightning.Client{}}
 	for _, ours := range s.Network.Ours() {
@@ -101,7 +102,7 @@ func Run(ctx context.Context, s *stack.Stack, only string, out io.Writer) (*Summ
 	return summary, nil
 }
 
-// drive drives the flows one after the other. One waits for an expiry; the others go on meanwhile.
+// drive drives the flows one after the other, except the one that waits for an expiry, which runs in parallel.
 func (d *Demo) drive(ctx context.Context, s *Summary, only string) {
 	expiry := make(chan Flow, 1)
 	if strings.Contains(expired.name, only) {
@@ -115,7 +116,7 @@ func (d *Demo) drive(ctx context.Context, s *Summary, only string) {
 	}
 }
 
-// flow is one thing the demo shows.
+// flow is one thing that the demo shows.
 type flow struct {
 	name     string
 	expected string
@@ -162,9 +163,9 @@ func (d *Demo) signUp(ctx context.Context) error {
 	return d.signUpReceivers(ctx)
 }
 
-// latency measures how long after the node's event a subscriber sees PAID, over a number of zaps one after another.
+// latency measures how long after the node's event a subscriber sees PAID, over several zaps, one after the other.
 func (d *Demo) latency(ctx context.Context, s *Summary) error {
-	const samples = 61 // enough that the first ones, on connections that are new since PostgreSQL's restart, do not make the median
+	const samples = 61 // so many that the first ones, on connections that are new since PostgreSQL's restart, do not determine the median
 	var took []time.Duration
 	for range samples {
 		t, err := d.eventToPaid(ctx)
@@ -214,7 +215,7 @@ func (d *Demo) reconcile(ctx context.Context, s *Summary) error {
 	return nil
 }
 
-// pause is a short wait before something is looked at again.
+// pause is a short wait before looking again.
 func pause(ctx context.Context) error {
 	timer := time.NewTimer(20 * time.Millisecond)
 	defer timer.Stop()

@@ -16,16 +16,16 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// The actions of the community that no other flow shows: each is paid once.
+// The community's actions that no other flow shows. Each is paid once.
 
-// person signs somebody up. What somebody writes makes the next thing they write dearer, so most writers here are new.
+// person signs somebody up. Each item makes the same writer's next one more expensive, so most writers here are new.
 func (d *Demo) person(ctx context.Context, name string) (client, error) {
 	key, err := SignUp(ctx, d.stack.URL(), name)
 	return client{url: d.stack.URL(), key: key}, err
 }
 
-// buy asks for an action by the name of its mutation and with its arguments, pays the invoice if there is one, and says which states
-// were seen. more are fields of the result.
+// buy asks for an action by its mutation and arguments, pays the invoice if there is one, and returns which states were
+// seen. more are further fields of the result.
 func (d *Demo) buy(ctx context.Context, c client, mutation, method, more, args string) (a action, got string, err error) {
 	if method != "" {
 		args += ", paymentMethod: " + method
@@ -43,7 +43,7 @@ func (d *Demo) buy(ctx context.Context, c client, mutation, method, more, args s
 	return a, a.State + ", " + last.State, err
 }
 
-// kindsOfItems writes one post of each kind, each by somebody else.
+// kindsOfItems writes one post of each kind, each by a different user.
 func kindsOfItems(ctx context.Context, d *Demo) (string, error) {
 	var all []string
 	for _, item := range []struct{ by, mutation, args string }{
@@ -74,7 +74,7 @@ func pollVote(ctx context.Context, d *Demo) (string, error) {
 	return got, err
 }
 
-// commentWithFile uploads an image and writes a comment that carries it; the anonymous pay for the file.
+// commentWithFile uploads an image and writes a comment that carries it. It is anonymous, so the file costs a fee.
 func commentWithFile(ctx context.Context, d *Demo) (string, error) {
 	var file bytes.Buffer
 	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
@@ -110,7 +110,7 @@ func commentWithFile(ctx context.Context, d *Demo) (string, error) {
 	return got, nil
 }
 
-// updateWithBoost changes a post in its first minutes, and boosts it more.
+// updateWithBoost changes a post in its first minutes, and raises its boost.
 func updateWithBoost(ctx context.Context, d *Demo) (string, error) {
 	_, got, err := d.buy(ctx, d.author, "updateItem", "PESSIMISTIC", "", `item: "`+d.post+`", body: "Changed and boosted", boost: 10`)
 	return got, err
@@ -123,7 +123,7 @@ func simple(mutation, method, args string) func(ctx context.Context, d *Demo) (s
 	}
 }
 
-// receive pays somebody who has no wallet, without signing in.
+// receive pays a user who has no wallet, without signing in.
 func receive(ctx context.Context, d *Demo) (string, error) {
 	var me struct{ User struct{ ID string } }
 	if err := d.author.do(ctx, &me, `{ me { user { id } } }`, nil); err != nil {
@@ -133,7 +133,7 @@ func receive(ctx context.Context, d *Demo) (string, error) {
 	return got, err
 }
 
-// redeemInvite has a newcomer get credits from the payer's balance.
+// redeemInvite gives a newcomer credits from the payer's balance.
 func redeemInvite(ctx context.Context, d *Demo) (string, error) {
 	var invite struct{ Code string }
 	if err := d.payer.do(ctx, &invite, `mutation { createInvite(giftCredits: 10, limit: 1) { code } }`, nil); err != nil {
@@ -152,7 +152,7 @@ func redeemInvite(ctx context.Context, d *Demo) (string, error) {
 	return me.CreditsMsat + " msat", err
 }
 
-// territoryPaid founds a territory for a month, makes a year of it, and pays the year after that.
+// territoryPaid founds a territory for a month, changes its billing to a year, and pays for the year after that.
 func territoryPaid(ctx context.Context, d *Demo) (string, error) {
 	var all []string
 	for _, step := range []struct{ mutation, args string }{
@@ -169,7 +169,7 @@ func territoryPaid(ctx context.Context, d *Demo) (string, error) {
 	if _, got, err := d.buy(ctx, d.author, "territoryCreate", "PESSIMISTIC", "", `name: "fallow", baseCostSats: 2, replyCostSats: 1, billing: MONTHLY`); err != nil {
 		return got, err
 	}
-	// Its grace ends at once. The service finds out within a minute, while the other flows go on.
+	// Its grace period ends at once. The service finds out within a minute, while the other flows go on.
 	conn, err := pgx.Connect(ctx, d.stack.DSN())
 	if err != nil {
 		return "", err
@@ -181,7 +181,7 @@ func territoryPaid(ctx context.Context, d *Demo) (string, error) {
 	return strings.Join(all, ", "), err
 }
 
-// takeOver waits until the territory that nobody paid for is stopped, and takes it over.
+// takeOver waits until the unpaid territory is stopped, and takes it over.
 func takeOver(ctx context.Context, d *Demo) (string, error) {
 	again := time.NewTicker(250 * time.Millisecond)
 	defer again.Stop()

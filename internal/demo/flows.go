@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// flows are shown in this order.
+// flows are all flows, in the order in which they are shown.
 var flows = []flow{
 	{"buy credits, by hold invoice", "PAID", buyCredits},
 	{"zap from the balance of credits", "PAID by FEE_CREDIT", creditsZap},
@@ -59,7 +59,7 @@ var flows = []flow{
 	{"a territory that nobody paid for is stopped, and taken over", "PENDING_HELD, PAID", takeOver},
 }
 
-// expired runs beside the others, since it waits.
+// expired runs in parallel with the others, because it waits.
 var expired = flow{"zap, optimistic, not paid: expired, failed, retried, paid", "FAILED EXPIRED, PAID", expiredAndRetried}
 
 const (
@@ -79,7 +79,7 @@ func (d *Demo) createPost(ctx context.Context, c client, title, method string) (
 	return c.act(ctx, postMutation, map[string]any{"title": title, "method": nonEmpty(method)})
 }
 
-// pay pays an action's invoice from the payer's node; what comes of it arrives on the channel.
+// pay pays an action's invoice from the payer's node. The outcome arrives on the channel.
 func (d *Demo) pay(ctx context.Context, a action) <-chan payment {
 	done := make(chan payment, 1)
 	go func() {
@@ -173,7 +173,7 @@ func anonymousPost(ctx context.Context, d *Demo) (string, error) {
 	return a.State + ", " + last.State, err
 }
 
-// performFails pays for the same post twice. The second cannot be performed, since the same text was posted a moment ago.
+// performFails pays for the same post twice. The second cannot be performed, because the same text was just posted.
 func performFails(ctx context.Context, d *Demo) (string, error) {
 	anonymous := client{url: d.stack.URL()}
 	var both [2]action
@@ -227,8 +227,8 @@ func idempotent(ctx context.Context, d *Demo) (string, error) {
 	return "same action", nil
 }
 
-// serviceKilled stops the service in the middle of performing an action whose payment is held: the table it writes to is
-// locked, so it cannot get further, and the kill finds it there every time.
+// serviceKilled kills the service in the middle of performing an action whose payment is held. The table that it writes
+// to is locked, so it cannot get further, and the kill hits it there every time.
 func serviceKilled(ctx context.Context, d *Demo) (string, error) {
 	anonymous := client{url: d.stack.URL()}
 	a, err := d.createPost(ctx, anonymous, "Written through a crash", "")
@@ -241,7 +241,7 @@ func serviceKilled(ctx context.Context, d *Demo) (string, error) {
 	}
 	defer items.release(ctx)
 	paid := d.pay(ctx, a)
-	if err := items.reached(ctx); err != nil { // the service stands there with the payment in its hand
+	if err := items.reached(ctx); err != nil { // the service waits there while the payment is held
 		return "", err
 	}
 	if err := d.whileKilled(ctx, func() error { items.release(ctx); return nil }); err != nil {
@@ -321,8 +321,9 @@ func postgresRestarted(ctx context.Context, d *Demo) (string, error) {
 	return last.State + ", " + next.State, err
 }
 
-// eventToPaid zaps once, and takes the time between the settled event of our own subscription at the node and PAID at a
-// subscriber of the API: both are clients beside the service, so what the network costs is in neither or in both.
+// eventToPaid zaps once, and measures the time between the settled event of our own subscription at the node and PAID
+// at a subscriber of the API. Both are clients outside the service, so the cost of the network is in neither or in
+// both.
 func (d *Demo) eventToPaid(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
 	defer cancel()

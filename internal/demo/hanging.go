@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// hangsFor is after how many blocks the receiver's LND gives back a payment that it holds: the final CLTV of its invoice and
-	// what a sending LND adds, less the distance that it keeps from the end.
+	// hangsFor is after how many blocks the receiver's LND gives back a payment that it holds: the final CLTV of its
+	// invoice plus what a sending LND adds, less the margin that it keeps before the end.
 	hangsFor = 80 + 3 - 12 + 2
 
-	// wellBefore is how many blocks the payer's own payment has to be away from its expiry when the money is back.
+	// wellBefore is how many blocks the payer's payment must still be away from its expiry when the money is back.
 	wellBefore = 80
 )
 
-// receiverHangs lets a payment hang, and mines blocks until the receiver's node gives it up. Others are served meanwhile, and the
-// payer has their money back long before their own payment expires.
+// receiverHangs lets a payment hang, and mines blocks until the receiver's node gives it up. Others are served
+// meanwhile, and the payer gets their money back long before their own payment expires.
 func receiverHangs(ctx context.Context, d *Demo) (string, error) {
 	a, paid, err := d.wrapAndHang(ctx, d.late)
 	if err != nil {
@@ -53,8 +53,9 @@ func receiverHangs(ctx context.Context, d *Demo) (string, error) {
 	return hanging.State + ", " + last.State, err
 }
 
-// mineUntilGivenUp mines hangsFor blocks. All nodes know each of the last ones before the next comes: while ours are behind the chain no further attempt can be
-// prepared, and it is then that the money comes back.
+// mineUntilGivenUp mines hangsFor blocks. The last of them are mined one by one, so that all nodes know each before the
+// next comes. While our nodes are behind the chain no further attempt can be prepared, and it is then that the money
+// comes back.
 func (d *Demo) mineUntilGivenUp(ctx context.Context) error {
 	const oneByOne = 5
 	if err := d.stack.Network.Mine(ctx, hangsFor-oneByOne); err != nil {
@@ -68,7 +69,7 @@ func (d *Demo) mineUntilGivenUp(ctx context.Context) error {
 	return nil
 }
 
-// blocksLeft is for how many blocks the payer's payment can still be held.
+// blocksLeft is for how many more blocks the payer's payment can be held.
 func (d *Demo) blocksLeft(ctx context.Context, a action) (int, error) {
 	hash, err := hashOf(a)
 	if err != nil {

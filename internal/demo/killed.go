@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
-// stand is a lock on a table. What touches the table stands before it until it is released.
+// stand is a lock on a table. Whatever touches the table waits until it is released.
 type stand struct {
 	conn  *pgx.Conn
 	tx    pgx.Tx
@@ -34,10 +34,10 @@ func (d *Demo) lockTable(ctx context.Context, table string) (*stand, error) {
 	return &stand{conn, tx, table}, nil
 }
 
-// release lets everybody go on. It may be repeated.
+// release releases the lock. It may be repeated.
 func (s *stand) release(ctx context.Context) { _ = s.conn.Close(context.WithoutCancel(ctx)) }
 
-// reached returns when somebody stands before the lock.
+// reached returns once somebody waits for the lock.
 func (s *stand) reached(ctx context.Context) error {
 	for waiting := 0; waiting == 0; {
 		if err := pause(ctx); err != nil {
@@ -51,21 +51,21 @@ func (s *stand) reached(ctx context.Context) error {
 	return nil
 }
 
-// whileKilled kills the service, does what is to be done meanwhile, and starts it again.
+// whileKilled kills the service, runs do, and starts the service again.
 func (d *Demo) whileKilled(ctx context.Context, do func() error) error {
 	d.serving.Lock()
 	defer d.serving.Unlock()
 	return d.killed(ctx, do)
 }
 
-// killed is whileKilled for who keeps others away already.
+// killed is whileKilled for callers that already hold serving.
 func (d *Demo) killed(ctx context.Context, do func() error) error {
 	d.stack.ServiceKill()
 	return errors.Join(do(), d.stack.ServiceStart(ctx))
 }
 
-// killedBeforeSend kills the service when the promise to send is committed and nothing is sent. The promise is written behind one
-// lock, and the invoice that it is looked up with afterwards is behind the other.
+// killedBeforeSend kills the service when the promise to send is committed, but nothing is sent. One lock stops it
+// before it writes the promise, the other before it then looks up the invoice.
 func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	a, err := d.wrap(ctx, d.payer, d.byAddress)
 	if err != nil {
@@ -77,7 +77,8 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	}
 	defer claims.release(ctx)
 	paid := d.pay(ctx, a)
-	// Who looks for something to send stands before the lock as well: only with the payment in the pipeline is it this one that they wait for.
+	// The one that looks for something to send waits at the lock as well. Only once the payment is in the pipeline is
+	// this payment what they wait for.
 	if err := d.dispatched(ctx, a, func(db.RelayPayment) bool { return true }); err != nil {
 		return "", err
 	}
@@ -106,7 +107,7 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	return d.settledOnce(ctx, a, paid)
 }
 
-// dispatched returns when the payment is in the pipeline and has come so far there.
+// dispatched returns once the payment is in the pipeline and has come as far as far says.
 func (d *Demo) dispatched(ctx context.Context, a action, far func(db.RelayPayment) bool) error {
 	for {
 		row, err := d.sent(ctx, a)
@@ -119,7 +120,7 @@ func (d *Demo) dispatched(ctx context.Context, a action, far func(db.RelayPaymen
 	}
 }
 
-// settledOnce waits for PAID, and checks that all of it is paid and booked once.
+// settledOnce waits for PAID, and checks that everything is paid and booked once.
 func (d *Demo) settledOnce(ctx context.Context, a action, paid <-chan payment) (string, error) {
 	last, err := d.payer.await(ctx, a, "PAID", "FAILED")
 	if err != nil || last.State != "PAID" {
@@ -131,7 +132,8 @@ func (d *Demo) settledOnce(ctx context.Context, a action, paid <-chan payment) (
 	return d.paidDirectly(ctx, a)
 }
 
-// killedBeforeResult kills the service while the receiver holds what was sent; the receiver settles when it is back.
+// killedBeforeResult kills the service while the receiver holds what was sent. The receiver settles once the service is
+// back.
 func killedBeforeResult(ctx context.Context, d *Demo) (string, error) {
 	a, paid, err := d.wrapAndHang(ctx, d.payer)
 	if err != nil {
@@ -146,8 +148,8 @@ func killedBeforeResult(ctx context.Context, d *Demo) (string, error) {
 	return d.settledOnce(ctx, a, paid)
 }
 
-// killedBeforeSettle stops the node that holds the payer's payment while the other one pays the receiver: the preimage comes, and
-// cannot be used. The service is killed there, and finds both when they are back.
+// killedBeforeSettle stops the node that holds the payer's payment while the other node pays the receiver: the preimage
+// comes, but cannot be used. The service is killed there, and finds both when they are back.
 func killedBeforeSettle(ctx context.Context, d *Demo) (string, error) {
 	if err := d.stack.ServiceCommand(ctx, "nodes", "drain", devnet.Holdfast).Run(); err != nil {
 		return "", fmt.Errorf("drain the first node: %w", err)
@@ -171,8 +173,8 @@ func (d *Demo) killWithPreimage(ctx context.Context) (string, error) {
 	return forwarded + ", PAID", nil
 }
 
-// killWithoutNode stops our first node, has the payment forwarded, and kills the service; then it starts both again. Who runs beside and pays by that node is
-// kept away from the first moment on: they would wait for the node, and it for them.
+// killWithoutNode stops our first node, has the payment forwarded, kills the service, and then starts both again. From
+// the start it keeps out parallel flows that pay by that node: they would wait for the node, and it for them.
 func (d *Demo) killWithoutNode(ctx context.Context, a action) (forwarded string, err error) {
 	d.serving.Lock()
 	defer d.serving.Unlock()

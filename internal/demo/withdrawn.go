@@ -14,7 +14,7 @@ const (
 	withdrawMutation = `mutation ($to: String!, $sats: Sats, $fee: Sats!) { withdraw(to: $to, sats: $sats, maxFeeSats: $fee)` + fields + ` }`
 )
 
-// me is somebody as they see themselves. The balance of sats is in msat.
+// me is what a user sees of themselves. The balance of sats is in msat.
 type me struct {
 	User struct {
 		ID string `json:"id"`
@@ -55,7 +55,7 @@ func (c client) withdraw(ctx context.Context, to string, sats *int64, maxFee int
 	return c.act(ctx, withdrawMutation, map[string]any{"to": to, "sats": sats, "fee": maxFee})
 }
 
-// withdrawAndAwait withdraws, and checks that the balance is less by exactly what was sent and what that has cost.
+// withdrawAndAwait withdraws, and checks that the balance has dropped by exactly the amount sent plus its fee.
 func (d *Demo) withdrawAndAwait(ctx context.Context, c client, to string, sats *int64, maxFee int64) (string, error) {
 	_, before, err := c.me(ctx)
 	if err != nil {
@@ -115,7 +115,8 @@ func withdrawTooLow(ctx context.Context, d *Demo) (string, error) {
 	return d.withdrawAndAwait(ctx, d.savers[0], bolt11, nil, 0)
 }
 
-// withdrawTwice has two people withdraw to the same invoice at the same moment. One pays it; the other keeps what they have.
+// withdrawTwice has two people withdraw to the same invoice at the same moment. One of them pays it; the other keeps
+// their money.
 func withdrawTwice(ctx context.Context, d *Demo) (string, error) {
 	bolt11, err := d.receiversInvoice(ctx, 89_000)
 	if err != nil {
@@ -160,7 +161,7 @@ func withdrawTwice(ctx context.Context, d *Demo) (string, error) {
 	return one.got + ", " + other.got, errors.Join(one.err, other.err)
 }
 
-// senderStopped withdraws, and zaps somebody directly, while the second of our nodes is down.
+// senderStopped withdraws, and zaps somebody directly, while our second node is down.
 func senderStopped(ctx context.Context, d *Demo) (string, error) {
 	d.stack.Network.StopNode(devnet.Holdfast2)
 	got, err := d.sendWithOne(ctx)

@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
-// writer is somebody with a wallet of their own, whose post is zapped.
+// writer is a user with their own wallet, whose post is zapped.
 type writer struct {
 	client
 	post string
@@ -19,7 +19,7 @@ type writer struct {
 
 const saveWallet = `mutation ($settings: WalletSettings!) { walletSave(settings: $settings) { id } }`
 
-// signUpReceivers makes those who have wallets, and those who have sats.
+// signUpReceivers makes the users who have wallets, and those who have sats.
 func (d *Demo) signUpReceivers(ctx context.Context) error {
 	receiver := d.stack.Network.Node(devnet.Receiver)
 	macaroon, err := os.ReadFile(receiver.InvoiceMacaroon())
@@ -66,7 +66,7 @@ func (d *Demo) signUpWriter(ctx context.Context, w *writer, name string, wallet 
 	return err
 }
 
-// A zap of these sats gives the writer 70,700 msat, and us zapFee less what routing costs.
+// A zap of this many sats gives the writer 70,700 msat, and us zapFee less the routing fee.
 const (
 	zapSats  = 101
 	zapFee   = 30_300
@@ -77,7 +77,7 @@ func (d *Demo) wrap(ctx context.Context, payer client, to writer) (action, error
 	return payer.act(ctx, zapMutation, map[string]any{"item": to.post, "sats": zapSats, "method": "P2P"})
 }
 
-// paidDirectly says what a PAID wrapped zap came to: the receiver's share, and that our fee is booked.
+// paidDirectly returns the outcome of a PAID wrapped zap: the receiver's share, and that our fee is booked.
 func (d *Demo) paidDirectly(ctx context.Context, a action) (string, error) {
 	o, err := d.booked(ctx, a)
 	if err != nil {
@@ -96,7 +96,7 @@ func wrappedZap(to func(*Demo) writer) func(context.Context, *Demo) (string, err
 	}
 }
 
-// wrapAndPay zaps and pays, and says what it came to.
+// wrapAndPay zaps and pays, and returns the outcome.
 func (d *Demo) wrapAndPay(ctx context.Context, payer client, to writer) (string, error) {
 	a, err := d.wrap(ctx, payer, to)
 	if err != nil {
@@ -109,7 +109,7 @@ func (d *Demo) wrapAndPay(ctx context.Context, payer client, to writer) (string,
 	return d.paidDirectly(ctx, a)
 }
 
-// wrappedByNobody is a wrapped zap of somebody who is not signed in: it is performed once the payment is held.
+// wrappedByNobody is a wrapped zap by somebody who is not signed in: it is performed once the payment is held.
 func wrappedByNobody(ctx context.Context, d *Demo) (string, error) {
 	return d.wrapAndPay(ctx, client{url: d.stack.URL()}, d.byAddress)
 }
@@ -133,7 +133,8 @@ func wrappedUnpaid(ctx context.Context, d *Demo) (string, error) {
 	return last.State + " " + last.Failure.Code, err
 }
 
-// walletRefuses zaps with any method: the receiver's wallet gives no invoice, so the money comes to us, for their balance.
+// walletRefuses zaps with any method. The receiver's wallet gives no invoice, so the money comes to us, for the
+// receiver's balance.
 func walletRefuses(ctx context.Context, d *Demo) (string, error) {
 	d.stack.Network.ReceiverAnswers(devnet.Refusing)
 	defer d.stack.Network.ReceiverAnswers(devnet.Honest)
@@ -155,8 +156,9 @@ func (d *Demo) zapAnyhow(ctx context.Context, to writer) (string, error) {
 	return last.State + " by " + last.Method, err
 }
 
-// outgoingFails has the receiver give back the payment of its own invoice. The payer has their money back, the next attempt is there
-// without being asked for, and is paid. Who has credits would pay it with these.
+// outgoingFails has the receiver give back the payment of its own invoice. The payer gets their money back, and pays
+// the next attempt, which is there without being asked for. The payer has no credits, or the attempt would be paid with
+// these.
 func outgoingFails(ctx context.Context, d *Demo) (string, error) {
 	a, paid, err := d.wrapAndHang(ctx, d.late)
 	if err != nil {
@@ -197,7 +199,7 @@ func (d *Demo) offered(ctx context.Context, c client, id string) (action, error)
 	}
 }
 
-// wrapAndHang zaps and pays; it returns once the receiver's node holds the payment of its hold invoice.
+// wrapAndHang zaps and pays. It returns once the receiver's node holds the payment of its hold invoice.
 func (d *Demo) wrapAndHang(ctx context.Context, payer client) (action, <-chan payment, error) {
 	d.stack.Network.ReceiverAnswers(devnet.Holding)
 	a, err := d.wrap(ctx, payer, d.byAddress)

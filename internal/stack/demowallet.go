@@ -10,8 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
-// demoWallet pays from the payer's node what the page of the service asks for: POST / with {"bolt11": "…"}, on loopback. The coins of
-// this network are worth nothing.
+// demoWallet pays, from the payer's node, what the service's page asks for: POST / with {"bolt11": "…"}, on loopback.
+// The coins of this network are worthless.
 type demoWallet struct {
 	payer  *devnet.Node
 	server *http.Server
@@ -31,7 +31,8 @@ func startDemoWallet(payer *devnet.Node) (*demoWallet, error) {
 
 func (w *demoWallet) stop() { _ = w.server.Close() }
 
-// pay answers when the payment has ended: 200 if it was made, else 502 and why not. A held one has its payer wait.
+// pay answers when the payment has ended: 200 if it succeeded, else 502 with the reason. While the payment is held the
+// caller waits.
 func (w *demoWallet) pay(answer http.ResponseWriter, r *http.Request) {
 	var asked struct{ Bolt11 string }
 	if json.NewDecoder(r.Body).Decode(&asked) != nil || r.Method != http.MethodPost {

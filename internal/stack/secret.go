@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// keptSecret is the secret in the file (32 bytes in hex), which is made at the first start. It must outlive the process: what the service signed
-// with it, it must know again tomorrow.
+// keptSecret is the secret in the file (32 bytes in hex), made at the first start. It must outlive the process: what
+// the service signed with it must still verify later.
 func keptSecret(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err == nil && len(text) > 0 {

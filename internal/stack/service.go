@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// readyPatience is for a service that has a database and a node already.
+	// readyPatience is how long the service may take to start, once database and node run.
 	readyPatience = 60 * time.Second
 
-	// serviceGrace is for requests and jobs that are under way.
+	// serviceGrace is how long requests and jobs that are under way may take to end.
 	serviceGrace = 20 * time.Second
 )
 
@@ -27,11 +27,11 @@ func (s *Stack) command(args ...string) child.Command {
 	}
 }
 
-// ServiceLog is the file with all that the service says.
+// ServiceLog is the service's log file.
 func (s *Stack) ServiceLog() string { return filepath.Join(s.options.Dir, "service.log") }
 
-// Process prepares one process of the service among several: with the service's environment and what is added to it, NAME=value each,
-// and a log of its own. Whoever starts it ends it, before Stop.
+// Process prepares one process of the service among several: with the service's environment and additions to it, each
+// NAME=value, and its own log. The caller starts it, and ends it before Stop.
 func (s *Stack) Process(name, log string, environment ...string) *child.Server {
 	command := s.command("serve")
 	command.Name, command.Log = name, filepath.Join(s.options.Dir, log)
@@ -54,7 +54,7 @@ func (s *Stack) migrate(ctx context.Context) error {
 	}
 }
 
-// ServiceStart starts the service, also after ServiceStop or ServiceKill, and returns when it is ready for requests.
+// ServiceStart starts the service, also after ServiceStop or ServiceKill, and returns once it is ready for requests.
 func (s *Stack) ServiceStart(ctx context.Context) error {
 	s.options.Log("Holdfast: starting")
 	if err := s.service.Start(); err != nil {
@@ -79,7 +79,7 @@ func (s *Stack) ServiceStart(ctx context.Context) error {
 	}
 }
 
-// ready asks the service whether it is.
+// ready asks the service whether it is ready.
 func (s *Stack) ready(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/readyz", nil)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Stack) ready(ctx context.Context) error {
 	return nil
 }
 
-// ServiceStop lets the service finish what is under way and ends it.
+// ServiceStop lets the service finish what is under way, and ends it.
 func (s *Stack) ServiceStop() { s.service.Stop(serviceGrace) }
 
 // ServiceKill ends the service with SIGKILL, as a power failure would.

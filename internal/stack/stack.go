@@ -1,5 +1,5 @@
-// Package stack runs the whole of Holdfast on one machine: PostgreSQL, a real Lightning network and the service itself, each as
-// a process of its own that can be stopped, killed and started again while the others go on.
+// Package stack runs all of Holdfast on one machine: PostgreSQL, a real Lightning network and the service itself. Each
+// is a separate process that can be stopped, killed and started again while the others go on.
 package stack
 
 import (
@@ -23,7 +23,7 @@ import (
 type Options struct {
 	Dir  string // holds all data; what an earlier stack left there is used again
 	Bin  string // holds the programs holdfast, btcd and lnd
-	Port int    // the service's, on 127.0.0.1; 0 picks a free one
+	Port int    // the service's port on 127.0.0.1; 0 picks a free one
 
 	// BlockEvery mines a block at this interval; 0 leaves mining to Network.Mine.
 	BlockEvery time.Duration
@@ -31,21 +31,21 @@ type Options struct {
 	// WithoutService leaves it to the caller to start the service: see Process.
 	WithoutService bool
 
-	// Environment is added to the service's, NAME=value each; it wins over what the stack sets.
+	// Environment is added to the service's, each NAME=value; it wins over what the stack sets.
 	Environment []string
 
 	// Log receives what a person should know, one line each. nil discards it.
 	Log func(format string, args ...any)
 }
 
-// Stack is a running stack. Its methods are not for concurrent use, except those that only tell.
+// Stack is a running stack. Its methods are not for concurrent use, except the getters.
 type Stack struct {
 	Postgres *pgserver.Server
 	Network  *devnet.Network
 
 	options Options
 	secret  string
-	key     string // the operator's
+	key     string // the operator's key
 	service *child.Server
 	wallet  *demoWallet
 }
@@ -53,7 +53,7 @@ type Stack struct {
 // database is the name of the service's database.
 const database = "holdfast"
 
-// Start brings everything up and returns when the service is ready for requests. On an error nothing is left running.
+// Start starts everything, and returns once the service is ready for requests. After an error nothing is left running.
 func Start(ctx context.Context, options Options) (_ *Stack, err error) {
 	if options.Log == nil {
 		options.Log = func(string, ...any) {}
@@ -76,7 +76,7 @@ func Start(ctx context.Context, options Options) (_ *Stack, err error) {
 		}
 		options.Port = ports[0]
 	}
-	// PostgreSQL's user may have to pass through. What is secret in here has permissions of its own.
+	// PostgreSQL's user may have to pass through. Secret files in it have their own permissions.
 	if err := os.MkdirAll(options.Dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (s *Stack) startPostgres(ctx context.Context) (*pgserver.Server, error) {
 	return postgres, nil
 }
 
-// URL is where the service answers; it stays the same over restarts.
+// URL is where the service answers; it stays the same across restarts.
 func (s *Stack) URL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.options.Port) }
 
 // OperatorKey is the password of the operator's pages.
@@ -142,8 +142,8 @@ func (s *Stack) OperatorKey() string { return s.key }
 // DSN is the service's database.
 func (s *Stack) DSN() string { return s.Postgres.DSN(database) }
 
-// Environment is the environment the service runs in. It holds for programs whose working directory is the stack's: paths are
-// relative, because the list of nodes has no way to write one with a space or a comma in it.
+// Environment is the environment that the service runs in. It is valid only for programs that run in the stack's
+// directory: its paths are relative, because the list of nodes cannot contain a path with a space or a comma.
 func (s *Stack) Environment() []string {
 	var nodes []string
 	for _, node := range s.Network.Ours() {
@@ -160,7 +160,7 @@ func (s *Stack) Environment() []string {
 		"HOLDFAST_DEVELOPMENT=1",
 		"HOLDFAST_DEMO_WALLET="+s.wallet.url,
 		"HOLDFAST_PUBLIC_URL="+s.URL(),
-		// Whoever tries how fast it is asks from one address, with one key.
+		// Somebody who measures its speed sends everything from one address, with one key.
 		"HOLDFAST_RATE_KEY=0", "HOLDFAST_RATE_KEY_PAYING=0", "HOLDFAST_RATE_ADDRESS=0", "HOLDFAST_RATE_ADDRESS_PAYING=0",
 	)
 	return append(ours, s.options.Environment...)
@@ -174,7 +174,7 @@ func (s *Stack) relative(path string) string {
 	return relative
 }
 
-// Died waits until a part ends that nobody asked to end, and returns the reason, or nil when the context ends first.
+// Died waits until a part ends unasked, and returns the reason, or nil if the context ends first.
 func (s *Stack) Died(ctx context.Context) error {
 	select {
 	case err := <-s.Postgres.Died():
@@ -188,7 +188,8 @@ func (s *Stack) Died(ctx context.Context) error {
 	}
 }
 
-// Stop ends everything in the order that lets each part finish: who asks before who answers. When it returns nothing runs.
+// Stop ends everything, each part before those that it depends on, so that it can finish. Nothing runs any more when it
+// returns.
 func (s *Stack) Stop() {
 	if s.service != nil {
 		s.ServiceStop()
