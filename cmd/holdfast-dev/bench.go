@@ -32,7 +32,8 @@ type benchCommand struct {
 	Write     string  `help:"File in which the parts between the markers are replaced by the figures of zaps and of Lightning." placeholder:"FILE"`
 }
 
-// Run measures, prints tables as it goes, and last a line of JSON. What is only a part of all has only that part in it.
+// Run measures, prints tables as it goes, and in the end one line of JSON. After a partial run that line has only that
+// part.
 func (c *benchCommand) Run(ctx context.Context) error {
 	bin, err := binDir(c.Bin)
 	if err != nil {
@@ -95,13 +96,13 @@ func (c *benchCommand) Run(ctx context.Context) error {
 	return errors.Join(failed, json.NewEncoder(os.Stdout).Encode(line))
 }
 
-// figures are what a part of the benchmark brought.
+// figures are the outcome of one part of the benchmark.
 type figures interface {
 	Table() string
 	Write(page string) error
 }
 
-// tell prints figures, and writes them where they are wanted.
+// tell prints figures, and writes them to a page if that is wanted.
 func (c *benchCommand) tell(f figures) error {
 	fmt.Printf("\n%s\n", f.Table())
 	if c.Write == "" {
@@ -117,7 +118,7 @@ func (c *benchCommand) options(bin string) (bench.Options, error) {
 		Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Processes: c.Processes, Noisy: c.Noisy, Out: os.Stdout}, err
 }
 
-// recovery measures a start of the service. A report comes also with the error that a bound is broken.
+// recovery measures a start of the service. It returns a report also with the error that a bound is broken.
 func (c *benchCommand) recovery(ctx context.Context, options bench.Options) (*bench.Recovery, error) {
 	recovery, err := bench.Recover(ctx, options, bench.Restarts{Actions: slices.Max(c.Sizes), Open: c.Open, Most: c.MostOpen, LND: c.OpenLND})
 	if recovery == nil {
@@ -130,7 +131,8 @@ func (c *benchCommand) recovery(ctx context.Context, options bench.Options) (*be
 	return recovery, errors.Join(err, c.tell(recovery))
 }
 
-// lock runs the lock's own benchmark, which may import what nobody else may, and returns what its last line says under "lock".
+// lock runs the lock's own benchmark, a separate program because it imports what no other package may, and returns the
+// "lock" part of its last line.
 func (c *benchCommand) lock(ctx context.Context, bin string) (map[string]json.RawMessage, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "lock-bench"), fmt.Sprintf("-rounds=%d", c.Rounds))
 	var said bytes.Buffer

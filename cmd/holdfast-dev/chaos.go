@@ -17,8 +17,8 @@ type chaosCommand struct {
 	Seed     uint64        `help:"Seed for what is killed when, and for what is asked for (default: the time)."`
 }
 
-// Run brings a stack of its own up, torments and judges it, and leaves nothing running and nothing behind. The logs of a run that found
-// something are kept.
+// Run starts a separate stack, torments and judges it, and leaves nothing running and nothing behind, except the logs
+// of a run that found something.
 func (c *chaosCommand) Run(ctx context.Context) error {
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().Unix())

@@ -15,8 +15,8 @@ type demoCommand struct {
 	Only string `help:"Only the flows with this in their name; latency is then not measured."`
 }
 
-// Run brings a stack of its own up, drives the flows, and leaves nothing running and nothing behind. The log of a service that failed
-// is kept.
+// Run starts a separate stack, drives the flows, and leaves nothing running and nothing behind, except the log of a
+// service that failed.
 func (c *demoCommand) Run(ctx context.Context) error {
 	running, err := startFresh(ctx, "demo", c.Bin, stack.Options{Environment: demo.Environment()})
 	if err != nil {

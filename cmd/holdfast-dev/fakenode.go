@@ -9,7 +9,7 @@ import (
 
 type fakeNodeCommand struct{}
 
-// Run is the Lightning node of bench, a process of its own: orders to pay come in, when each payment came goes out.
+// Run is the Lightning node of bench, a separate process: orders to pay come in, the time of each payment goes out.
 func (fakeNodeCommand) Run(ctx context.Context) error {
 	return fakenode.Serve(ctx, os.Stdin, os.Stdout)
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
 )
 
-// freshStack is a stack in a new directory of its own.
+// freshStack is a stack in a new directory.
 type freshStack struct {
 	*stack.Stack
 	dir string
 }
 
-// startFresh brings a stack up in a fresh directory. The options' Dir, Bin and Log are set here; an empty bin is where this program is.
+// startFresh starts a stack in a new directory. It sets the options' Dir, Bin and Log; an empty bin is the directory of
+// this program.
 func startFresh(ctx context.Context, name, bin string, options stack.Options) (f freshStack, err error) {
 	if options.Bin, err = binDir(bin); err != nil {
 		return f, err
@@ -28,7 +29,7 @@ func startFresh(ctx context.Context, name, bin string, options stack.Options) (f
 	if f.dir, err = os.MkdirTemp("", "holdfast-"+name+"-"); err != nil {
 		return f, err
 	}
-	// PostgreSQL's own user has to pass through.
+	// PostgreSQL's user has to pass through.
 	if err := os.Chmod(f.dir, 0o711); err != nil {
 		return f, err
 	}
@@ -41,5 +42,5 @@ func startFresh(ctx context.Context, name, bin string, options stack.Options) (f
 	return f, nil
 }
 
-// remove deletes everything of a stack that was stopped.
+// remove deletes everything of a stopped stack.
 func (f freshStack) remove() error { return errors.Join(f.Postgres.Remove(), os.RemoveAll(f.dir)) }

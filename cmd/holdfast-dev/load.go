@@ -9,5 +9,5 @@ import (
 
 type loadCommand struct{}
 
-// Run is the load generator of bench, a process of its own: a plan comes in, what came of it goes out.
+// Run is the load generator of bench, a separate process: a plan comes in, its result goes out.
 func (loadCommand) Run(ctx context.Context) error { return load.Serve(ctx, os.Stdin, os.Stdout) }

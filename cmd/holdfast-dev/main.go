@@ -1,5 +1,5 @@
-// Holdfast-dev is the developer's companion of the service: it brings up what the service needs, and the service, on one
-// machine. The Makefile calls it.
+// Holdfast-dev is the developer's tool: it runs the service, and what the service needs, on one machine. The Makefile
+// calls it.
 package main
 
 import (
@@ -36,7 +36,7 @@ type exitCode int
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 func init() {
-	// --follow-parent is a wish of one thread, and is forgotten with it: keep main on the first one, which lives longest.
+	// --follow-parent applies to one thread, and is lost with it: keep main on the first thread, which lives longest.
 	runtime.LockOSThread()
 }
 
@@ -44,7 +44,7 @@ func main() {
 	var cli commands
 	command := kong.Parse(&cli, kong.Name("holdfast-dev"), kong.Description("The development companion of Holdfast."), kong.UsageOnError())
 
-	// A second Ctrl-C finds the signal's usual effect again and ends this process at once; its children die with it.
+	// A second Ctrl-C has the signal's default effect and ends this process at once; its children die with it.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)

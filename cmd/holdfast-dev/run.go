@@ -40,7 +40,7 @@ func (r *runCommand) Run(ctx context.Context) error {
 	running, err := stack.Start(ctx, stack.Options{Dir: r.Dir, Bin: bin, Port: r.Port, BlockEvery: r.BlockEvery, Log: say})
 	switch {
 	case ctx.Err() != nil:
-		return nil // Ctrl-C during the start
+		return nil // Ctrl-C while starting
 	case errors.Is(err, child.ErrClaimed):
 		return fmt.Errorf("%w: it runs already; stop it, or give this one another --dir", err)
 	case err != nil:
@@ -58,7 +58,7 @@ func (r *runCommand) Run(ctx context.Context) error {
 	return running.Died(ctx)
 }
 
-// binDir is the directory of programs: the given one, or else this program's own, since all are built into one.
+// binDir is the directory of the programs: the given one, or this program's own, because all are built into one.
 func binDir(given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -67,7 +67,7 @@ func binDir(given string) (string, error) {
 	return filepath.Dir(self), err
 }
 
-// exampleKey is an API key to begin with. It is made at the first start and kept beside the database that knows it.
+// exampleKey is an API key to begin with. It is made at the first start and kept next to the database that knows it.
 func exampleKey(ctx context.Context, running *stack.Stack, file string) (string, error) {
 	if kept, err := os.ReadFile(file); err == nil {
 		return strings.TrimSpace(string(kept)), nil

@@ -24,7 +24,7 @@ type simulateCommand struct {
 	Show      bool   `help:"Print the story of every seed, not only of those that fail."`
 }
 
-// breakIt shows that a seeded bug is found: it is an error if it is not.
+// breakIt shows that a seeded bug is found, and fails if it is not.
 func (c *simulateCommand) breakIt(ctx context.Context, name string) error {
 	top, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {

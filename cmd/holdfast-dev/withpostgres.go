@@ -21,16 +21,16 @@ type withPostgresCommand struct {
 	Command []string `arg:"" passthrough:"" help:"The command and its arguments, after --."`
 }
 
-// Run passes the command's exit code on. HOLDFAST_TEST_POSTGRES in the command's environment names the server; if it is set
-// already, that server is used and none started.
+// Run passes the command's exit code on. HOLDFAST_TEST_POSTGRES in the command's environment names the server. If it is
+// set already, Run uses that server and starts none.
 func (w *withPostgresCommand) Run(ctx context.Context) (err error) {
 	arguments := w.Command
 	if arguments[0] == "--" {
 		arguments = arguments[1:]
 	}
-	// Tests of the lock, and of the client, start these themselves.
+	// Tests of the lock and of the client start these themselves.
 	programs := []aptget.Program{redisserver.Program, pgbouncer.Program, chromium.Program}
-	if os.Getenv("CC") == "" { // the race detector needs a C compiler: this one, unless another is named
+	if os.Getenv("CC") == "" { // the race detector needs a C compiler: this one, unless CC names another
 		programs = append(programs, aptget.Program{Name: "gcc", Package: "gcc libc6-dev"})
 	}
 	if err := aptget.Ensure(ctx, os.Stderr, programs...); err != nil {
@@ -55,7 +55,7 @@ func (w *withPostgresCommand) Run(ctx context.Context) (err error) {
 
 	process, err := child.Start(child.Command{
 		Name: arguments[0], Path: arguments[0], Args: arguments[1:], Env: environment,
-		// "go test" leaves it to the programs it runs to end on Ctrl-C.
+		// "go test" leaves the reaction to Ctrl-C to the programs that it runs.
 		Interrupt: syscall.SIGINT, WholeGroup: true,
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (w *withPostgresCommand) Run(ctx context.Context) (err error) {
 	return process.Err()
 }
 
-// codeOf is the exit code as a shell tells it: 128 and the signal's number for a program that a signal ended.
+// codeOf is the exit code as a shell reports it: 128 plus the signal's number for a program that a signal ended.
 func codeOf(exit *exec.ExitError) int {
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

@@ -75,7 +75,7 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 	})
 }
 
-// atLeastOne refuses to list none: nothing would look like nothing there.
+// atLeastOne refuses a limit of 0: an empty list would look as if there were nothing.
 func atLeastOne(limit int32) error {
 	if limit < 1 {
 		return fmt.Errorf("%w: --limit must be 1 or more", errArguments)
@@ -188,7 +188,8 @@ func (c actionsRequeue) Run(ctx context.Context, e *environment) error {
 		}
 		jobs := []paidaction.Job{{Kind: paidaction.JobAdvance, Action: c.ID}}
 		if deadline := row.PaidAction.Deadline; deadline != nil && deadline.After(time.Now()) {
-			// Who waits for a payer is done with the first at once: if the job of the deadline is lost, nothing else takes its place.
+			// A job for an action that waits for its payer ends at once. If the job for the deadline is lost, nothing
+			// else replaces it: so store that job too.
 			jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: c.ID, At: *deadline})
 		}
 		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return queue.Insert(ctx, tx, jobs...) })

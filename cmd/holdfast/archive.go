@@ -17,13 +17,14 @@ type archiveCommand struct {
 	DryRun    bool          `help:"Say what would be archived, and change nothing."`
 }
 
-// archivedRange is what is told of a range: with what is left to do for it.
+// archivedRange is what is shown of a range, and what is left to do for it.
 type archivedRange struct {
 	archive.Archived
 	Then []string `json:"then"` // commands for a shell
 }
 
-// Run may run beside the service at any time. It exits with 3 if a range stays because reconcile finds something broken.
+// Run may run at any time while the service runs. It exits with 3 if a range must stay because reconcile finds
+// something broken.
 func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 	if c.OlderThan < archive.MinAge {
 		return fmt.Errorf("%w: --older-than: %w", errArguments, archive.ErrTooYoung)
@@ -59,7 +60,7 @@ func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 		})
 		switch {
 		case failed != nil:
-			return failed // after what was archived before
+			return failed // after the ranges archived before it
 		case err == nil && result.Kept != nil && len(result.Kept.Breaks) > 0:
 			return exitCode(exitFound)
 		}
@@ -67,13 +68,13 @@ func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 	})
 }
 
-// thenDo are the commands that take an archived range out of the database. Nothing else needs its tables.
+// thenDo returns the commands that take an archived range out of the database. Nothing else needs its tables.
 func thenDo(r archive.Range, dry bool) []string {
 	if dry {
 		return []string{}
 	}
 	tables := r.Tables()
-	return []string{ // one, so that nothing is dropped where the file could not be written
+	return []string{ // one command, so that nothing is dropped if the file could not be written
 		fmt.Sprintf(`pg_dump "$HOLDFAST_DATABASE_URL" --format custom --table %s --file actions_%d_%d.dump`, strings.Join(tables, " --table "), r.First, r.Last) +
 			fmt.Sprintf(` && psql "$HOLDFAST_DATABASE_URL" --command 'DROP TABLE %s'`, strings.Join(tables, ", ")),
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// chorePage is how many rows a chore takes at once; what is left has to wait for its next turn.
+// chorePage is how many rows a chore takes at once; the rest waits for its next turn.
 const chorePage = 1000
 
-// chores are what the application does by the clock, whoever pays or not.
+// chores are what the application does by the clock, whether or not anybody pays.
 func (s *service) chores() []worker.Chore {
 	settings := s.config.Prices.Community()
 	byClock := []worker.Chore{
@@ -78,12 +78,14 @@ func (s *service) chores() []worker.Chore {
 	return chores
 }
 
-// clocksApart is how far this machine's clock and PostgreSQL's may be apart for what is due by the clock to be done: less than the rewards of a day wait after
-// its end for what is still paid on it elsewhere.
+// clocksApart is how far this machine's clock may differ from PostgreSQL's for due chores to be done. It is less than
+// the wait, after the end of a day, before its rewards are paid: until then another process may still book payments on
+// that day.
 const clocksApart = time.Minute
 
-// clockConfirmed is nil if PostgreSQL's clock, which all processes have in common, says much the same as this machine's. What is done too early is not taken
-// back: a founder is charged, a territory stopped, a day's rewards are paid and what is still voted on that day counts for nobody.
+// clockConfirmed is nil if PostgreSQL's clock, which all processes share, roughly agrees with this machine's. What is
+// done too early is not taken back: a founder is charged, a territory stopped, or a day's rewards are paid, so that
+// later votes of that day count for nobody.
 func (s *service) clockConfirmed(ctx context.Context) error {
 	var theirs time.Time
 	begun := time.Now()
@@ -96,22 +98,22 @@ func (s *service) clockConfirmed(ctx context.Context) error {
 	return nil
 }
 
-// reconciled is what is compared by reconciling, with a pause before the second look.
+// reconciled is what reconcile compares, with a pause before the second look.
 func (s *service) reconciled(again time.Duration) reconcile.Config {
 	return reconcile.Config{Pool: s.pool, Nodes: s.nodes, Senders: s.senders().Names(), Issuers: s.nodes.Names(), Again: again}
 }
 
-// reconcileAgain is long enough for what moves between a node and the database to have arrived.
+// reconcileAgain is long enough for changes under way between a node and the database to arrive.
 const reconcileAgain = 2 * time.Second
 
-// inTx is a chore of one transaction; now is the moment it began.
+// inTx is a chore that is one transaction; now is the moment when it began.
 func (s *service) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), time.Now().UTC()) })
 	}
 }
 
-// again is a chore that is done as often as it finds something.
+// again is a chore that is repeated as long as it finds something.
 func again(do func(context.Context) (found bool, err error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {

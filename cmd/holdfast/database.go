@@ -17,19 +17,20 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
-// planned says how pages are read. Of an index that begins with the owner, and goes on with another column than the page is ordered by, PostgreSQL would read
-// all that is the owner's and sort that, since it believes owners to have little (internal/db/profile.sql). And to compile a plan for a page takes longer
-// than to read it.
+// planned are PostgreSQL's planner settings for reading pages. With an index that begins with the owner but continues
+// with a column other than the page's order, PostgreSQL would read all rows of the owner and sort them, because it
+// believes that owners have few (internal/db/profile.sql). And compiling the plan of a page takes longer than reading
+// the page.
 var planned = map[string]int64{"enable_incremental_sort": 0, "jit": 0}
 
-// openPool connects, and makes sure that it is the database it should be: reachable, at this program's version.
+// openPool connects, and checks that the database is reachable and at this program's version.
 func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
 	parameters := e.config.Bounds.Parameters()
 	maps.Copy(parameters, planned)
 	pool, err := connect(ctx, e, parameters)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "08P01" {
-		// A pooler in transaction mode knows no parameters of a session, and refuses them. There the server's own have to do.
+		// A pooler in transaction mode knows no session parameters, and refuses them. Then the server's own must do.
 		if pool, err = connect(ctx, e, nil); err == nil {
 			warnUnbounded(ctx, e, pool)
 		}
@@ -40,7 +41,7 @@ func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// connect opens a pool whose sessions begin with these parameters, but for those that the address itself sets.
+// connect opens a pool whose sessions begin with these parameters, except those that the address itself sets.
 func connect(ctx context.Context, e *environment, parameters map[string]int64) (*pgxpool.Pool, error) {
 	settings, err := pgxpool.ParseConfig(string(e.config.DatabaseURL))
 	if err != nil {
@@ -71,11 +72,12 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 	return pool, nil
 }
 
-// grace is for how long the error of a statement that PostgreSQL has ended is waited for.
+// grace is how long we wait for the error of a statement that PostgreSQL has ended.
 const grace = 5 * time.Second
 
-// patience is how long an answer is waited for: a little longer than a statement may take, by the connection's own parameter if it has one. 0, without an
-// end, where statements have none, or one in other words than milliseconds.
+// patience is how long an answer is waited for: a little longer than a statement may take, by the connection's own
+// parameter if it has one. It is 0, no limit, if statements have none, or one that is not written in plain
+// milliseconds.
 func patience(bound time.Duration, parameter string) time.Duration {
 	if parameter != "" {
 		ms, _ := strconv.ParseInt(parameter, 10, 32)
@@ -87,7 +89,7 @@ func patience(bound time.Duration, parameter string) time.Duration {
 	return bound + grace
 }
 
-// warnUnbounded says so if a transaction of a process that stands still would keep its locks.
+// warnUnbounded warns if a transaction would keep its locks when its process stands still.
 func warnUnbounded(ctx context.Context, e *environment, pool *pgxpool.Pool) {
 	var stall string
 	err := pool.QueryRow(ctx, "SHOW idle_in_transaction_session_timeout").Scan(&stall)
@@ -97,10 +99,11 @@ func warnUnbounded(ctx context.Context, e *environment, pool *pgxpool.Pool) {
 	e.log.WarnContext(ctx, "the pooler takes no parameters, so a process that stands still inside a transaction keeps its locks: set idle_in_transaction_session_timeout, lock_timeout and statement_timeout for the role with ALTER ROLE", "error", err)
 }
 
-// errSchema marks a schema that is not the one this program was made for. The words after it name no address.
+// errSchema marks a schema that is not the one that this program was made for. The text that follows it contains no
+// address.
 var errSchema = errors.New("its schema is not current")
 
-// migrated returns nil where the schema is the one this program was made for, and errSchema where it is another.
+// migrated returns nil if the schema is the one that this program was made for, and errSchema if it is another.
 func migrated(ctx context.Context, pool *pgxpool.Pool) error {
 	latest, err := migrations.Latest()
 	if err != nil {
@@ -121,8 +124,8 @@ func migrated(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// durable refuses a database that may forget what it has confirmed: after a crash, or a failover to a replica that was not waited for, it would not know of
-// payments that were made (spec 05.16g).
+// durable refuses a database that may forget what it has confirmed. After a crash, or a fail-over to a replica that was
+// not waited for, it would not know of payments that were made (spec 05.16g).
 func durable(ctx context.Context, pool *pgxpool.Pool) error {
 	var mode string
 	if err := pool.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err != nil {
@@ -137,8 +140,9 @@ func durable(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// sameDatabase refuses a direct address that leads to another database than the service's: what guards locks and what hears of them would be where nobody else is, and
-// migrations would change what nobody serves. What cannot be asked is not compared, for the service waits for no database but its own.
+// sameDatabase refuses a direct address that leads to a database other than the service's. The locks, and the
+// notifications about them, would be where nobody else is, and migrations would change a database that nobody serves. A
+// database that cannot be reached is not compared, because the service waits only for its own.
 func sameDatabase(ctx context.Context, e *environment) error {
 	own, direct := e.config.DatabaseURL, e.config.Direct()
 	if own == direct {
@@ -158,19 +162,20 @@ func sameDatabase(ctx context.Context, e *environment) error {
 	return nil
 }
 
-// identity tells databases apart, whatever addresses lead to them. A copy of a whole cluster, as a replica, has the same.
+// identity distinguishes databases, whatever addresses lead to them. A copy of a whole cluster, such as a replica, has
+// the same identity.
 type identity struct {
 	database string
 	cluster  int64
 }
 
 func identify(ctx context.Context, at config.Database) (found identity, err error) {
-	pooled, err := pgxpool.ParseConfig(string(at)) // the address may have settings of a pool, which no server knows
+	pooled, err := pgxpool.ParseConfig(string(at)) // the address may have pool settings, which no server knows
 	if err != nil {
 		return found, err
 	}
 	settings := pooled.ConnConfig
-	settings.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // it prepares nothing, which a pooler might give to others
+	settings.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // prepares no statements, which a pooler might pass on to others
 	dbconn.Bound(settings)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// healthcheckCommand asks a service on this machine how it is, for what watches over processes and has no program of its own to
-// ask with: an image that holds nothing but this program, for one.
+// healthcheckCommand asks a service on this machine how it is. It is for supervisors that have no program of their own
+// to ask with, for example in an image that contains only this program.
 type healthcheckCommand struct {
 	Ready bool `help:"Ask whether it is ready: its database, its nodes and their streams. Without this, only whether it is alive."`
 }
 
-// healthcheckTimeout is above what /readyz takes when a part of it hangs.
+// healthcheckTimeout exceeds the time that /readyz takes when a part hangs.
 const healthcheckTimeout = 4 * time.Second
 
 func (c healthcheckCommand) Run(ctx context.Context, e *environment) error {
@@ -37,7 +37,7 @@ func (c healthcheckCommand) Run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	// No proxy of the environment: it would be asked for a service on its own machine.
+	// Ignore proxies of the environment: the service is on the same machine.
 	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
 	if err != nil {
 		return fmt.Errorf("the service does not answer: %w", err)
@@ -49,7 +49,7 @@ func (c healthcheckCommand) Run(ctx context.Context, e *environment) error {
 	err = fmt.Errorf("http://%s%s answers %s: the service's log says why", address, path, answer.Status)
 	var said readyAnswer
 	if json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&said) != nil {
-		return err // not ours
+		return err // not an answer of Holdfast's
 	}
 	for _, part := range slices.Sorted(maps.Keys(said.Parts)) {
 		if p := said.Parts[part]; !p.Ready {
@@ -59,8 +59,8 @@ func (c healthcheckCommand) Run(ctx context.Context, e *environment) error {
 	return err
 }
 
-// askedAt is where a service that listens at an address is asked from its own machine: one that listens everywhere also does on
-// loopback.
+// askedAt is the address at which a service is asked from its own machine. A service that listens everywhere also
+// listens on loopback.
 func askedAt(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "0" {

@@ -22,7 +22,7 @@ type heldLock struct {
 	Fence       int64        `json:"fence"`
 	Holder      string       `json:"holder"`
 	HeldSeconds float64      `json:"held_seconds"`
-	LeftSeconds float64      `json:"left_seconds"` // negative: the lease ran out, and nobody has asked for the key since
+	LeftSeconds float64      `json:"left_seconds"` // negative: the lease has run out, and nobody has asked for the key since
 	Waiting     int64        `json:"waiting"`
 	Waiters     []lockWaiter `json:"waiters"`
 }

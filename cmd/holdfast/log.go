@@ -17,7 +17,7 @@ func newLogger(c *config.Config, to io.Writer) *slog.Logger {
 	return slog.New(withAction{slog.NewTextHandler(to, options)})
 }
 
-// withAction gives each line the number of the action that is worked on, unless the line names it itself.
+// withAction adds to each line the number of the action in work, unless the line names it itself.
 type withAction struct{ slog.Handler }
 
 func (h withAction) Handle(ctx context.Context, r slog.Record) error {

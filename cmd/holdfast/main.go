@@ -19,13 +19,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Exit codes. None is 2: that is how a Go program ends which panics, and who keeps the service from being started again with settings that are refused is to have it
-// started again then.
+// Exit codes. None is 2, which is how a panicking Go program ends. A supervisor that does not restart the service after
+// refused settings should restart it after a panic.
 const (
 	exitOK     = 0
-	exitFailed = 1  // it was tried and failed
-	exitFound  = 3  // it was done and found what it looks for: something stuck or broken
-	exitUsage  = 64 // it was not tried: wrong arguments or settings (EX_USAGE of sysexits.h)
+	exitFailed = 1  // tried, and failed
+	exitFound  = 3  // done, and found what it looks for: something stuck or broken
+	exitUsage  = 64 // not tried: wrong arguments or settings (EX_USAGE of sysexits.h)
 )
 
 type cli struct {
@@ -56,8 +56,8 @@ type environment struct {
 	log    *slog.Logger
 	json   bool // print JSON
 
-	tracesTo string               // an address; empty: nothing is traced
-	traces   trace.TracerProvider // nil: the same
+	tracesTo string               // an address; empty: no traces
+	traces   trace.TracerProvider // nil: no traces
 }
 
 func main() {
@@ -112,18 +112,19 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	}
 }
 
-// exitCode is an end that needs no words on stderr.
+// exitCode is an end without a message on stderr.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// errSettings and errArguments mark what was refused.
+// errSettings and errArguments mark refused input.
 var (
 	errSettings  = errors.New("refused settings")
 	errArguments = errors.New("refused arguments")
 )
 
-// refusedArguments marks an error by which what was typed is refused: with the same nothing will ever be done. Another refusal, such as of a name that is taken, is a failure.
+// refusedArguments marks an error that refuses the arguments as typed, which can never work. Other refusals, such as of
+// a name that is taken, are failures.
 func refusedArguments(err error) error {
 	if errors.Is(err, paidaction.Refused(paidaction.CodeInvalidInput)) {
 		return fmt.Errorf("%w: %w", errArguments, err)
@@ -131,7 +132,8 @@ func refusedArguments(err error) error {
 	return err
 }
 
-// help shows of a command what is its own: the settings are several pages, and the same for all. serve has them.
+// help shows only a command's own flags, because the settings fill several pages and are the same for all. serve shows
+// them.
 func help(options kong.HelpOptions, c *kong.Context) error {
 	if selected := c.Selected(); selected != nil && selected.Name == "serve" {
 		return kong.DefaultHelpPrinter(options, c)

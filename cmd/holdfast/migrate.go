@@ -73,7 +73,7 @@ func (c migrateForce) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	if !c.Yes {
-		// Of one that is not dirty the version is known, and with another one the service would not start.
+		// If the database is not dirty its version is known, and with a different one the service would not start.
 		switch version, dirty, err := migrations.Version(ctx, string(e.config.Direct())); {
 		case err != nil:
 			return migrationError(e, err)
@@ -118,7 +118,7 @@ func databaseError(e *environment, err error) error {
 	return fmt.Errorf("database %s: %w", e.config.DatabaseURL, err)
 }
 
-// migrationError names the address that migrations take.
+// migrationError names the address that migrations use.
 func migrationError(e *environment, err error) error {
 	return fmt.Errorf("database %s: %w", e.config.Direct(), err)
 }

@@ -29,12 +29,12 @@ type nodesCommand struct {
 type shownNode struct {
 	Name         string          `json:"name"`
 	Eligible     bool            `json:"eligible"`
-	Reason       pool.Reason     `json:"reason"` // empty if it is
+	Reason       pool.Reason     `json:"reason"` // empty if it may send
 	Why          string          `json:"why"`
-	InFlight     *int64          `json:"in_flight"` // that it is looking for a way for, in all processes; null where the locks are not in PostgreSQL
+	InFlight     *int64          `json:"in_flight"` // payments for which it looks for a route, in all processes; null if the locks are not in PostgreSQL
 	Slots        int             `json:"slots"`
-	UnderWay     int             `json:"under_way"` // payments that it was given, and that are not at their end: without it nobody knows what becomes of them
-	Holds        int             `json:"holds"`     // hold invoices of it that are open or held
+	UnderWay     int             `json:"under_way"` // payments that it was given and that have not ended: without the node nobody knows what becomes of them
+	Holds        int             `json:"holds"`     // its hold invoices that are open or held
 	Outbound     paidaction.Msat `json:"outbound_msat"`
 	Height       uint32          `json:"height"`
 	Synced       bool            `json:"synced"`
@@ -76,7 +76,8 @@ func (nodesList) Run(ctx context.Context, e *environment) error {
 	})
 }
 
-// health looks once at every node that is configured. Nothing is written down: the settings here may be others than the service's.
+// health looks once at every configured node. It stores nothing, because the settings here may differ from the
+// service's.
 func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool.Status, error) {
 	s := &service{environment: e}
 	defer s.close()
@@ -87,12 +88,12 @@ func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool
 	for i, client := range s.clients {
 		members[i] = pool.Member{Name: client.Name(), Node: client, Slots: e.config.Slots(e.config.Nodes[i])}
 	}
-	silent := slog.New(slog.DiscardHandler) // the list says it all
+	silent := slog.New(slog.DiscardHandler) // the list says everything
 	locker, err := lock.New(lock.NewMemory(0), lock.Settings{Log: silent})
 	if err != nil {
 		return nil, err
 	}
-	defer locker.Close() // of this process alone: nothing is leased here
+	defer locker.Close() // in this process alone: nothing is leased here
 	nodes, err := pool.New(pool.Config{Nodes: members, Locker: locker, Register: pool.NewRegister(database, time.Now).Reading(),
 		Settings: e.config.Sending.Pool(), Log: silent})
 	if err != nil {
@@ -102,7 +103,7 @@ func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool
 	return nodes.Health(ctx)
 }
 
-// slotsInUse counts the leases of all processes on a node; nil where the locks are not in PostgreSQL.
+// slotsInUse counts the leases of all processes on a node; it is nil if the locks are not in PostgreSQL.
 func slotsInUse(ctx context.Context, e *environment, database *pgxpool.Pool) (func(pool.Status) int64, error) {
 	if e.config.Lock.Strategy != "postgres" {
 		return nil, nil
@@ -125,7 +126,8 @@ func slotsInUse(ctx context.Context, e *environment, database *pgxpool.Pool) (fu
 	}, nil
 }
 
-// needed counts what a node that is stopped would keep others from: payments under way, and hold invoices. A payment that its receiver lets hang has no slot.
+// needed counts what still depends on a node that is to be stopped: payments in flight, and hold invoices. A payment
+// that its receiver lets hang takes no slot.
 func needed(ctx context.Context, q *db.Queries, node string) (underWay, holds int, err error) {
 	const page = 1000
 	for after := int64(0); ; {
@@ -193,7 +195,7 @@ func (c nodesEnable) Run(ctx context.Context, e *environment) error {
 	return pull(ctx, e, "enabled", c.Name, "is enabled", (*pool.Register).Enable)
 }
 
-// pull pulls a lever, and says that it did.
+// pull changes a node's state in the register, and reports it.
 func pull(ctx context.Context, e *environment, done, name, said string, lever func(*pool.Register, context.Context, string) error) error {
 	return withDatabase(ctx, e, func(database *pgxpool.Pool, _ *db.Queries) error {
 		if err := lever(pool.NewRegister(database, time.Now), ctx, name); err != nil {

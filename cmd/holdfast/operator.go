@@ -8,7 +8,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// operatorPages are the operator's pages. River's among them counts in the background until ctx ends, if anybody looks at it.
+// operatorPages are the operator's pages. River's page counts in the background until ctx ends, if anybody looks at it.
 func (s *service) operatorPages(ctx context.Context) (http.Handler, error) {
 	jobs, err := worker.NewJobsPage(ctx, s.pool, operator.JobsPath, s.log)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// print writes v as JSON where that is wanted, else what people lays out in a table.
+// print writes v as JSON if that is wanted, else as the table that people lays out.
 func (e *environment) print(v any, people func(*table)) error {
 	if e.json {
 		encoder := json.NewEncoder(e.out)
@@ -24,7 +24,7 @@ func (e *environment) print(v any, people func(*table)) error {
 
 type table struct{ w *tabwriter.Writer }
 
-// row writes one line. Times are shown to the second and in UTC, nil as a dash.
+// row writes one line. Times are in UTC to the second; nil is a dash.
 func (t *table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, cell := range cells {
@@ -61,7 +61,7 @@ func show(cell any) string {
 	return fmt.Sprint(cell)
 }
 
-// isTerminal says whether people read what is written there.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// readyTimeout is how long a part may take to say that it is ready.
+	// readyTimeout is how long a part may take to answer whether it is ready.
 	readyTimeout = 2 * time.Second
-	// readyFor is how long an answer is good: whoever asks, and however many, the nodes are asked once in that time.
+	// readyFor is how long an answer is reused: however many ask, the nodes are asked once in that time.
 	readyFor = time.Second
 )
 
@@ -27,15 +27,15 @@ type readiness struct {
 	parts []readyPart
 	ready *prometheus.Desc
 	now   func() time.Time
-	found func(ctx context.Context, part string, err error) // for the log: errors carry addresses, which the answer must not
+	found func(ctx context.Context, part string, err error) // for the log; errors contain addresses, which the answer must not
 
-	mu     sync.Mutex // held while the parts are asked
-	at     time.Time  // of answer
+	mu     sync.Mutex // held while asking the parts
+	at     time.Time  // the time of answer
 	answer readyAnswer
 }
 
-// readyPart is something that has to work. Of those of one kind it is enough that one does: several nodes are there so that one may be away, and a process
-// that says of itself that it is not ready is sent nothing, for any of them.
+// readyPart is something that must work. Of several parts of one kind, one is enough: there are several nodes so that
+// one may be down, and a process that reports itself not ready gets no requests at all.
 type readyPart struct {
 	kind, name string
 	check      func(context.Context) error
@@ -80,8 +80,8 @@ func (s *service) newReadiness() *readiness {
 	return r
 }
 
-// writable says whether the database can be written to. One that was demoted, or the replica that an address leads to after a fail-over, answers all questions, and
-// nothing can be done with it.
+// writable reports whether the database can be written to. A database that was demoted, or the replica that an address
+// leads to after a fail-over, answers every question, but is useless.
 func (s *service) writable(ctx context.Context) error {
 	var readOnly string
 	if err := s.pool.QueryRow(ctx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
@@ -93,7 +93,8 @@ func (s *service) writable(ctx context.Context) error {
 	return nil
 }
 
-// nodeReady says whether a node can be given something. Its graph counts only where payments leave: to issue an invoice it needs none.
+// nodeReady reports whether a node can be used. Its graph counts only if it sends payments: issuing an invoice needs
+// none.
 func nodeReady(ctx context.Context, client *lightning.Client, sends bool) error {
 	info, err := client.Info(ctx)
 	switch {
@@ -123,14 +124,14 @@ func problem(err error) string {
 	return "It cannot be reached, or does not answer as it should: the log says more."
 }
 
-// look asks every part, unless somebody did within readyFor. A part that does not answer in time is not ready.
+// look asks every part, unless somebody did so within readyFor. A part that does not answer in time is not ready.
 func (r *readiness) look(ctx context.Context) readyAnswer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.at.IsZero() && r.now().Sub(r.at) < readyFor {
 		return r.answer
 	}
-	// Whoever asks first may go away; the others still wait for the answer.
+	// The first one to ask may go away, but the others still wait for the answer.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
 	errs := make([]error, len(r.parts))
@@ -157,7 +158,7 @@ func (r *readiness) look(ctx context.Context) readyAnswer {
 	return r.answer
 }
 
-// named is the same for people, in the order in which the parts were added.
+// named is the same answer for people, in the order in which the parts were added.
 func (r *readiness) named(ctx context.Context) []operator.Part {
 	answer, parts := r.look(ctx), make([]operator.Part, len(r.parts))
 	for i, part := range r.parts {
@@ -180,7 +181,7 @@ func (r *readiness) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// serve answers 200 if of every kind of part one is ready, else 503.
+// serve answers 200 if one part of every kind is ready, else 503.
 func (r *readiness) serve(w http.ResponseWriter, request *http.Request) {
 	answer := r.look(request.Context())
 	w.Header().Set("Content-Type", "application/json")
@@ -188,5 +189,5 @@ func (r *readiness) serve(w http.ResponseWriter, request *http.Request) {
 	if !answer.Ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(answer) // who asked may have gone
+	_ = json.NewEncoder(w).Encode(answer) // the client may have gone
 }

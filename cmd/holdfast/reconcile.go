@@ -18,7 +18,7 @@ type reconcileCommand struct {
 	Again time.Duration `help:"How long to wait before what looks broken is checked again; 0 if the service is not running." default:"2s"`
 }
 
-// Run reads only, and locks nothing: it may run beside the service at any time.
+// Run only reads, and locks nothing: it may run at any time while the service runs.
 func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
 	pool, err := openPool(ctx, e)
 	if err != nil {
@@ -36,7 +36,7 @@ func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	if e.json { // one line: scripts read the last one
+	if e.json { // one line, because scripts read the last one
 		err = json.NewEncoder(e.out).Encode(report)
 	} else {
 		err = e.print(report, invariantsTable(report))
@@ -52,7 +52,7 @@ func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
 	return nil
 }
 
-// printed is how many breaks of one invariant are told on a terminal.
+// printed is how many breaks of one invariant are shown on a terminal.
 const printed = 20
 
 func invariantsTable(report *reconcile.Report) func(t *table) {

@@ -24,7 +24,7 @@ type relayCommand struct {
 	Requeue relayRequeue `cmd:"" help:"Queue a failed payment again, if its payer has not been refunded yet."`
 }
 
-// payment is a row of a list. The invoice is the receiver's business: it is not shown.
+// payment is a row of a list. It does not show the invoice, which is the receiver's business.
 type payment struct {
 	Action     int64     `json:"action"`
 	Stage      string    `json:"stage"`

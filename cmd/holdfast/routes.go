@@ -16,7 +16,7 @@ func (s *service) routes() http.Handler {
 	mux := http.NewServeMux()
 	if s.api != nil {
 		mux.Handle("/", s.client)
-		mux.Handle("/qr", s.counted(s.client)) // a code takes two milliseconds to draw
+		mux.Handle("/qr", s.counted(s.client)) // drawing a code takes two milliseconds
 		for _, path := range []string{"/graphql", "/uploads", "/uploads/", "/playground", "/playground/"} {
 			mux.Handle(path, s.api)
 		}
@@ -35,7 +35,7 @@ func (s *service) routes() http.Handler {
 	return s.traced(mux)
 }
 
-// counted has a request count as one to the API does, before next answers it.
+// counted counts a request as one to the API before next answers it.
 func (s *service) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, wait, err := s.api.Ask(r, false)

@@ -13,7 +13,8 @@ import (
 var errOtherSecret = errors.New("HOLDFAST_SECRET is not the one that this database was begun with: with this one, what is stored under it could not be read, and nobody who paid without signing in could be recognised. " +
 	"Give the one of before. If it is lost for good, docs/production.md says what is lost with it, and how to go on")
 
-// sameSecret refuses a secret other than that of the processes before. The first one keeps a print of it.
+// sameSecret refuses a secret that differs from that of earlier processes. The first process stores a fingerprint of
+// it.
 func (s *service) sameSecret(ctx context.Context) error {
 	print := hmac.New(sha256.New, s.config.Key())
 	print.Write([]byte("holdfast: which secret this is"))

@@ -14,7 +14,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// senders are the nodes that payments leave through. They implement relay.Nodes.
+// senders are the nodes that send payments. They implement relay.Nodes.
 type senders struct {
 	names []string
 	nodes *lightning.Nodes
@@ -23,7 +23,8 @@ type senders struct {
 // Names implements relay.Nodes.
 func (s senders) Names() []string { return s.names }
 
-// Sender implements relay.Nodes. It is any node that is configured: what was sent from one is followed there, also where nothing is sent from it any more.
+// Sender implements relay.Nodes. It returns any configured node: a payment is followed at the node that sent it, even
+// if that node sends no more.
 func (s senders) Sender(name string) (paidaction.SendingNode, error) {
 	c, err := s.nodes.Client(name)
 	if err != nil {
@@ -32,7 +33,7 @@ func (s senders) Sender(name string) (paidaction.SendingNode, error) {
 	return c, nil
 }
 
-// leases are places at the nodes of the pool. They implement relay.Leases.
+// leases are slots at the nodes of the pool. They implement relay.Leases.
 type leases struct{ pool *pool.Pool }
 
 // Lease implements relay.Leases.
@@ -49,7 +50,7 @@ func (l leases) Lease(ctx context.Context, node string) (relay.Lease, error) {
 
 type lease struct{ *pool.Lease }
 
-// Release implements relay.Lease. What the payment took the pool learns from the node.
+// Release implements relay.Lease. The pool learns from the node what the payment used up.
 func (l lease) Release(ctx context.Context, blame relay.Blame) {
 	var outcome pool.Outcome
 	switch blame {
@@ -60,7 +61,7 @@ func (l lease) Release(ctx context.Context, blame relay.Blame) {
 	case relay.ThePayment:
 		outcome = pool.ReceiverFault()
 	}
-	// A lease that was lost, or cannot be given back, runs out by itself.
+	// A lease that was lost, or cannot be released, expires by itself.
 	_ = l.Lease.Release(ctx, outcome)
 }
 
@@ -75,16 +76,17 @@ func (s *service) senders() senders {
 	return all
 }
 
-// sends says whether this process sends payments.
+// sends reports whether this process sends payments.
 func (s *service) sends() bool { return s.config.Sends() }
 
-// openRelay makes the relay, and the pool of nodes where this process sends. Where none sends any more there may be payments under way yet.
+// openRelay makes the relay, and also the pool of nodes if this process sends. Even if it no longer sends, payments may
+// still be in flight.
 func (s *service) openRelay(conflict func(code string)) (err error) {
 	if len(s.clients) == 0 {
 		return nil
 	}
 	settings := s.config.Relay.Settings()
-	settings.Lacking = max(s.config.Sending.FailureCooldown, 1) // zero would stand for the default
+	settings.Lacking = max(s.config.Sending.FailureCooldown, 1) // zero would mean the default
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),
 		Settings: settings, Conflict: conflict, Trace: worker.TraceRelay(s.traces, s.pool),
 		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
@@ -104,7 +106,7 @@ func (s *service) openRelay(conflict func(code string)) (err error) {
 	return err
 }
 
-// outgoing is the relay as the engine takes it: nil, and not a nil *relay.Relay, where there is none.
+// outgoing is the relay for the engine: if there is none, a plain nil and not a nil *relay.Relay.
 func (s *service) outgoing() paidaction.Relay {
 	if s.relay == nil {
 		return nil

@@ -37,8 +37,8 @@ import (
 
 type serveCommand struct{}
 
-// gcPercent is by how much the heap grows before it is collected, unless GOGC says. It holds a few tens of megabytes, and to collect it each time it has
-// doubled, as Go does, took a tenth of the processor time under load.
+// gcPercent is by how much the heap grows before a collection, unless GOGC says otherwise. The heap is a few tens of
+// megabytes. Collecting each time it doubles, Go's default, took a tenth of the processor time under load.
 const gcPercent = 400
 
 func (serveCommand) Run(ctx context.Context, e *environment) error {
@@ -82,23 +82,23 @@ type service struct {
 	clients   []*lightning.Client
 	nodes     *lightning.Nodes
 	feed      *changefeed.Feed
-	locker    *lock.Locker // nil where nobody waits for a turn, and nothing is sent
-	places    *pool.Pool   // of nodes that send; nil unless this process sends
-	relay     *relay.Relay // nil where there is no node
+	locker    *lock.Locker // nil if nothing waits for a turn and nothing is sent
+	places    *pool.Pool   // nodes that send; nil unless this process sends
+	relay     *relay.Relay // nil if there is no node
 	engine    *paidaction.Engine
 	wallets   *wallet.Wallets
 	webhooks  *webhook.Webhooks
 	api       *graph.API     // nil unless the process has the role
-	client    http.Handler   // the pages that people use; nil as the API is
-	addresses http.Handler   // nil unless it has, and is told where people reach it
+	client    http.Handler   // the pages for people; nil exactly if api is
+	addresses http.Handler   // nil unless the process has the role api and its public address is set
 	worker    *worker.Worker // nil unless the process has the role
 	listeners []*worker.Listener
 	readiness *readiness
 	lookout   *operator.Lookout
-	operator  http.Handler // what operators see; nil where they have no key
+	operator  http.Handler // the operators' pages; nil if they have no key
 }
 
-// newService puts the parts together. Nothing runs yet, and no node is asked for anything.
+// newService assembles the parts. It starts nothing, and asks no node for anything.
 func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *service, err error) {
 	s := &service{environment: e, pool: pool, registry: prometheus.NewRegistry(), feed: changefeed.New(pool, e.log)}
 	defer func() {
@@ -166,7 +166,8 @@ func (s *service) newEngine(jobs *worker.Queue, hooks paidaction.Hooks) (*paidac
 	})
 }
 
-// openWorker makes what moves actions without being asked by people, as far as this process has the roles: jobs, and the nodes' news.
+// openWorker makes what moves actions without users: jobs, and the nodes' events, depending on the roles of this
+// process.
 func (s *service) openWorker(jobs *worker.Queue, metrics *worker.Metrics) (err error) {
 	parts := worker.Config{Pool: s.pool, Engine: s.engine, Jobs: jobs, Folds: folds, Chores: s.chores(), Deliver: s.webhooks.Deliver, Log: s.log, Metrics: metrics, Traces: s.traces}
 	if s.config.Has("worker") {
@@ -174,7 +175,7 @@ func (s *service) openWorker(jobs *worker.Queue, metrics *worker.Metrics) (err e
 			return err
 		}
 	} else {
-		parts.Settings.Direct = -1 // who takes a step wakes the relay of its own process
+		parts.Settings.Direct = -1 // a process that takes a step wakes its own relay
 	}
 	if s.config.Has("listener") {
 		for _, client := range s.clients {
@@ -188,7 +189,7 @@ func (s *service) openWorker(jobs *worker.Queue, metrics *worker.Metrics) (err e
 	return nil
 }
 
-// openAPI makes what is served to people.
+// openAPI makes what is served to users.
 func (s *service) openAPI() error {
 	c := s.config
 	site, err := s.site()
@@ -209,8 +210,9 @@ func (s *service) openAPI() error {
 	return err
 }
 
-// How many appended rows decide in one transaction which accounts are folded, and how many are folded into items. Whoever pays from an account that is being
-// folded waits for the whole page: with a thousand rows up to 40 ms. Nobody pays from an item.
+// How many appended rows one transaction takes to choose the accounts to fold, and how many it folds into items. A
+// payer whose account is being folded waits for the whole page: up to 40 ms with a thousand rows. Nobody pays from an
+// item.
 const (
 	balancePage = 250
 	itemPage    = 2000
@@ -246,11 +248,11 @@ func (s *service) close() {
 		}
 	}
 	for _, client := range s.clients {
-		_ = client.Close() // nobody uses it any more
+		_ = client.Close() // not used any more
 	}
 }
 
-// run serves until ctx ends, and returns nil then, or the reason why the service cannot go on.
+// run serves until ctx ends, and then returns nil; otherwise it returns the reason why the service cannot go on.
 func (s *service) run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Listen)
 	if err != nil {
@@ -280,17 +282,17 @@ func (s *service) run(ctx context.Context) error {
 	return err
 }
 
-// How long clients may take. Streams and files set a limit of their own for each piece that they write.
+// How long clients may take. Streams and files set their own limit for each piece that they write.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
-	writeTimeout      = 3 * time.Minute // from when the request began; a file may take two to arrive
+	writeTimeout      = 3 * time.Minute // from the start of the request; a file may take two minutes to arrive
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 32 << 10
 	shutdownTimeout   = 10 * time.Second
 )
 
-// serveHTTP serves until ctx ends; whoever waits for an answer then gets it, for shutdownTimeout.
+// serveHTTP serves until ctx ends. Clients that wait for an answer then have shutdownTimeout to get it.
 func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -305,7 +307,7 @@ func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
 		defer cancel()
 		err := server.Shutdown(limited)
 		if err != nil {
-			_ = server.Close() // who has not finished by now is cut off
+			_ = server.Close() // cut off the clients that are not finished by now
 		}
 		stopped <- err
 	})
@@ -319,7 +321,8 @@ func (s *service) serveHTTP(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// streamsUntil ends subscriptions as ctx does. By themselves they never end, and a shutdown does not wait for websockets nor tell them of it.
+// streamsUntil ends subscriptions when ctx ends. They never end by themselves, and a shutdown neither waits for
+// websockets nor tells them.
 func streamsUntil(ctx context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
@@ -332,8 +335,9 @@ func streamsUntil(ctx context.Context, next http.Handler) http.Handler {
 	})
 }
 
-// checkNode asks a node whether it can serve us, until it says so. Where the node or our settings have to be changed no waiting will help, so the service
-// stops with a sentence that says what to do. For whatever else is the matter with one node, its chain's backend say, nothing that goes without it stops.
+// checkNode asks a node whether it can serve us, until it says so. If the node or our settings must be changed, waiting
+// cannot help, so the service stops with a sentence that says what to do. For any other trouble with one node, for
+// example with its chain backend, everything that does not need that node goes on.
 func (s *service) checkNode(ctx context.Context, client *lightning.Client) error {
 	for unreached, sick := false, false; ; {
 		err := client.Check(ctx)

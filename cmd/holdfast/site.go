@@ -6,7 +6,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/sitejwt"
 )
 
-// site checks the tokens of the existing site; nil where there is none.
+// site checks the tokens of the existing site; nil if there is none.
 func (s *service) site() (*sitejwt.Verifier, error) {
 	of := s.config.SignIn
 	if of.JWTIssuer == "" {

@@ -18,10 +18,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracesTo is OpenTelemetry's own variable. It alone switches traces on; where it is not set nothing is made, wrapped or asked.
+// tracesTo is OpenTelemetry's own variable. It alone switches traces on. If it is not set nothing is made, wrapped or
+// asked.
 const tracesTo = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
-// tracesTimeout is how long the last spans may take to leave when the process ends.
+// tracesTimeout is how long sending the last spans may take when the process ends.
 const tracesTimeout = 5 * time.Second
 
 // tracesEndpoint is where traces go; empty: nowhere.
@@ -34,7 +35,7 @@ func tracesEndpoint(env []string) string {
 	return ""
 }
 
-// openTraces begins to send traces, where that is wanted. close sends what is left.
+// openTraces begins to send traces, if that is wanted. closeTraces sends the rest.
 func (e *environment) openTraces(ctx context.Context) (closeTraces func(), err error) {
 	if e.tracesTo == "" {
 		return func() {}, nil
@@ -58,7 +59,7 @@ func (e *environment) openTraces(ctx context.Context) (closeTraces func(), err e
 	}, nil
 }
 
-// entrances samples traces that begin with a request or a job. What sweeps, streams and readiness ask begins none.
+// entrances samples only traces that begin with a request or a job: sweeps, streams and readiness checks begin none.
 type entrances struct{}
 
 func (entrances) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
@@ -71,7 +72,8 @@ func (entrances) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 
 func (entrances) Description() string { return "requests and jobs" }
 
-// traced has requests to the API traced, as parts of the trace that their header names. Streams are left out: they last for hours.
+// traced traces requests to the API, as parts of the trace that their header names. Streams are left out, because they
+// last for hours.
 func (e *environment) traced(next http.Handler) http.Handler {
 	if e.traces == nil {
 		return next
@@ -83,7 +85,7 @@ func (e *environment) traced(next http.Handler) http.Handler {
 		}))
 }
 
-// queryTracer has statements traced, by their text, which holds no values; nil where nothing is.
+// queryTracer traces statements by their text, which contains no values; nil if there are no traces.
 func (e *environment) queryTracer() pgx.QueryTracer {
 	if e.traces == nil {
 		return nil

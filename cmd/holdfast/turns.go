@@ -13,9 +13,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// openLocker opens the lock that orders the requests of each payer, where that is wanted, and that leases nodes to payments. With
-// locks in memory no second process can run on the database. A database or a Redis that is away is no error: it is met when a lock is
-// asked for.
+// openLocker opens the lock that orders each payer's requests, if that is wanted, and that leases nodes to payments.
+// With locks in memory no second process can run on the database. An unreachable database or Redis is not an error
+// here, but only when a lock is asked for.
 func (s *service) openLocker(ctx context.Context) error {
 	if !s.ordered() && !s.sends() {
 		return nil
@@ -32,10 +32,10 @@ func (s *service) openLocker(ctx context.Context) error {
 	return nil
 }
 
-// ordered says whether requests of one payer follow each other. Requests come to a process with the role api alone.
+// ordered reports whether the requests of one payer are put in order. Only a process with the role api gets requests.
 func (s *service) ordered() bool { return s.config.Lock.Enabled && s.config.Has("api") }
 
-// turns are nil where nobody waits for anybody.
+// turns are nil if nobody waits for anybody.
 func (s *service) turns() paidaction.Turns {
 	if !s.ordered() {
 		return nil

@@ -26,7 +26,7 @@ type usersCommand struct {
 	Unlink  usersUnlink  `cmd:"" help:"Stop a wallet from signing in to a user's account. API keys that it was given stay valid until they are revoked."`
 }
 
-// userNamed is who has this name.
+// userNamed is the user with this name.
 func userNamed(ctx context.Context, q *db.Queries, name string) (int64, error) {
 	users, err := q.UsersByName(ctx, []string{name})
 	if err != nil {
@@ -87,7 +87,7 @@ type usersKeys struct {
 	Name string `arg:"" help:"Whose keys they are."`
 }
 
-// keyShown is a key as an operator sees it.
+// keyShown is a key as shown to an operator.
 type keyShown struct {
 	Number  int64      `json:"number"`
 	Scopes  []string   `json:"scopes"`
@@ -123,7 +123,7 @@ type usersRevoke struct {
 	Key string `arg:"" help:"The key, as it was shown, or its number."`
 }
 
-// Run says when there is no such key, so that a mistyped one is not taken for revoked.
+// Run fails if there is no such key, so that a mistyped one is not believed to be revoked.
 func (c usersRevoke) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
 		var n int64
@@ -149,7 +149,7 @@ type usersWallets struct {
 	Name string `arg:"" help:"Whose wallets they are."`
 }
 
-// walletKeyShown is a wallet's key as an operator sees it. It is a public one.
+// walletKeyShown is a wallet's public key as shown to an operator.
 type walletKeyShown struct {
 	Key    string    `json:"key"`
 	Linked time.Time `json:"linked"`
@@ -183,7 +183,7 @@ type usersUnlink struct {
 	Key  string `arg:"" help:"The wallet's key, as wallets lists it."`
 }
 
-// Run says when the key opens nothing of this user, so that a mistyped one is not taken for unlinked.
+// Run fails if the key is not linked to this user, so that a mistyped one is not believed to be unlinked.
 func (c usersUnlink) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
 		user, err := userNamed(ctx, q, c.Name)
@@ -209,7 +209,7 @@ func (c usersUnlink) Run(ctx context.Context, e *environment) error {
 	})
 }
 
-// maxTrust is the most that one person's zaps can weigh, as that of so many.
+// maxTrust is the most that one person's zaps can weigh: as much as the zaps of this many people.
 const maxTrust = 10
 
 type usersTrust struct {
@@ -217,10 +217,10 @@ type usersTrust struct {
 	Trust float64 `arg:"" help:"Everybody starts with 1; 0 is nothing, 10 the most."`
 }
 
-// Run changes what is zapped from now on. What was weighed stays as it was.
+// Run changes the weight of future zaps. Past zaps keep theirs.
 func (c usersTrust) Run(ctx context.Context, e *environment) error {
 	micros := math.Round(c.Trust * 1_000_000)
-	if !(micros >= 0 && micros <= maxTrust*1_000_000) { // not a number either
+	if !(micros >= 0 && micros <= maxTrust*1_000_000) { // NaN too
 		return fmt.Errorf("%w: trust is a number from 0 to %d", errArguments, maxTrust)
 	}
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {

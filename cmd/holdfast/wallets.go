@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
 
-// newWallets makes the receivers' wallets. In development they may be on this very machine.
+// newWallets makes the receivers' wallets. In development they may be on this machine.
 func (s *service) newWallets() (*wallet.Wallets, error) {
 	return wallet.New(wallet.Config{
 		Pool: s.pool, Secret: s.config.Key(), Outside: outside.New(outside.Config{AllowPrivate: s.config.Development, Own: s.config.PublicURL.URL()}),
@@ -18,7 +18,7 @@ func (s *service) newWallets() (*wallet.Wallets, error) {
 	})
 }
 
-// decode has the first of our nodes that can be reached read a bolt11.
+// decode has the first reachable node of ours read a bolt11.
 func (s *service) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
 	for _, client := range s.clients {
 		read, err := client.DecodeInvoice(ctx, bolt11)

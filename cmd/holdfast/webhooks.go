@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
-// newWebhooks makes the webhooks of users and of the operator. In development they may be on this very machine.
+// newWebhooks makes the webhooks of users and of the operator. In development they may be on this machine.
 func (s *service) newWebhooks(jobs webhook.Jobs) (*webhook.Webhooks, error) {
 	return webhooks(s.environment, s.pool, jobs)
 }

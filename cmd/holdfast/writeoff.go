@@ -16,7 +16,7 @@ type actionsWriteOff struct {
 	Yes    bool   `help:"Really do it: this cannot be undone."`
 }
 
-// Run asks the nodes itself, and plays no role of the service beside.
+// Run asks the nodes itself, independently of the running service.
 func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 	if !c.Yes {
 		return fmt.Errorf("%w: what is written off is booked as lost for good, even if the node's data comes back; add --yes to do it", errArguments)
