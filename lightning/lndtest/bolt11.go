@@ -18,14 +18,14 @@ import (
 
 var network = &chaincfg.RegressionNetParams
 
-// nodeKey is the identity of the node with this name: always the same.
+// nodeKey is the identity key of the node with this name, always the same.
 func nodeKey(name string) *btcec.PrivateKey {
 	seed := sha256.Sum256([]byte("lndtest " + name))
 	key, _ := btcec.PrivKeyFromBytes(seed[:])
 	return key
 }
 
-// paymentAddr is derived where LND draws it by lot, so that the same invoice is the same bolt11 in every run.
+// paymentAddr derives what LND draws at random, so that the same invoice has the same bolt11 in every run.
 func paymentAddr(h paidaction.Hash) [32]byte { return sha256.Sum256(h[:]) }
 
 // encoder writes real bolt11 for regtest, signed with the node's key.

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// keyPair is a certificate as LND makes for itself: self-signed, for localhost.
+// keyPair is a certificate like the one that LND makes for itself: self-signed, for localhost.
 type keyPair struct {
 	pair tls.Certificate
 	pem  []byte
 }
 
-// certificate makes the one certificate of all servers.
+// certificate makes the certificate that all servers share.
 var certificate = sync.OnceValue(func() *keyPair {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -60,7 +60,7 @@ func (s *versionServer) GetVersion(context.Context, *verrpc.VersionRequest) (*ve
 	return &verrpc.Version{Version: s.version}, nil
 }
 
-// CheckMacaroonPermissions answers InvalidArgument where the macaroon is not enough, as LND does.
+// CheckMacaroonPermissions answers InvalidArgument if the macaroon does not suffice, as LND does.
 func (s *mainServer) CheckMacaroonPermissions(_ context.Context, in *lnrpc.CheckMacPermRequest) (*lnrpc.CheckMacPermResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *mainServer) CheckMacaroonPermissions(_ context.Context, in *lnrpc.Check
 	return &lnrpc.CheckMacPermResponse{Valid: true}, nil
 }
 
-// Knows has the node have heard of another one.
+// Knows adds another node to the node's graph.
 func (s *Server) Knows(key string) { s.set(func() { s.graph[key] = true }) }
 
 func (s *mainServer) GetNodeInfo(_ context.Context, in *lnrpc.NodeInfoRequest) (*lnrpc.NodeInfo, error) {

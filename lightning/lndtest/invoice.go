@@ -41,7 +41,7 @@ func bytes32(raw []byte) (b [32]byte, err error) {
 	return b, nil
 }
 
-// descriptionHash is optional, as LND has it.
+// descriptionHash reads an optional hash, as LND does.
 func descriptionHash(raw []byte) (b [32]byte, err error) {
 	if len(raw) == 0 {
 		return b, nil
@@ -49,7 +49,7 @@ func descriptionHash(raw []byte) (b [32]byte, err error) {
 	return bytes32(raw)
 }
 
-// AddInvoice draws a preimage where none is given, as LND does.
+// AddInvoice draws a preimage if none is given, as LND does.
 func (s *mainServer) AddInvoice(ctx context.Context, in *lnrpc.Invoice) (*lnrpc.AddInvoiceResponse, error) {
 	if len(in.RPreimage) == 0 {
 		in.RPreimage = make([]byte, 32)
@@ -113,7 +113,7 @@ func (s *mainServer) LookupInvoice(ctx context.Context, in *lnrpc.PaymentHash) (
 	return rpcInvoice(found), nil
 }
 
-// ListInvoices shows every invoice since a moment in the order in which they were added, a page of which ends at an index.
+// ListInvoices shows every invoice since a moment in the order in which they were added, in pages that end at an index.
 func (s *mainServer) ListInvoices(_ context.Context, in *lnrpc.ListInvoiceRequest) (*lnrpc.ListInvoiceResponse, error) {
 	page := &lnrpc.ListInvoiceResponse{}
 	for _, inv := range s.Node.Invoices() {
@@ -126,7 +126,7 @@ func (s *mainServer) ListInvoices(_ context.Context, in *lnrpc.ListInvoiceReques
 	return page, nil
 }
 
-// SettleInvoice succeeds, as LND's, on what was settled before.
+// SettleInvoice succeeds on an invoice that was settled before, as LND's does.
 func (s *invoicesServer) SettleInvoice(ctx context.Context, in *invoicesrpc.SettleInvoiceMsg) (*invoicesrpc.SettleInvoiceResp, error) {
 	preimage, err := bytes32(in.Preimage)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *invoicesServer) SettleInvoice(ctx context.Context, in *invoicesrpc.Sett
 	return &invoicesrpc.SettleInvoiceResp{}, nil
 }
 
-// CancelInvoice fails, as LND's, on what was settled before.
+// CancelInvoice fails on an invoice that was settled before, as LND's does.
 func (s *invoicesServer) CancelInvoice(ctx context.Context, in *invoicesrpc.CancelInvoiceMsg) (*invoicesrpc.CancelInvoiceResp, error) {
 	hash, err := bytes32(in.PaymentHash)
 	if err != nil {
@@ -164,12 +164,12 @@ func (s *invoicesServer) SubscribeSingleInvoice(
 	return answer(s.Node.WatchInvoice(out.Context(), hash, s.sender(out.Send)))
 }
 
-// sender sends the invoice of an event, in the state the event speaks of: LND queues whole invoices.
+// sender sends an event's invoice in the state of the event, because LND queues whole invoices.
 func (s *Server) sender(send func(*lnrpc.Invoice) error) func(paidaction.InvoiceEvent) error {
 	return func(e paidaction.InvoiceEvent) error {
 		inv, ok := s.Node.Inspect(e.Hash)
 		if !ok {
-			return nil // wiped meanwhile
+			return nil // it was wiped meanwhile
 		}
 		m := rpcInvoice(inv)
 		state := inv
@@ -206,8 +206,8 @@ func rpcInvoice(inv simnode.Invoice) *lnrpc.Invoice {
 			CustomRecords: custom, ChanId: 1, HtlcIndex: uint64(p.ID), AmtMsat: uint64(p.Msat), MppTotalAmtMsat: uint64(p.Total),
 			ExpiryHeight: int32(p.ExpiryHeight), AcceptHeight: int32(p.AcceptHeight), State: partStates[p.State],
 		})
-		// LND keeps amt_paid_msat when it cancels a held invoice. Here it counts every part there ever was: who believes it
-		// books money that went back.
+		// LND keeps amt_paid_msat when it cancels a held invoice. Here it counts every part there ever was, so that a
+		// client that believes it books money that went back.
 		if inv.State != paidaction.InvoiceOpen {
 			m.AmtPaidMsat += int64(p.Msat)
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// payment is what the server does with a payment.
+// payment is how the server answers for a payment.
 type payment struct {
-	begun   *lnrpc.Payment // reported by SendPaymentV2 before the updates; tracking begins with how it stands then. May be nil
+	begun   *lnrpc.Payment // SendPaymentV2 reports it before the updates; tracking begins with its present state. May be nil
 	updates []*lnrpc.Payment
 	sent    *routerrpc.SendPaymentRequest // nil until SendPaymentV2
 }
@@ -32,8 +32,8 @@ type routerServer struct {
 	*Server
 }
 
-// Script says what the streams of a payment report, in order, once it is sent; then they end. The hash is filled in. Scripted
-// anew, a payment under way reports the new updates to those who track it.
+// Script says what the streams of a payment report, in order, once it is sent; then they end. The hash is filled in. If
+// a payment in flight is scripted anew, it reports the new updates to those who track it.
 func (s *Server) Script(h paidaction.Hash, updates ...*lnrpc.Payment) {
 	for _, u := range updates {
 		u.PaymentHash = h.String()
@@ -47,24 +47,24 @@ func (s *Server) Script(h paidaction.Hash, updates ...*lnrpc.Payment) {
 	})
 }
 
-// ScriptPaid says that the payment with this preimage succeeds as soon as it is sent.
+// ScriptPaid makes the payment with this preimage succeed as soon as it is sent.
 func (s *Server) ScriptPaid(p paidaction.Preimage, amount, fee paidaction.Msat) {
 	s.Script(p.Hash(), &lnrpc.Payment{Status: lnrpc.Payment_SUCCEEDED, ValueMsat: int64(amount), FeeMsat: int64(fee), PaymentPreimage: hex.EncodeToString(p[:])})
 }
 
-// ScriptWasPaid is ScriptPaid of a payment that was sent before.
+// ScriptWasPaid is ScriptPaid for a payment that was sent before.
 func (s *Server) ScriptWasPaid(p paidaction.Preimage, amount, fee paidaction.Msat) {
 	s.ScriptPaid(p, amount, fee)
 	s.set(func() { s.payments[p.Hash()].sent = &routerrpc.SendPaymentRequest{} })
 }
 
-// ScriptProbe says how a payment stands that the node gave itself, without an invoice.
+// ScriptProbe sets the state of a payment that the node itself began, without an invoice.
 func (s *Server) ScriptProbe(h paidaction.Hash, stands *lnrpc.Payment) {
 	s.Script(h, stands)
 	s.set(func() { s.payments[h].sent = &routerrpc.SendPaymentRequest{PaymentHash: h[:]} })
 }
 
-// Sent is the request with which the payment was sent; nil if it was not.
+// Sent is the request with which the payment was sent; nil if it was not sent.
 func (s *Server) Sent(h paidaction.Hash) *routerrpc.SendPaymentRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,12 +74,13 @@ func (s *Server) Sent(h paidaction.Hash) *routerrpc.SendPaymentRequest {
 	return nil
 }
 
-// ScriptRoute says how a probe stands that is sent for the invoice with this hash; one that is under way stays so. Unscripted, there is no route.
+// ScriptRoute sets the outcome of a probe for the invoice with this hash; a probe that is in flight stays so.
+// Unscripted, there is no route.
 func (s *Server) ScriptRoute(h paidaction.Hash, stands *lnrpc.Payment) {
 	s.set(func() { s.routes[h] = stands })
 }
 
-// Arrived is a probe that its receiver has refused, and the way that it took.
+// Arrived is a probe that its receiver has refused, with its route.
 func Arrived(fee paidaction.Msat, height uint32) *lnrpc.Payment {
 	return &lnrpc.Payment{Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS,
 		Htlcs: []*lnrpc.HTLCAttempt{{Status: lnrpc.HTLCAttempt_FAILED, Failure: &lnrpc.Failure{FailureSourceIndex: 2},
@@ -93,7 +94,7 @@ func (s *Server) Probes() []*routerrpc.SendPaymentRequest {
 	return slices.Clone(s.probes)
 }
 
-// probe sends what has no invoice. Of the one that it is for the payment secret tells, once it was decoded here.
+// probe sends a payment without an invoice. The payment secret tells which invoice it is for, if that was decoded here.
 func (s *routerServer) probe(in *routerrpc.SendPaymentRequest, out routerrpc.Router_SendPaymentV2Server) error {
 	addr, err := bytes32(in.PaymentAddr)
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *routerServer) probe(in *routerrpc.SendPaymentRequest, out routerrpc.Rou
 	return answer(out.Context().Err())
 }
 
-// standing is how a probe for an invoice stands. s.mu is held.
+// standing is the state of a probe for an invoice. s.mu is held.
 func (s *routerServer) standing(h paidaction.Hash, in *routerrpc.SendPaymentRequest) *lnrpc.Payment {
 	if stands, ok := s.routes[h]; ok {
 		return stands
@@ -159,7 +160,7 @@ func (s *routerServer) TrackPaymentV2(in *routerrpc.TrackPaymentRequest, out rou
 		}
 		select {
 		case <-mute.over:
-		case <-out.Context().Done(): // at the caller's deadline, which may come a moment earlier here: that must be no answer
+		case <-out.Context().Done(): // the caller's deadline, which may come a moment earlier here: that must not be an answer
 			return status.FromContextError(out.Context().Err()).Err()
 		}
 	}
@@ -169,10 +170,11 @@ func (s *routerServer) TrackPaymentV2(in *routerrpc.TrackPaymentRequest, out rou
 	return stream(p.updates, out.Send)
 }
 
-// mute is a time during which the node says nothing of payments.
+// mute is a time during which the node says nothing about payments.
 type mute struct{ asked, over chan struct{} }
 
-// Mute has the node take questions about payments, each of which is told of, and say nothing until it may speak again.
+// Mute makes the node accept questions about payments and not answer them until speak is called. asked tells of each
+// question.
 func (s *Server) Mute() (asked <-chan struct{}, speak func()) {
 	m := &mute{make(chan struct{}), make(chan struct{})}
 	s.set(func() { s.mute = m })
@@ -182,7 +184,7 @@ func (s *Server) Mute() (asked <-chan struct{}, speak func()) {
 	}
 }
 
-// ListPayments shows the last update of every payment that was sent, in no order but whole pages of one.
+// ListPayments shows the last update of every payment that was sent, in any order, in one page.
 func (s *mainServer) ListPayments(_ context.Context, in *lnrpc.ListPaymentsRequest) (*lnrpc.ListPaymentsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

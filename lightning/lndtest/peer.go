@@ -11,17 +11,17 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// What the way to a peer takes: one hop of a node that runs LND and changes nothing.
+// The cost of the route to a peer: one hop through an LND with default settings.
 const (
 	hopFee    = 1000 // msat
 	hopBlocks = 80
-	padding   = 3 // that LND adds to the final CLTV
+	padding   = 3 // what LND adds to the final CLTV
 )
 
-// Reaches says whom payments reach that are not scripted: the node behind another server, where they pay its invoices.
+// Reaches makes payments that are not scripted reach the node behind another server, if they pay its invoices.
 func (s *Server) Reaches(peer *Server) { s.set(func() { s.peer = peer.Node }) }
 
-// atPeer is an invoice of the peer. s.mu is held, as it is in all that follows.
+// atPeer is an invoice of the peer. s.mu is held, here and in everything below.
 func (s *Server) atPeer(h paidaction.Hash) (simnode.Invoice, bool) {
 	if s.peer == nil {
 		return simnode.Invoice{}, false
@@ -29,17 +29,17 @@ func (s *Server) atPeer(h paidaction.Hash) (simnode.Invoice, bool) {
 	return s.peer.Inspect(h)
 }
 
-// hopExpiry is until which block a payment of the peer's invoice locks our money.
+// hopExpiry is the height until which a payment of the peer's invoice locks our money.
 func (s *Server) hopExpiry(inv simnode.Invoice) uint32 {
 	return s.Node.Height() + inv.Request.CLTVDelta + padding + hopBlocks
 }
 
-// withinLimits says whether the hop to the peer keeps to the limits of a payment.
+// withinLimits reports whether the hop to the peer respects the limits of a payment.
 func (s *Server) withinLimits(inv simnode.Invoice, in *routerrpc.SendPaymentRequest) bool {
 	return in.FeeLimitMsat >= hopFee && (in.CltvLimit == 0 || s.Node.Height()+uint32(in.CltvLimit) >= s.hopExpiry(inv))
 }
 
-// toPeer pays an invoice of the peer. It fails where the limits leave no way, and where the peer refuses it.
+// toPeer pays an invoice of the peer. The payment fails if the limits allow no route, or the peer refuses it.
 func (s *Server) toPeer(h paidaction.Hash, in *routerrpc.SendPaymentRequest) (*payment, bool) {
 	inv, ok := s.atPeer(h)
 	if !ok {

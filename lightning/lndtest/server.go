@@ -1,6 +1,7 @@
-// Package lndtest is an LND server for tests and benchmarks: the gRPC services that package lightning uses, over TLS and with
-// macaroons, in front of a simulated node, in memory or at a port. It answers with LND's codes and texts (0.21), so that the client's reading of them
-// is tested; the node's faults (calls that fail, streams that drop, repeat, wait and reorder) pass through.
+// Package lndtest is an LND server for tests and benchmarks: the gRPC services that package lightning uses, over TLS
+// and with macaroons, in front of a simulated node, in memory or on a port. It answers with LND's codes and texts
+// (0.21), which tests the client's reading of them. The node's faults (calls that fail, streams that drop, repeat, wait
+// and reorder) pass through.
 package lndtest
 
 import (
@@ -39,8 +40,8 @@ import (
 type Server struct {
 	Node *simnode.Node
 
-	t        testing.TB // nil of one that Listen has made
-	address  string     // of its port; empty: in memory
+	t        testing.TB // nil if Listen made it
+	address  string     // host and port; empty: in memory
 	rootKey  []byte
 	macaroon []byte
 
@@ -51,21 +52,22 @@ type Server struct {
 	denied    []string
 	starting  bool
 	graphless bool // not synced to the graph
-	chainless bool // its chain's backend is away
-	keysend   bool // it takes payments that nobody has asked for
+	chainless bool // its chain backend is away
+	keysend   bool // it accepts payments that nobody has asked for
 	payments  map[paidaction.Hash]*payment
 	routes    map[paidaction.Hash]*lnrpc.Payment
-	decoded   map[paidaction.Hash]paidaction.Hash // by the invoice's payment secret: its hash
+	decoded   map[paidaction.Hash]paidaction.Hash // hash by the invoice's payment secret
 	probes    []*routerrpc.SendPaymentRequest
-	graph     map[string]bool // nodes that it has heard of, by their public keys
-	peer      *simnode.Node   // whom unscripted payments reach
+	graph     map[string]bool // known nodes, by public key
+	peer      *simnode.Node   // the node that unscripted payments reach
 	local     paidaction.Msat // in channels
 	amp       map[paidaction.Hash]bool
-	mute      *mute // nil unless it says nothing of payments
+	mute      *mute // nil unless it is silent about payments
 	clock     func() time.Time
 }
 
-// New starts a server in memory in front of node, which from then on writes real bolt11 for regtest. The server stops with the test.
+// New starts a server in memory in front of node, which writes real bolt11 for regtest from then on. The server stops
+// with the test.
 func New(t testing.TB, node *simnode.Node) *Server {
 	t.Helper()
 	s, err := newServer(node)
@@ -78,7 +80,7 @@ func New(t testing.TB, node *simnode.Node) *Server {
 	return s
 }
 
-// Listen starts a server as New does, for other programs and until Stop: at a free port of this machine.
+// Listen starts a server like New, but for other programs, on a free port of this machine, until Stop.
 func Listen(node *simnode.Node) (*Server, error) {
 	s, err := newServer(node)
 	if err != nil {
@@ -126,7 +128,7 @@ func (s *Server) Config() lightning.Config {
 	return c
 }
 
-// Client is a client of the server of a test; it closes with that.
+// Client is a client of a test's server; it closes when the test ends.
 func (s *Server) Client() *lightning.Client {
 	s.t.Helper()
 	return s.Dial(s.Config())
@@ -147,7 +149,8 @@ func (s *Server) Dial(cfg lightning.Config) *lightning.Client {
 	return c
 }
 
-// Stop ends the server process: connections break, streams end, new connections are refused. The node behind lives on.
+// Stop ends the server process: connections break, streams end, new connections are refused. The node behind it lives
+// on.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	server := s.grpc
@@ -158,7 +161,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts the server of a test again after Stop.
+// Restart starts a test's server again after Stop.
 func (s *Server) Restart() {
 	listener := bufconn.Listen(1 << 20)
 	s.set(func() { s.listener = listener })
@@ -188,35 +191,35 @@ func (s *Server) serve(listener net.Listener) {
 	chainrpc.RegisterChainNotifierServer(server, &chainServer{Server: s})
 	verrpc.RegisterVersionerServer(server, &versionServer{Server: s})
 	s.set(func() { s.grpc = server })
-	// Serve ends with Stop, which waits for it to have closed everything.
+	// Serve ends with Stop, which waits until Serve has closed everything.
 	go func() { _ = server.Serve(listener) }()
 }
 
-// SetVersion changes what GetInfo calls the version.
+// SetVersion changes the version in GetInfo.
 func (s *Server) SetVersion(version string) { s.set(func() { s.version = version }) }
 
-// SetStarting makes every call fail as LND does while it starts.
+// SetStarting makes every call fail as in an LND that is starting.
 func (s *Server) SetStarting(starting bool) { s.set(func() { s.starting = starting }) }
 
-// SetClock changes what the server takes for the time: macaroons and the invoices it is to pay expire by it.
+// SetClock changes the server's clock, by which macaroons and the invoices that it is to pay expire.
 func (s *Server) SetClock(clock func() time.Time) { s.set(func() { s.clock = clock }) }
 
-// SetLocalBalance is what the node can send.
+// SetLocalBalance sets what the node can send.
 func (s *Server) SetLocalBalance(m paidaction.Msat) { s.set(func() { s.local = m }) }
 
 // Deny makes the macaroon lack the permission for these methods ("/lnrpc.Lightning/AddInvoice").
 func (s *Server) Deny(methods ...string) { s.set(func() { s.denied = methods }) }
 
-// SetChainless has the node answer as LND does while its chain's backend is away.
+// SetChainless makes the node answer as LND does while its chain backend is away.
 func (s *Server) SetChainless(chainless bool) { s.set(func() { s.chainless = chainless }) }
 
-// SetKeysend says whether the node announces that it takes payments that nobody has asked for.
+// SetKeysend sets whether the node announces that it accepts payments that nobody has asked for.
 func (s *Server) SetKeysend(takes bool) { s.set(func() { s.keysend = takes }) }
 
-// ShowAsAMP has the node tell of an invoice as LND does of a spontaneous AMP payment: it has no hash.
+// ShowAsAMP makes the node report an invoice as LND reports a spontaneous AMP payment: without a hash.
 func (s *Server) ShowAsAMP(h paidaction.Hash) { s.set(func() { s.amp[h] = true }) }
 
-// SetGraph says whether the node has synced to the graph of channels; it has at the beginning.
+// SetGraph sets whether the node has synced to the graph of channels; at first it has.
 func (s *Server) SetGraph(synced bool) { s.set(func() { s.graphless = !synced }) }
 
 func (s *Server) set(change func()) {
@@ -235,13 +238,13 @@ func (s *Server) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return listener.DialContext(ctx)
 }
 
-// errPermission and errStarting are what LND's interceptors say (package rpcperms and the bakery below it).
+// errPermission and errStarting are what LND's interceptors return (package rpcperms, and the bakery below it).
 var (
 	errPermission = errors.New("permission denied")
 	errStarting   = errors.New("the RPC server is in the process of starting up, but not yet ready to accept calls")
 )
 
-// admit is LND's chain of interceptors: is it up, and is the macaroon good.
+// admit is LND's chain of interceptors: is LND up, and is the macaroon valid?
 func (s *Server) admit(ctx context.Context, method string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,8 +289,8 @@ func (s *Server) permits(raw []byte, method string) error {
 	return nil
 }
 
-// answer turns what the node said into what LND's handlers return: plain errors, which gRPC sends as code Unknown with their
-// text. A fault of the simulation looks like the network's.
+// answer turns what the node returned into what LND's handlers return: plain errors, which gRPC sends as code Unknown
+// with their text. A fault of the simulation looks like a network error.
 func answer(err error) error {
 	switch {
 	case err == nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Backup is what a node knew of invoices and payments at a moment.
+// Backup is what a node knew of invoices and payments at one moment.
 type Backup struct {
 	added, settled []*invoice
 	payments       map[paidaction.Hash]*payment
@@ -20,23 +20,24 @@ func (n *Node) Backup() Backup {
 	return Backup{n.added, n.settled, n.payments}.copy()
 }
 
-// Wipe makes the node forget every invoice, both indices and every payment, as one that was restored from its seed. Its streams
-// end. What is under way goes on without it.
+// Wipe makes the node forget every invoice, both indices and every payment, like one that was restored from its seed.
+// Its streams end. Payments in flight go on without it.
 func (n *Node) Wipe() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.restore(Backup{payments: map[paidaction.Hash]*payment{}})
 }
 
-// Restore makes the node know what it knew then, and nothing since. Its streams end. It never hears what became meanwhile of a
-// payment that was under way then, and goes on to call it IN_FLIGHT.
+// Restore makes the node know what it knew at the backup, and nothing since. Its streams end. Of a payment that was in
+// flight then it never hears the outcome, and goes on to call it IN_FLIGHT.
 func (n *Node) Restore(b Backup) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.restore(b.copy())
 }
 
-// Replace puts another node in the place of this one, under the same name: nothing is known to it, and its public key is another.
+// Replace puts another node in the place of this one, under the same name: it knows nothing, and has a different public
+// key.
 func (n *Node) Replace() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -15,19 +15,19 @@ import (
 // Encoder writes the bolt11 of an invoice created at a moment.
 type Encoder func(r paidaction.InvoiceRequest, created time.Time) (string, error)
 
-// EncodeWith makes the node write its bolt11 with encode, for tests that need real ones. Simulated nodes cannot read, and so not
-// pay, what is not written by this package.
+// EncodeWith makes the node write its bolt11 with encode, for tests that need real ones. Simulated nodes cannot read,
+// and so not pay, a bolt11 that this package did not write.
 func (n *Node) EncodeWith(encode Encoder) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.encode = encode
 }
 
-// signed is what a simulated bolt11 carries: what it says to everybody, and to whom a payment really goes.
+// signed is what a simulated bolt11 contains: what everybody can read, and whom a payment really goes to.
 type signed struct {
 	paidaction.Bolt11
-	To string // public key: not the destination where that is blinded
-	ID int    // like BOLT 11's payment secret: two invoices of a receiver with the same hash differ in it
+	To string // public key; not the destination if that is blinded
+	ID int    // like BOLT 11's payment secret: it differs between two invoices of a receiver with the same hash
 }
 
 // standardFeatures are those of LND's own invoices.
@@ -35,7 +35,7 @@ var standardFeatures = []paidaction.Feature{
 	{Bit: 8, Required: true, Known: true}, {Bit: 14, Required: true, Known: true}, {Bit: 17, Known: true},
 }
 
-// encodeOwn writes the bolt11 of an invoice of the node.
+// encodeOwn writes the bolt11 of an invoice of this node.
 func (n *Node) encodeOwn(r paidaction.InvoiceRequest, created time.Time) (string, error) {
 	memo, hash := r.Memo, ""
 	if r.DescriptionHash != ([32]byte{}) {
@@ -54,7 +54,8 @@ const (
 
 var letters = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// encode writes a string that looks like a bolt11 to people and to no real decoder. Times are in whole seconds, as there.
+// encode writes a string that looks like a bolt11 to people, but not to a real decoder. Times are in whole seconds, as
+// in BOLT 11.
 func encode(inv signed) (string, error) {
 	inv.Created, inv.Expires = inv.Created.Truncate(time.Second).UTC(), inv.Expires.Truncate(time.Second).UTC()
 	said, err := json.Marshal(inv)
@@ -81,7 +82,7 @@ func decode(bolt11 string) (inv signed, err error) {
 	return inv, json.Unmarshal(said, &inv)
 }
 
-// publicKey is the key of whoever has this name: always the same.
+// publicKey is the public key of this name, always the same.
 func publicKey(name string) string {
 	sum := sha256.Sum256([]byte("simnode " + name))
 	return "02" + hex.EncodeToString(sum[:])

@@ -10,7 +10,7 @@ import (
 // Method names a method of paidaction.SendingNode or paidaction.NodeEvents.
 type Method string
 
-// The methods that calls are recorded under and faults are set for.
+// The methods under which calls are recorded and faults are set.
 const (
 	MethodOpen          Method = "OpenInvoice"
 	MethodLookup        Method = "LookupInvoice"
@@ -31,14 +31,14 @@ const (
 	MethodEachPayment   Method = "EachPayment"
 )
 
-// Call is one call somebody made. Hash is zero where the method has none.
+// Call is one recorded call. Hash is zero if the method has none.
 type Call struct {
 	Method  Method
 	Hash    paidaction.Hash
-	Reached bool // false where a fault kept the call from the node, so that it certainly did nothing
+	Reached bool // false if a fault kept the call from the node, so that it certainly did nothing
 }
 
-// Calls are all calls so far, in order, whether they reached the node or not.
+// Calls are all calls so far, in order, whether or not they reached the node.
 func (n *Node) Calls() []Call {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,7 +65,7 @@ func (n *Node) ForgetCalls() {
 	n.calls = nil
 }
 
-// call records a call, lets the faults have their way, and does the work with n.mu held.
+// call records a call, applies the faults, and does the work with n.mu held.
 func (n *Node) call(ctx context.Context, m Method, h paidaction.Hash, work func() error) error {
 	before, after := n.hooks(m)
 	if before != nil {

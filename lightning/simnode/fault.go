@@ -8,7 +8,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// What a caller sees of a fault. Neither says what the node has done, and a caller must treat both alike: as unknown.
+// What a caller sees of a fault. Neither error says what the node has done, and a caller must treat both as an unknown
+// outcome.
 var (
 	ErrUnavailable = errors.New("simnode: the node cannot be reached")
 	ErrAnswerLost  = errors.New("simnode: the answer was lost")
@@ -18,14 +19,14 @@ var (
 // faults are what a test has broken. The node's mutex guards them.
 type faults struct {
 	away     bool
-	hung     chan struct{} // closed when the node goes on; nil while it is not hung
+	hung     chan struct{} // closed when the node goes on; nil unless it hangs
 	isolated bool
 	ahead    time.Duration
 	unsynced bool
 	holding  bool
 	repeat   int            // extra copies of every event
-	fail     map[Method]int // calls still to fail before they do anything
-	lost     map[Method]int // calls still to do their work and lose the answer
+	fail     map[Method]int // calls that are still to fail before doing anything
+	lost     map[Method]int // calls that are still to do their work and lose the answer
 	onBefore map[Method]func(paidaction.Hash)
 	onAfter  map[Method]func(paidaction.Hash)
 }
@@ -60,19 +61,20 @@ func (n *Node) FailBefore(m Method, calls int) { n.set(func(f *faults) { f.fail[
 // FailAfter makes the next calls of m do their work and then fail with ErrAnswerLost.
 func (n *Node) FailAfter(m Method, calls int) { n.set(func(f *faults) { f.lost[m] = calls }) }
 
-// Before runs what in the goroutine of the next call of m, before the node does anything: what happens while a request is on
-// its way. It may use the node, even call m.
+// Before runs what in the goroutine of the next call of m, before the node does anything: as if it happened while the
+// request is on its way. what may use the node, and even call m.
 func (n *Node) Before(m Method, what func(paidaction.Hash)) {
 	n.set(func(f *faults) { f.onBefore[m] = what })
 }
 
-// After runs what in the goroutine of the next call of m, when the node has done its work and the caller does not know yet.
+// After runs what in the goroutine of the next call of m, when the node has done its work but the caller does not know
+// yet.
 func (n *Node) After(m Method, what func(paidaction.Hash)) {
 	n.set(func(f *faults) { f.onAfter[m] = what })
 }
 
-// SetAway takes the node away or brings it back. While away every call fails with ErrUnavailable, payers are refused and
-// streams end; the node itself lives on: time and blocks have their effects.
+// SetAway makes the node unreachable or brings it back. Meanwhile every call fails with ErrUnavailable, payers are
+// refused and streams end. The node itself lives on: time and blocks have their effects.
 func (n *Node) SetAway(away bool) {
 	n.set(func(f *faults) { f.away = away })
 	if away {
@@ -80,8 +82,8 @@ func (n *Node) SetAway(away bool) {
 	}
 }
 
-// SetHung makes the node stand still towards its callers, or go on. While it hangs no call and no stream answers; a call whose
-// context ends meanwhile has done nothing.
+// SetHung makes the node hang, or go on. While it hangs no call and no stream answers. A call whose context ends
+// meanwhile has done nothing.
 func (n *Node) SetHung(hung bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,7 +97,7 @@ func (n *Node) SetHung(hung bool) {
 	}
 }
 
-// thaw waits until the node does not hang.
+// thaw waits until the node no longer hangs.
 func (n *Node) thaw(ctx context.Context) error {
 	n.mu.Lock()
 	hung := n.faults.hung
@@ -119,7 +121,7 @@ func (n *Node) SetSynced(synced bool) {
 	n.catchUp()
 }
 
-// SetIsolated makes the node find no route to anybody, or find them again. What is under way goes on.
+// SetIsolated makes the node find no route to anybody, or find routes again. Payments in flight go on.
 func (n *Node) SetIsolated(isolated bool) { n.set(func(f *faults) { f.isolated = isolated }) }
 
 // SetAhead makes the node's clock run ahead of the network's, or behind it.
@@ -128,11 +130,11 @@ func (n *Node) SetAhead(d time.Duration) { n.set(func(f *faults) { f.ahead = d }
 // RepeatEvents delivers every later event this many times more.
 func (n *Node) RepeatEvents(times int) { n.set(func(f *faults) { f.repeat = times }) }
 
-// HoldEvents keeps all events back, those of a stream's start too, until ReleaseEvents.
+// HoldEvents holds back all events, including those at a stream's start, until ReleaseEvents.
 func (n *Node) HoldEvents() { n.set(func(f *faults) { f.holding = true }) }
 
-// ReleaseEvents lets held events go, after shuffle has changed their order in every stream: Reverse, a seeded rand.Shuffle, or
-// nil to keep it.
+// ReleaseEvents releases held events. First shuffle changes their order in every stream: Reverse, a seeded
+// rand.Shuffle, or nil to keep it.
 func (n *Node) ReleaseEvents(shuffle func(n int, swap func(i, j int))) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +156,7 @@ func Reverse(n int, swap func(i, j int)) {
 	}
 }
 
-// DropStreams ends every open stream with ErrStreamLost; what it had not delivered yet is lost with it.
+// DropStreams ends every open stream with ErrStreamLost. Events that it has not delivered yet are lost.
 func (n *Node) DropStreams() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,7 +176,7 @@ func (n *Node) set(change func(*faults)) {
 	change(&n.faults)
 }
 
-// hooks takes the hooks of one call.
+// hooks takes out the hooks of one call.
 func (n *Node) hooks(m Method) (before, after func(paidaction.Hash)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Invoice is all the node knows of an invoice.
+// Invoice is everything that the node knows of an invoice.
 type Invoice struct {
 	Request     paidaction.InvoiceRequest // CLTVDelta is the effective one; Preimage is zero until a hold invoice is settled
 	Bolt11      string
@@ -24,7 +24,7 @@ type Invoice struct {
 // Expires is the moment after which an open invoice can no longer be paid.
 func (i Invoice) Expires() time.Time { return i.Created.Add(i.Request.Expiry) }
 
-// NodeInvoice is what the engine is told. Cancelled parts count for nothing (spec 01 §1.5).
+// NodeInvoice is what the engine is told. Cancelled parts do not count (spec 01 §1.5).
 func (i Invoice) NodeInvoice() paidaction.NodeInvoice {
 	v := paidaction.NodeInvoice{Hash: i.Request.Hash, State: i.State, Bolt11: i.Bolt11, Amount: i.Request.Amount, Holds: i.Request.Hold}
 	for _, p := range i.Parts {
@@ -42,7 +42,7 @@ func (i Invoice) NodeInvoice() paidaction.NodeInvoice {
 	return v
 }
 
-// invoice is the node's own copy; copied out under the lock.
+// invoice is the node's own copy; it is copied out under the lock.
 type invoice struct{ Invoice }
 
 func (i *invoice) copy() Invoice {
@@ -55,8 +55,8 @@ func (i *invoice) final() bool {
 	return i.State == paidaction.InvoiceSettled || i.State == paidaction.InvoiceCanceled
 }
 
-// Add adds an invoice as LND's AddInvoice and AddHoldInvoice do: ErrDuplicate if there is one with this hash, which is then
-// returned.
+// Add adds an invoice as LND's AddInvoice and AddHoldInvoice do. If there is one with this hash, Add returns that one
+// and ErrDuplicate.
 func (n *Node) Add(ctx context.Context, r paidaction.InvoiceRequest) (added Invoice, err error) {
 	if err := request.Check(r); err != nil {
 		return Invoice{}, err
@@ -68,7 +68,7 @@ func (n *Node) Add(ctx context.Context, r paidaction.InvoiceRequest) (added Invo
 		return Invoice{}, fmt.Errorf("CLTV delta of %v must be greater than minimum of %v", r.CLTVDelta, minCLTVDelta)
 	}
 	if r.Hold {
-		r.Preimage = paidaction.Preimage{} // LND is not shown it either
+		r.Preimage = paidaction.Preimage{} // LND is not given it either
 	}
 	err = n.call(ctx, MethodOpen, r.Hash, func() error {
 		if old, ok := n.invoices[r.Hash]; ok {
@@ -105,7 +105,7 @@ func (n *Node) Lookup(ctx context.Context, h paidaction.Hash) (found Invoice, er
 	return found, err
 }
 
-// Settle settles an accepted hold invoice and says ErrAlreadySettled when it was settled before.
+// Settle settles an accepted hold invoice. It returns ErrAlreadySettled if it was settled before.
 func (n *Node) Settle(ctx context.Context, p paidaction.Preimage) error {
 	return n.call(ctx, MethodSettle, p.Hash(), func() error {
 		inv, ok := n.invoices[p.Hash()]
@@ -126,8 +126,8 @@ func (n *Node) Settle(ctx context.Context, p paidaction.Preimage) error {
 	})
 }
 
-// Cancel cancels an open or accepted invoice as LND does: again and again without complaint, but ErrAlreadySettled when it was
-// settled.
+// Cancel cancels an open or accepted invoice as LND does: it may be repeated, but returns ErrAlreadySettled if the
+// invoice was settled.
 func (n *Node) Cancel(ctx context.Context, h paidaction.Hash) error {
 	return n.call(ctx, MethodCancel, h, func() error {
 		inv, ok := n.invoices[h]
@@ -145,7 +145,7 @@ func (n *Node) Cancel(ctx context.Context, h paidaction.Hash) error {
 	})
 }
 
-// Inspect shows an invoice to a test: it is no call, is not recorded, and works while the node is away.
+// Inspect shows an invoice to a test. It is not a call: it is not recorded, and works while the node is away.
 func (n *Node) Inspect(h paidaction.Hash) (Invoice, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -167,7 +167,7 @@ func (n *Node) Invoices() []Invoice {
 	return all
 }
 
-// settle takes every accepted part. n.mu is held.
+// settle settles every accepted part. n.mu is held.
 func (n *Node) settle(inv *invoice) {
 	inv.State = paidaction.InvoiceSettled
 	inv.Settled = n.now()
@@ -177,14 +177,14 @@ func (n *Node) settle(inv *invoice) {
 	n.publish(inv)
 }
 
-// cancel gives every accepted part back. n.mu is held.
+// cancel returns every accepted part. n.mu is held.
 func (n *Node) cancel(inv *invoice) {
 	inv.State = paidaction.InvoiceCanceled
 	inv.resolveParts(PartCanceled)
 	n.publish(inv)
 }
 
-// resolveParts ends every accepted part, and returns what has arrived with them.
+// resolveParts ends every accepted part, and returns the sum that arrived with them.
 func (i *invoice) resolveParts(to PartState) (sum paidaction.Msat) {
 	for p := range i.Parts {
 		if i.Parts[p].State == PartAccepted {

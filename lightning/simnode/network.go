@@ -8,42 +8,42 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Network is what simulated nodes and receivers share: one chain, one clock, and a way from each node to everybody. It does
-// nothing on its own either.
+// Network is what simulated nodes and receivers share: one chain, one clock, and a route from each node to everybody.
+// It does nothing on its own either.
 type Network struct {
 	clock func() time.Time
 
-	mu       sync.Mutex // guards everything in the network, each node's and receiver's own included
+	mu       sync.Mutex // guards everything in the network, including the state of nodes and receivers
 	height   uint32
 	payees   map[string]payee // by public key
 	nodes    []*Node
-	underWay []*htlc // and some that are not any more
-	issued   int     // invoices of receivers, so that each has a preimage of its own
+	underWay []*htlc // including some that have ended
+	issued   int     // number of receivers' invoices, so that each has its own preimage
 }
 
-// payee is who an HTLC can be for.
+// payee is somebody whom an HTLC can pay.
 type payee interface {
-	// reach says what a payment of the invoice meets on its way.
+	// reach returns what a payment of the invoice meets on its way.
 	reach(bolt11 string) conditions
 	// take is given one HTLC, and resolves it now or later.
 	take(h *htlc)
 }
 
-// conditions are what a payment meets on its way. The zero value: nothing but what the sending node's routes take.
+// conditions are what a payment meets on its way. The zero value means the sending node's own routes.
 type conditions struct {
-	fee     Route                    // in place of the sending node's own, unless it is zero
+	fee     Route                    // instead of the sending node's own, unless it is zero
 	parts   int                      // 0: one
-	failure paidaction.FailureReason // why it cannot get there; empty if it can
-	probes  bool                     // are held
-	looking bool                     // no route yet, and no reason to give up before the timeout
+	failure paidaction.FailureReason // why it cannot arrive; empty if it can
+	probes  bool                     // probes are held
+	looking bool                     // there is no route yet, and no reason to give up before the timeout
 }
 
-// NewNetwork returns a network of nobody, at height 100.
+// NewNetwork returns an empty network at height 100.
 func NewNetwork(clock func() time.Time) *Network {
 	return &Network{clock: clock, height: 100, payees: make(map[string]payee)}
 }
 
-// join makes somebody known under a key. net.mu is held.
+// join registers somebody under a key. net.mu is held.
 func (net *Network) join(key string, p payee) {
 	if _, ok := net.payees[key]; ok {
 		panic("simnode: two in one network have the same name")
@@ -51,9 +51,9 @@ func (net *Network) join(key string, p payee) {
 	net.payees[key] = p
 }
 
-// Tick lets what has expired by the clock end: OPEN invoices, oldest first, plain and hold alike, with the parts they may hold (an
-// ACCEPTED one is never cancelled by the clock, spec 01 §1.5), and payments for which no route was found in time. Those that
-// still look for one try again.
+// Tick ends what has expired by the clock: OPEN invoices, oldest first, plain and hold alike, with the parts that they
+// may hold (an ACCEPTED one is never cancelled by the clock, spec 01 §1.5), and payments that found no route in time.
+// Payments that still look for a route try again.
 func (net *Network) Tick() {
 	net.mu.Lock()
 	defer net.mu.Unlock()
@@ -66,9 +66,9 @@ func (net *Network) Tick() {
 	}
 }
 
-// Mine adds blocks one by one. At each, every node that is with the chain cancels its ACCEPTED invoices whose first HTLC expires
-// within HoldExpiryDelta blocks: it must not risk its channel for a preimage that may never come. Payments that are under way
-// fail at the height at which their HTLC expires; until then the receiver can take them.
+// Mine adds blocks one by one. At each block every node that is synced cancels its ACCEPTED invoices whose first HTLC
+// expires within HoldExpiryDelta blocks: it must not risk its channel for a preimage that may never come. Payments in
+// flight fail at the height at which their HTLC expires; until then the receiver can take them.
 func (net *Network) Mine(blocks uint32) {
 	net.mu.Lock()
 	defer net.mu.Unlock()

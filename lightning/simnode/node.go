@@ -1,7 +1,7 @@
-// Package simnode is a Lightning node in memory that behaves as LND 0.21 does towards the engine: the same states, indices,
-// refusals and silences, in a network that is simulated too. It does nothing on its own: no goroutines, no clock but the one it
-// is given, no chance. A test says when time passes (Tick), blocks arrive (Mine) and payers pay (PayHash), what those do whom the
-// node pays (Receiver), and when things break (the methods in fault.go).
+// Package simnode is a Lightning node in memory that behaves towards the engine as LND 0.21 does: the same states,
+// indices, refusals and silences, in a network that is simulated too. It does nothing on its own: no goroutines, no
+// clock but the one it is given, no randomness. A test says when time passes (Tick), blocks arrive (Mine) and payers
+// pay (PayHash), what the node's payees do (Receiver), and when things break (the methods in fault.go).
 package simnode
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Blocks in which LND counts: see lncfg.DefaultHoldInvoiceExpiryDelta, lncfg.DefaultFinalCltvRejectDelta,
+// Numbers of blocks in LND: see lncfg.DefaultHoldInvoiceExpiryDelta, lncfg.DefaultFinalCltvRejectDelta,
 // routing.MinCLTVDelta and chainreg.DefaultBitcoinTimeLockDelta of 0.21.
 const (
 	HoldExpiryDelta = 18 // an accepted hold invoice is cancelled this many blocks before its first HTLC expires
@@ -22,11 +22,11 @@ const (
 	defaultCLTV     = 80 // the final CLTV of an invoice that asks for none
 )
 
-// senderPadding is how many blocks senders add to the final CLTV, so that blocks found on the way do no harm.
+// senderPadding is how many blocks senders add to the final CLTV, so that blocks found during the payment do no harm.
 const senderPadding = 3
 
-// What the node answers, besides paidaction.ErrInvoiceNotFound. The methods of
-// paidaction.Node turn those that are answers into answers.
+// What the node answers, besides paidaction.ErrInvoiceNotFound. The methods of paidaction.Node return answers for those
+// of these errors that are answers.
 var (
 	ErrDuplicate       = errors.New("invoice with payment hash already exists")
 	ErrStillOpen       = errors.New("invoice still open")
@@ -44,12 +44,12 @@ type Node struct {
 	invoices map[paidaction.Hash]*invoice
 	added    []*invoice // by add index, from 1
 	settled  []*invoice // by settle index, from 1
-	live     []*invoice // OPEN or ACCEPTED, by add index; final ones are dropped now and then
+	live     []*invoice // OPEN or ACCEPTED, by add index; final ones are dropped from time to time
 	parts    uint64     // HTLCs seen, so that each has its own PartID
 	payments map[paidaction.Hash]*payment
-	given    uint64 // payments ever, so that each has its own number
+	given    uint64 // number of all payments, so that each has its own id
 	balance  paidaction.Msat
-	reserved paidaction.Msat // of it
+	reserved paidaction.Msat // part of the balance
 	route    Route
 	height   uint32
 	encode   Encoder
@@ -67,11 +67,12 @@ var (
 	_ paidaction.NodeEvents  = (*Node)(nil)
 )
 
-// New returns a node in a network of its own, at height 100, synced, without invoices. The clock decides when invoices expire.
+// New returns a node in its own network, at height 100, synced, without invoices. The clock decides when invoices
+// expire.
 func New(name string, clock func() time.Time) *Node { return NewNetwork(clock).AddNode(name) }
 
-// AddNode adds a node that is synced, without invoices, and can send 10,000,000 sats. Names are unique in a network, those of
-// receivers included.
+// AddNode adds a synced node without invoices that can send 10,000,000 sats. Names are unique in a network, among nodes
+// and receivers.
 func (net *Network) AddNode(name string) *Node {
 	n := &Node{
 		name:     name,
@@ -94,7 +95,7 @@ func (net *Network) AddNode(name string) *Node {
 	return n
 }
 
-// Network is what the node is part of.
+// Network is the network that the node belongs to.
 func (n *Node) Network() *Network { return n.net }
 
 // Name is the name the node was given.
@@ -121,8 +122,8 @@ func (n *Node) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction
 	return inv.NodeInvoice(), nil
 }
 
-// SettleInvoice implements paidaction.Node. It fails with ErrStillOpen while nothing is held, with ErrAlreadyCanceled once the
-// held payment was given back, and with paidaction.ErrInvoiceNotFound.
+// SettleInvoice implements paidaction.Node. It returns ErrStillOpen while nothing is held, ErrAlreadyCanceled once the
+// held payment was given back, and paidaction.ErrInvoiceNotFound.
 func (n *Node) SettleInvoice(ctx context.Context, p paidaction.Preimage) error {
 	err := n.Settle(ctx, p)
 	if errors.Is(err, ErrAlreadySettled) {

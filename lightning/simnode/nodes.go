@@ -25,7 +25,7 @@ func (ns Nodes) Names() []string {
 	return names
 }
 
-// Sender is the node with this name, as one that payments leave through.
+// Sender is the node with this name, as a sending node.
 func (ns Nodes) Sender(name string) (paidaction.SendingNode, error) {
 	for _, n := range ns {
 		if n.name == name {
@@ -35,8 +35,8 @@ func (ns Nodes) Sender(name string) (paidaction.SendingNode, error) {
 	return nil, errUnknown
 }
 
-// Issuer returns the first node that is neither away nor behind the chain, else LIGHTNING_UNAVAILABLE. Looking is not recorded
-// as a call.
+// Issuer returns the first node that is neither away nor behind the chain, else LIGHTNING_UNAVAILABLE. This is not
+// recorded as a call.
 func (ns Nodes) Issuer(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

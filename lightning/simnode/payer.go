@@ -8,7 +8,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// ErrRefused says that the node refused an HTLC, so the payer keeps the money. LND tells the payer no more than that either.
+// ErrRefused says that the node refused an HTLC, so the payer keeps the money. LND tells the payer no more than that.
 var ErrRefused = errors.New("the payment was refused")
 
 // PartState is the state of one HTLC.
@@ -21,21 +21,21 @@ const (
 	PartCanceled PartState = "CANCELED"
 )
 
-// PartID names an HTLC at its node.
+// PartID identifies an HTLC at its node.
 type PartID uint64
 
 // Part is one HTLC of a payment.
 type Part struct {
 	ID           PartID
 	Msat         paidaction.Msat
-	Total        paidaction.Msat // of the whole payment, 0 by keysend; the set is complete when its parts reach it (BOLT 4, total_msat)
+	Total        paidaction.Msat // the whole payment, 0 for keysend; the set is complete when its parts reach it (BOLT 4, total_msat)
 	ExpiryHeight uint32
 	AcceptHeight uint32
 	State        PartState
-	from         *htlc // nil: of a payer outside the network
+	from         *htlc // nil: from a payer outside the network
 }
 
-// end resolves an HTLC, and returns what has arrived with it.
+// end resolves an HTLC, and returns the amount that arrived with it.
 func (p *Part) end(to PartState, preimage paidaction.Preimage) paidaction.Msat {
 	p.State = to
 	switch {
@@ -50,12 +50,12 @@ func (p *Part) end(to PartState, preimage paidaction.Preimage) paidaction.Msat {
 // Payment is what a payer sends. The zero value pays the invoice's amount in one part.
 type Payment struct {
 	Msat          paidaction.Msat // 0: the invoice's amount. More is accepted, less is refused
-	ExpiryHeight  uint32          // of every part; 0: the invoice's final CLTV and 3 blocks
-	ExpiryHeights []uint32        // one part for each, in place of ExpiryHeight
+	ExpiryHeight  uint32          // of every part; 0: the invoice's final CLTV plus 3 blocks
+	ExpiryHeights []uint32        // one part for each, instead of ExpiryHeight
 }
 
-// PayHash is a payer who sends a whole payment to an invoice of the node. It returns nil once the payment is held or settled, and ErrRefused if the node took no part of
-// it; while the node is away it is refused too.
+// PayHash sends a payer's whole payment to an invoice of the node. It returns nil once the payment is held or settled,
+// and ErrRefused if the node took no part of it, or is away.
 func (n *Node) PayHash(h paidaction.Hash, p Payment) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -73,7 +73,7 @@ func (n *Node) PayHash(h paidaction.Hash, p Payment) error {
 	}
 	for i, msat := range split(total, len(heights)) {
 		if _, err := n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: heights[i]}); err != nil {
-			// A payer whose part is refused gives up the whole set.
+			// A payer gives up the whole set if one part is refused.
 			if inv.State == paidaction.InvoiceOpen {
 				inv.resolveParts(PartCanceled)
 			}
@@ -97,8 +97,8 @@ func (n *Node) PayBolt11(bolt11 string, p Payment) error {
 	return fmt.Errorf("%w: %s did not issue %s", ErrRefused, n.name, bolt11)
 }
 
-// AddPart sends one HTLC of a payment of total (0: the invoice's amount). Until the parts reach the total the invoice stays
-// OPEN and holds them.
+// AddPart sends one HTLC of a payment of total (0: the invoice's amount). Until the parts reach the total, the invoice
+// stays OPEN and holds them.
 func (n *Node) AddPart(h paidaction.Hash, msat, total paidaction.Msat, expiryHeight uint32) (PartID, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,8 +112,10 @@ func (n *Node) AddPart(h paidaction.Hash, msat, total paidaction.Msat, expiryHei
 	return n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: expiryHeight})
 }
 
-// Keysend is a payer who knows the preimage, as a receiver does whose invoice is inside of this one. LND takes their HTLC without having shown them the invoice,
-// and adds further ones to an invoice that is held, or settled (invoices.updateLegacy). None may be of less than the invoice's amount, and none joins parts of another payment.
+// Keysend is a payment by somebody who knows the preimage, for example a receiver whose invoice is inside this one. LND
+// takes their HTLC although it has not shown them the invoice, and even adds HTLCs to an invoice that is held or
+// settled (invoices.updateLegacy). Each must be at least the invoice's amount, and none joins the parts of another
+// payment.
 func (n *Node) Keysend(p paidaction.Preimage, msat paidaction.Msat, expiryHeight uint32) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,8 +152,8 @@ func (n *Node) Keysend(p paidaction.Preimage, msat paidaction.Msat, expiryHeight
 	return nil
 }
 
-// CancelPart gives one held HTLC back, as LND does when the rest of a payment does not follow in time. LND does so on an OPEN
-// invoice only.
+// CancelPart gives back one held HTLC, as LND does when the rest of a payment does not follow in time. LND does so only
+// on an OPEN invoice.
 func (n *Node) CancelPart(h paidaction.Hash, id PartID) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Act is what a receiver does with payments of an invoice.
+// Act is what a receiver does with the payments of an invoice.
 type Act string
 
 // What receivers do.
@@ -19,17 +19,17 @@ const (
 	Holds       Act = "holds"        // holds every part until Settle or Cancel
 	Splits      Act = "splits"       // takes the first part at once, and holds the others
 	TakesPart   Act = "takes part"   // takes the first part at once, and gives the others back
-	HangsProbes Act = "hangs probes" // holds what nobody has the preimage of
+	HangsProbes Act = "hangs probes" // holds payments whose preimage nobody has
 	Refuses     Act = "refuses"      // INCORRECT_PAYMENT_DETAILS
 	Unreachable Act = "unreachable"  // NO_ROUTE
 	Unsteady    Act = "unsteady"     // no route now, but perhaps later: nodes look for one until their timeout
 )
 
-// ErrNotHeld says that the receiver holds nothing under a hash: it never came, went back, or was taken.
+// ErrNotHeld says that the receiver holds nothing under a hash: it never came, was returned, or was taken.
 var ErrNotHeld = errors.New("simnode: the receiver holds no such payment")
 
-// Receiver is somebody outside who is paid. Receivers are gullible: one takes every payment of an invoice, also a second one of
-// the same hash, and counts. It is safe for concurrent use.
+// Receiver is a payee outside. Receivers are gullible: they take every payment of an invoice, even a second one with
+// the same hash, and count. It is safe for concurrent use.
 type Receiver struct {
 	net *Network
 	key string
@@ -40,7 +40,7 @@ type Receiver struct {
 	taken   []*htlc
 }
 
-// AddReceiver adds somebody who can be paid. Names are unique in a network, those of nodes included.
+// AddReceiver adds a receiver. Names are unique in a network, among nodes and receivers.
 func (net *Network) AddReceiver(name string) *Receiver {
 	r := &Receiver{
 		net: net, key: publicKey(name), issued: make(map[string]*Ask), secrets: make(map[paidaction.Hash]paidaction.Preimage),
@@ -51,25 +51,25 @@ func (net *Network) AddReceiver(name string) *Receiver {
 	return r
 }
 
-// Ask says what an invoice of a receiver is like. The zero value leaves the amount to the payer.
+// Ask says what a receiver's invoice is like. The zero value leaves the amount to the payer.
 type Ask struct {
 	Amount          paidaction.Msat
 	Truncate        bool // to whole sats, as some wallets do
 	Memo            string
-	DescriptionHash string               // hex; in place of Memo
+	DescriptionHash string               // hex; instead of Memo
 	Expiry          time.Duration        // 0: an hour
 	CLTVDelta       uint32               // 0: 80 blocks
 	Blinded         bool                 // hides the receiver's key
-	Secretless      bool                 // without a payment secret: no node pays it, and none refuses to estimate its route
-	HintsFee        paidaction.Msat      // that its hints charge
+	Secretless      bool                 // without a payment secret: no node pays it, but every node estimates its route
+	HintsFee        paidaction.Msat      // fee that its hints charge
 	Features        []paidaction.Feature // nil: those of LND
 	Hash            paidaction.Hash      // zero: of a new preimage. The receiver can take a payment only if it knows the preimage
 	Act             Act
-	Route           Route // what it takes to get there; zero: what the sending node's routes take
-	Parts           int   // that a payment comes in; 0: one, or two for Splits and TakesPart
+	Route           Route // fee and blocks of the route; zero: the sending node's own
+	Parts           int   // parts of a payment; 0: one, or two for Splits and TakesPart
 }
 
-// Issued is an invoice of a receiver. Preimage is zero where the receiver does not know it.
+// Issued is a receiver's invoice. Preimage is zero if the receiver does not know it.
 type Issued struct {
 	Bolt11   string
 	Hash     paidaction.Hash
@@ -112,13 +112,13 @@ func (r *Receiver) Issue(a Ask) Issued {
 	}
 	bolt11, err := encode(inv)
 	if err != nil {
-		panic(err) // it holds nothing that JSON cannot
+		panic(err) // it contains nothing that JSON cannot encode
 	}
 	r.issued[bolt11] = &a
 	return Issued{Bolt11: bolt11, Hash: a.Hash, Preimage: r.secrets[a.Hash]}
 }
 
-// Change makes the receiver do something else with what comes from now on for a hash.
+// Change changes what the receiver does with payments of a hash from now on.
 func (r *Receiver) Change(h paidaction.Hash, to Act) {
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()
@@ -129,14 +129,14 @@ func (r *Receiver) Change(h paidaction.Hash, to Act) {
 	}
 }
 
-// Preimage is what the receiver knows of an invoice that they issued; zero where they do not.
+// Preimage is the preimage of an invoice that the receiver issued; zero if the receiver does not know it.
 func (r *Receiver) Preimage(h paidaction.Hash) paidaction.Preimage {
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()
 	return r.secrets[h]
 }
 
-// Settle takes all that is held under a hash; ErrNotHeld if nothing is, as after the HTLCs have expired.
+// Settle takes everything held under a hash; ErrNotHeld if nothing is, for instance because the HTLCs have expired.
 func (r *Receiver) Settle(h paidaction.Hash) error {
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()
@@ -146,21 +146,21 @@ func (r *Receiver) Settle(h paidaction.Hash) error {
 	return r.resolve(h, r.settle)
 }
 
-// Cancel gives back all that is held under a hash; ErrNotHeld if nothing is.
+// Cancel gives back everything held under a hash; ErrNotHeld if nothing is.
 func (r *Receiver) Cancel(h paidaction.Hash) error {
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()
 	return r.resolve(h, func(part *htlc) { part.fail(incorrectDetails) })
 }
 
-// Receipt is what came of the payments of a hash, from all nodes together.
+// Receipt is the outcome of the payments of a hash, from all nodes together.
 type Receipt struct {
 	Received paidaction.Msat // taken
 	Held     paidaction.Msat
-	Payments int // of which a part was taken at least: more than one has been paid twice
+	Payments int // payments of which at least a part was taken; more than one means that it was paid twice
 }
 
-// Receipt says what the receiver got under a hash.
+// Receipt returns what the receiver got under a hash.
 func (r *Receiver) Receipt(h paidaction.Hash) (got Receipt) {
 	r.net.mu.Lock()
 	defer r.net.mu.Unlock()
@@ -184,7 +184,7 @@ func (r *Receiver) Receipt(h paidaction.Hash) (got Receipt) {
 	return got
 }
 
-// resolve ends what is held under a hash. net.mu is held, as it is in all that follows.
+// resolve ends what is held under a hash. net.mu is held, here and in everything below.
 func (r *Receiver) resolve(h paidaction.Hash, end func(*htlc)) error {
 	err := ErrNotHeld
 	r.held = slices.DeleteFunc(r.held, func(part *htlc) bool {

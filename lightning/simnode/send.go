@@ -9,10 +9,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// maxTotalTimelock is the largest CLTV limit that LND takes, and the one of payments that name none.
+// maxTotalTimelock is the largest CLTV limit that LND accepts, and the limit of payments that name none.
 const maxTotalTimelock = 2016
 
-// Why the node refuses to send. Nothing has been sent then; a caller who does not know these errors cannot tell.
+// Why the node refuses to send. Nothing has been sent then, but a caller that does not know these errors cannot tell.
 var (
 	ErrExpired     = errors.New("invoice expired")
 	ErrSelfPayment = errors.New("self-payments not allowed")
@@ -20,37 +20,37 @@ var (
 	ErrTooLate     = fmt.Errorf("simnode: %w", paidaction.ErrPaymentTooLate)
 )
 
-// Route is what the ways out of a node take.
+// Route is what a node's routes cost.
 type Route struct {
-	Fee    paidaction.Msat // of a payment, whatever its amount
-	Blocks uint32          // that the money is locked for on top of what the receiver asks for
+	Fee    paidaction.Msat // per payment, whatever its amount
+	Blocks uint32          // blocks for which the money is locked, in addition to what the receiver asks for
 }
 
-// standardRoute is one hop of a node that runs LND and changes nothing.
+// standardRoute is one hop through an LND with default settings.
 var standardRoute = Route{Fee: 1000, Blocks: 80}
 
-// SetRoute changes what the ways out of the node take, except to receivers whose invoices say otherwise.
+// SetRoute changes what the node's routes cost, except to receivers whose invoices say otherwise.
 func (n *Node) SetRoute(r Route) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.route = r
 }
 
-// SetSendable is what the node's channels can send from now on.
+// SetSendable sets what the node's channels can send.
 func (n *Node) SetSendable(m paidaction.Msat) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.balance = m
 }
 
-// SetReserved is how much of what the node says it can send it cannot: reserves, and channels whose peers are away.
+// SetReserved sets how much of what the node says it can send it cannot: reserves, and channels whose peers are away.
 func (n *Node) SetReserved(m paidaction.Msat) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.reserved = m
 }
 
-// Sent shows a payment to a test: it is no call, is not recorded, and works while the node is away.
+// Sent shows a payment to a test. It is not a call: it is not recorded, and works while the node is away.
 func (n *Node) Sent(h paidaction.Hash) (Sent, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,7 +61,7 @@ func (n *Node) Sent(h paidaction.Hash) (Sent, bool) {
 	return p.copy(), true
 }
 
-// Payments shows all payments the node knows to a test, in the order in which they were given.
+// Payments shows a test all payments that the node knows, in the order in which they were given.
 func (n *Node) Payments() []Sent {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +72,8 @@ func (n *Node) Payments() []Sent {
 	return all
 }
 
-// Pay implements paidaction.SendingNode. What the payment meets on its way is decided before it returns the first update.
+// Pay implements paidaction.SendingNode. What the payment meets on its way is decided before Pay returns the first
+// update.
 func (n *Node) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
 	inv, unreadable := decode(r.Bolt11)
 	deadline := n.deadline(ctx)
@@ -96,8 +97,9 @@ func (n *Node) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pai
 	})
 }
 
-// deadline is when ctx ends, by the clock of whoever calls, which is the network's. What reaches the node later it refuses, as LND refuses a macaroon that is void:
-// whoever was stopped on the way to the node and goes on an hour later sends nothing.
+// deadline is when ctx ends, by the caller's clock, which is the network's. The node refuses what reaches it later, as
+// LND refuses an expired macaroon: so a caller that was stopped on the way to the node and goes on an hour later sends
+// nothing.
 func (n *Node) deadline(ctx context.Context) time.Time {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -108,7 +110,7 @@ func (n *Node) deadline(ctx context.Context) time.Time {
 	return n.now().Add(time.Until(end) - n.faults.ahead)
 }
 
-// mayPay refuses what LND refuses, in its order. n.mu is held.
+// mayPay refuses what LND refuses, in LND's order. n.mu is held.
 func (n *Node) mayPay(inv signed, r paidaction.PaymentRequest) error {
 	limit := r.CLTVLimit
 	if limit == 0 {
@@ -148,7 +150,7 @@ func (n *Node) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paid
 	})
 }
 
-// followPayment does the work of a call and hands on what happens to the payment during and after it.
+// followPayment does the work of a call, and passes on what happens to the payment during and after it.
 func (n *Node) followPayment(ctx context.Context, m Method, h paidaction.Hash, on func(paidaction.PaymentUpdate) error,
 	work func(*stream[paidaction.PaymentUpdate]) error) error {
 	s := newStream(func(u paidaction.PaymentUpdate) bool { return u.Hash == h })
@@ -243,7 +245,7 @@ func (n *Node) Time(ctx context.Context) (t time.Time, err error) {
 	return t, err
 }
 
-// reach is what a payment of one of the node's own invoices meets.
+// reach returns what a payment of one of the node's own invoices meets.
 func (n *Node) reach(string) conditions {
 	if n.faults.away {
 		return conditions{failure: noRoute}

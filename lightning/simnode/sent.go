@@ -15,10 +15,10 @@ const (
 	timedOut         = paidaction.ReasonTimeout
 )
 
-// Sent is all the node knows of a payment it was given.
+// Sent is everything that the node knows of a payment it was given.
 type Sent struct {
 	Request paidaction.PaymentRequest
-	Until   time.Time                // no new attempt is made after it
+	Until   time.Time                // after it no new attempt is made
 	Present paidaction.PaymentUpdate // what TrackPayment says now
 	Parts   []SentPart
 }
@@ -27,14 +27,14 @@ type Sent struct {
 type SentPart struct {
 	Msat         paidaction.Msat // that the receiver gets
 	Fee          paidaction.Msat
-	ExpiryHeight uint32 // until which the node's money can be locked
+	ExpiryHeight uint32 // height until which the node's money can be locked
 	State        paidaction.PaymentState
 }
 
 // payment is the node's own copy of a Sent.
 type payment struct {
 	Sent
-	id  uint64 // the node's running number of payments: a failed one that is tried again is another
+	id  uint64 // the node's running number; a failed payment that is tried again gets a new one
 	inv signed
 }
 
@@ -49,17 +49,18 @@ type htlc struct {
 	from    *Node
 	hash    paidaction.Hash
 	payment uint64
-	index   int // of the part
+	index   int // the part's index
 	bolt11  string
 	msat    paidaction.Msat // that the receiver gets
 	fee     paidaction.Msat
-	total   paidaction.Msat // of the whole payment
-	expiry  uint32          // at the sending node
+	total   paidaction.Msat // the whole payment
+	expiry  uint32          // expiry at the sending node
 	final   uint32          // expiry at the receiver
 	done    bool
 }
 
-// settle pays the HTLC out, and says whether it could: not once it has expired. net.mu is held, as it is in all that follows.
+// settle pays out the HTLC, and reports whether it could: it cannot once the HTLC has expired. net.mu is held, here and
+// in everything below.
 func (h *htlc) settle(p paidaction.Preimage) bool {
 	if h.done {
 		return false
@@ -74,7 +75,7 @@ func (h *htlc) settle(p paidaction.Preimage) bool {
 	return true
 }
 
-// fail gives the HTLC back. No reason: it has expired.
+// fail gives the HTLC back. An empty reason: it has expired.
 func (h *htlc) fail(reason paidaction.FailureReason) {
 	if h.done {
 		return
@@ -93,8 +94,8 @@ func (h *htlc) fail(reason paidaction.FailureReason) {
 	})
 }
 
-// learn changes what the node knows of a payment, if it still knows it, and tells who follows it. As in LND, a payment is over
-// when no part of it is under way, and has succeeded if one was settled, though others came back.
+// learn changes what the node knows of a payment, if it still knows it, and tells those who follow it. As in LND, a
+// payment is over when none of its parts is in flight, and has succeeded if one was settled, even if others came back.
 func (n *Node) learn(h *htlc, change func(*payment)) {
 	p, ok := n.payments[h.hash]
 	if !ok || p.id != h.payment {
@@ -119,7 +120,7 @@ func (n *Node) end(p *payment, failure paidaction.FailureReason) {
 
 func (n *Node) tell(p *payment) { publish(n.paymentStreams, p.view(), n.faults.repeat) }
 
-// view is what the node says of a payment: a reason belongs to the end alone.
+// view is what the node says of a payment: only one that has ended has a reason.
 func (p *payment) view() paidaction.PaymentUpdate {
 	u := p.Present
 	if u.State == paidaction.PaymentInFlight {
@@ -128,7 +129,7 @@ func (p *payment) view() paidaction.PaymentUpdate {
 	return u
 }
 
-// way is how a payment gets to its receiver.
+// way is how a payment reaches its receiver.
 type way struct {
 	Route
 	parts   int
@@ -137,7 +138,7 @@ type way struct {
 	to      payee
 }
 
-// find looks for a way to the receiver of an invoice. failure is empty if there may be one.
+// find looks for a way to the receiver of an invoice. failure is empty if there is one, or may be later.
 func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, failure paidaction.FailureReason) {
 	to, ok := n.net.payees[inv.To]
 	if !ok || n.faults.isolated {
@@ -160,7 +161,7 @@ func (n *Node) find(inv signed, bolt11 string, amount paidaction.Msat) (w way, f
 // locked is for how many blocks a payment of the invoice locks the money.
 func (w way) locked(inv signed) uint32 { return inv.CLTVDelta + senderPadding + w.Blocks }
 
-// within says whether the way keeps to the limits of whoever pays; no blocks are no limit.
+// within reports whether the way respects the payer's limits; 0 blocks means no limit.
 func (w way) within(inv signed, fee paidaction.Msat, blocks uint32) bool {
 	return w.Fee <= fee && (blocks == 0 || w.locked(inv) <= blocks)
 }
@@ -207,14 +208,14 @@ func (n *Node) send(p *payment, w way) []*htlc {
 	return sent
 }
 
-// split makes equal parts, the last one carrying what does not divide.
+// split makes equal parts; the last one also gets the remainder.
 func split(total paidaction.Msat, count int) []paidaction.Msat {
 	parts := slices.Repeat([]paidaction.Msat{total / paidaction.Msat(count)}, count)
 	parts[count-1] += total % paidaction.Msat(count)
 	return parts
 }
 
-// lookAgain goes on with the payments that had no route yet, in the order in which they were given.
+// lookAgain tries again the payments that had no route yet, in the order in which they were given.
 func (n *Node) lookAgain() {
 	for _, p := range n.sentInOrder() {
 		if p.Present.State == paidaction.PaymentInFlight && len(p.Parts) == 0 {

@@ -7,12 +7,13 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// stream is one reader's queue of events. It has no bound, so a slow reader holds up nobody. The node's mutex guards it.
+// stream is one reader's queue of events. It has no limit, so a slow reader holds up nobody. The node's mutex guards
+// it.
 type stream[T any] struct {
 	wants func(T) bool
 	queue []T
 	ended error
-	one   bool          // of one invoice
+	one   bool          // for one invoice
 	wake  chan struct{} // holds a token when there may be something new
 }
 
@@ -55,7 +56,7 @@ func release[T any](all []*stream[T], shuffle func(n int, swap func(i, j int))) 
 	}
 }
 
-// follow hands the stream's events to on, in the caller's goroutine, until on says stop, fails, or the stream ends.
+// follow passes the stream's events to on, in the caller's goroutine, until on says stop or fails, or the stream ends.
 func follow[T any](ctx context.Context, n *Node, s *stream[T], on func(T) (stop bool, err error)) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -91,8 +92,8 @@ func take[T any](n *Node, s *stream[T]) (event T, ok bool, err error) {
 	return event, true, nil
 }
 
-// WatchInvoices implements paidaction.NodeEvents with LND's habits, of which two deserve a warning. The replay of added
-// invoices carries each one's present state and leaves out those now ACCEPTED or CANCELED, so add indices have gaps there. And
+// WatchInvoices implements paidaction.NodeEvents with LND's habits. Two of these deserve a warning. The replay of added
+// invoices shows each in its present state and omits those now ACCEPTED or CANCELED, so its add indices have gaps. And
 // an index above the node's own, as after Wipe, silences the stream until the node has caught up with it.
 func (n *Node) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64, on func(paidaction.InvoiceEvent) error) error {
 	s := newStream(func(e paidaction.InvoiceEvent) bool {
@@ -128,8 +129,8 @@ func (n *Node) WatchInvoices(ctx context.Context, addIndex, settleIndex uint64, 
 	return follow(ctx, n, s, func(e paidaction.InvoiceEvent) (bool, error) { return false, on(e) })
 }
 
-// WatchInvoice implements paidaction.NodeEvents. For an invoice the node does not know it waits, as LND does, until there is
-// one.
+// WatchInvoice implements paidaction.NodeEvents. If the node does not know the invoice, it waits until there is one, as
+// LND does.
 func (n *Node) WatchInvoice(ctx context.Context, h paidaction.Hash, on func(paidaction.InvoiceEvent) error) error {
 	s := newStream(func(e paidaction.InvoiceEvent) bool { return e.Hash == h })
 	s.one = true
@@ -234,7 +235,7 @@ func without[T any](all []*stream[T], s *stream[T]) []*stream[T] {
 	return slices.DeleteFunc(all, func(other *stream[T]) bool { return other == s })
 }
 
-// after are the invoices with an index above index; indices count from 1.
+// after are the invoices above an index; indices count from 1.
 func after(all []*invoice, index uint64) []*invoice {
 	if index >= uint64(len(all)) {
 		return nil

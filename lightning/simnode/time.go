@@ -22,7 +22,7 @@ func (n *Node) Height() uint32 {
 // now is the node's own clock. n.mu is held.
 func (n *Node) now() time.Time { return n.net.clock().Add(n.faults.ahead) }
 
-// catchUp looks at the blocks that the node has not seen, unless it is behind the chain. n.mu is held.
+// catchUp processes the blocks that the node has not seen, unless the node is behind the chain. n.mu is held.
 func (n *Node) catchUp() {
 	for !n.faults.unsynced && n.height < n.net.height {
 		n.height++
@@ -36,8 +36,8 @@ func (n *Node) catchUp() {
 	n.forgetFinal()
 }
 
-// expire cancels an open invoice whose time is up. LND keeps it through the last second: a payment can land in it. n.mu is
-// held.
+// expire cancels an open invoice whose time is up. As in LND it still exists during its last second, in which a payment
+// can arrive. n.mu is held.
 func (n *Node) expire(inv *invoice) {
 	if inv.State == paidaction.InvoiceOpen && inv.Expires().Before(n.now()) {
 		n.cancel(inv)

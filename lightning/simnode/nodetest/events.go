@@ -52,7 +52,7 @@ func (w *world) follow(addIndex, settleIndex uint64) <-chan paidaction.InvoiceEv
 	return events
 }
 
-// next waits for an event of one of the hashes; others belong to other tests.
+// next waits for an event of one of the hashes; events of others belong to other tests.
 func (w *world) next(events <-chan paidaction.InvoiceEvent, of ...paidaction.Hash) paidaction.InvoiceEvent {
 	w.t.Helper()
 	for {
@@ -67,7 +67,8 @@ func (w *world) next(events <-chan paidaction.InvoiceEvent, of ...paidaction.Has
 	}
 }
 
-// joined opens invoices until events shows one, so that the stream is known to be open, and returns that invoice's event.
+// joined opens invoices until one shows up in events, so that the stream is known to be open, and returns that
+// invoice's event.
 func (w *world) joined(events <-chan paidaction.InvoiceEvent) paidaction.InvoiceEvent {
 	w.t.Helper()
 	var mine []paidaction.Hash
@@ -98,7 +99,7 @@ func allInvoices(t *testing.T, w *world) {
 		t.Fatalf("the first event: %+v", first)
 	}
 
-	// A held payment and its return are not reported, a settled one is.
+	// A held payment and its return are not reported; a settled one is.
 	held, paid, last := w.request(true), w.request(false), w.request(false)
 	w.pay(w.open(held))
 	w.await(held.Hash, paidaction.InvoiceAccepted)
@@ -135,7 +136,7 @@ func allInvoices(t *testing.T, w *world) {
 		t.Fatalf("settled without an index: %+v", settled)
 	}
 
-	// From an index everything after it is replayed, in its present state; what was cancelled is left out.
+	// From an index on, everything is replayed in its present state, except what was cancelled.
 	replay := w.follow(first.AddIndex, 0)
 	if e := w.next(replay, all...); e.Hash != paid.Hash || e.State != paidaction.InvoiceSettled {
 		t.Fatalf("replayed %+v", e)
@@ -167,7 +168,7 @@ func streamsEnd(t *testing.T, w *world) {
 	}
 }
 
-// blocks holds a payment, and lets the chain grow until LND gives it back 18 blocks before the HTLC expires.
+// blocks holds a payment, and mines until LND gives it back 18 blocks before the HTLC expires.
 func blocks(t *testing.T, w *world) {
 	chain, err := w.Node().Chain(w.ctx)
 	w.must(err)

@@ -1,5 +1,6 @@
-// Package nodetest says what the engine relies on in a Lightning node, as tests that any implementation of paidaction.Node and
-// paidaction.NodeEvents has to pass: the simulated node, the client of LND over a fake server, and the client over a real LND.
+// Package nodetest states what the engine relies on in a Lightning node, as tests that every implementation of
+// paidaction.Node and paidaction.NodeEvents must pass: the simulated node, the LND client with a fake server, and the
+// client with a real LND.
 package nodetest
 
 import (
@@ -12,21 +13,21 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Env is a node under test with the world around it. Tests share nothing but the node and use a fresh hash each, so that all
+// Env is a node under test with the world around it. Tests share only the node, and each uses a fresh hash, so that all
 // may run against one real node at once.
 type Env interface {
 	Node() paidaction.Node
 	Events() paidaction.NodeEvents
-	// Pay starts to pay an invoice of the node from somewhere else. It returns when the payment is under way: what becomes of
-	// it is read at the node.
+	// Pay starts to pay an invoice of the node from elsewhere. It returns once the payment is in flight: the outcome is
+	// read at the node.
 	Pay(ctx context.Context, bolt11 string) error
-	// MineBlocks adds blocks to the chain, and returns without waiting for the node to see them.
+	// MineBlocks adds blocks to the chain. It does not wait until the node sees them.
 	MineBlocks(ctx context.Context, blocks uint32) error
-	// Advance lets d pass by the node's clock. With a real node it does nothing: the tests wait for what time brings.
+	// Advance advances the node's clock by d. With a real node it does nothing: the tests wait.
 	Advance(d time.Duration)
 }
 
-// patience bounds every wait of a test. Only a broken node makes a test use it up.
+// patience limits every wait of a test. Only a broken node uses it up.
 const patience = 2 * time.Minute
 
 const (
@@ -36,7 +37,7 @@ const (
 
 // Run runs the whole suite, each test against the Env that env makes for it.
 func Run(t *testing.T, env func(*testing.T) Env) {
-	// The group ends before the chain grows: blocks that one test needs would take away what another one holds.
+	// The group ends before the chain grows: blocks that one test needs would end what another one holds.
 	t.Run("node", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world){
 			"a plain invoice is paid":                 plainPaid,
@@ -107,7 +108,7 @@ func (w *world) pay(bolt11 string) {
 	}
 }
 
-// await follows the invoice until it is in state, and looks it up then.
+// await follows the invoice until it is in this state, and then looks it up.
 func (w *world) await(h paidaction.Hash, state paidaction.InvoiceState) paidaction.NodeInvoice {
 	w.t.Helper()
 	reached := errors.New("reached")
@@ -135,7 +136,7 @@ func (w *world) lookup(h paidaction.Hash, state paidaction.InvoiceState) paidact
 	return view
 }
 
-// must and mustNot are for calls whose every error, or whose success, is wrong.
+// must and mustNot are for calls that must not fail, or must not succeed.
 func (w *world) must(err error) {
 	w.t.Helper()
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// SendingEnv is a node under test that payments leave through, with somebody to pay.
+// SendingEnv is a sending node under test, with somebody to pay.
 type SendingEnv interface {
-	// Sender reaches Receiver over at least one other node, or something that takes as much: a fee, and blocks.
+	// Sender reaches Receiver over at least one other node, or something that costs as much: a fee, and blocks.
 	Sender() paidaction.SendingNode
-	// Receiver is somebody else. What becomes of a payment is decided by the invoice it opens (plain or hold) and what it does
-	// with it.
+	// Receiver is somebody else. The invoice that it opens (plain or hold), and what it does with that, decide the
+	// outcome of a payment.
 	Receiver() Receiver
-	// Unreachable is an invoice of somebody to whom there is no way.
+	// Unreachable returns an invoice of somebody to whom there is no route.
 	Unreachable(ctx context.Context) (bolt11 string, err error)
-	// Advance is that of Env.
+	// Advance is Env's.
 	Advance(d time.Duration)
 }
 
@@ -31,7 +31,7 @@ type Receiver interface {
 	PublicKey(ctx context.Context) (string, error)
 }
 
-// RunSending runs the suite for nodes that send, each test against the SendingEnv that env makes for it.
+// RunSending runs the suite for sending nodes, each test against the SendingEnv that env makes for it.
 func RunSending(t *testing.T, env func(*testing.T) SendingEnv) {
 	for name, test := range map[string]func(*testing.T, *outside){
 		"a payment succeeds":                        paid,
@@ -64,7 +64,7 @@ func (r receiving) Events() paidaction.NodeEvents            { return r.Receiver
 func (r receiving) Pay(context.Context, string) error        { return errors.ErrUnsupported }
 func (r receiving) MineBlocks(context.Context, uint32) error { return errors.ErrUnsupported }
 
-// outside is the world of a receiver, and the node that pays it.
+// outside is the receiver's world, and the node that pays it.
 type outside struct {
 	*world
 	env  SendingEnv
@@ -75,13 +75,13 @@ func request(bolt11 string) paidaction.PaymentRequest {
 	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: amount, Timeout: 30 * time.Second, MaxParts: 4, CLTVLimit: 1000}
 }
 
-// way asks for one that may cost and lock as much as such a payment.
+// way asks for a route that may cost and lock as much as such a payment.
 func way(bolt11 string) paidaction.RouteRequest {
 	r := request(bolt11)
 	return paidaction.RouteRequest{Bolt11: r.Bolt11, FeeLimit: r.FeeLimit, CLTVLimit: r.CLTVLimit}
 }
 
-// send pays and returns all updates. The last one is final, and no other.
+// send pays and returns all updates. Only the last one is final.
 func (o *outside) send(r paidaction.PaymentRequest) []paidaction.PaymentUpdate {
 	o.t.Helper()
 	var updates []paidaction.PaymentUpdate
@@ -103,7 +103,7 @@ func (o *outside) send(r paidaction.PaymentRequest) []paidaction.PaymentUpdate {
 	return updates
 }
 
-// under gives the node a payment and returns as soon as it says that it has it.
+// under gives the node a payment, and returns once the node says that it has it.
 func (o *outside) under(r paidaction.PaymentRequest) {
 	o.t.Helper()
 	ctx, cancel := context.WithCancel(o.ctx)
@@ -124,7 +124,7 @@ func (o *outside) track(h paidaction.Hash) (last paidaction.PaymentUpdate) {
 	return last
 }
 
-// wantFailed checks what a failed payment looks like, to the caller and to who comes later.
+// wantFailed checks what a failed payment looks like, to the caller and to those who ask later.
 func (o *outside) wantFailed(u paidaction.PaymentUpdate, h paidaction.Hash, reason paidaction.FailureReason) {
 	o.t.Helper()
 	for _, u := range []paidaction.PaymentUpdate{u, o.track(h)} {
@@ -260,7 +260,8 @@ func feeLimit(_ *testing.T, o *outside) {
 func cltvLimit(_ *testing.T, o *outside) {
 	r := o.request(false)
 	pay := request(o.open(r))
-	// LND adds 3 blocks to what the receiver asks for, and does not begin with a payment that leaves no more than these.
+	// LND adds 3 blocks to what the receiver asks for, and does not start a payment whose limit allows no more than
+	// these.
 	pay.CLTVLimit = cltvDelta + 3
 	o.mustNot("paying without a block for the way", o.node.Pay(o.ctx, pay, ignore))
 	o.wantUnknown(r.Hash)
@@ -340,7 +341,7 @@ func decoded(t *testing.T, o *outside) {
 	}
 }
 
-// changed is a bolt11 with another last letter.
+// changed is a bolt11 with a different last letter.
 func changed(bolt11 string) string {
 	last, other := len(bolt11)-1, "q"
 	if bolt11[last:] == other {

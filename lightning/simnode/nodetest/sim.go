@@ -9,7 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Sim is an Env around a simulated node. Its fields may be replaced by a client that reaches the same node another way.
+// Sim is an Env around a simulated node. Its fields may be replaced by a client that reaches the same node in another
+// way.
 type Sim struct {
 	Sim     *simnode.Node
 	Through interface {
@@ -17,13 +18,13 @@ type Sim struct {
 		paidaction.NodeEvents
 	}
 
-	outside *simnode.Node // whom Sim pays
+	outside *simnode.Node // the node that Sim pays
 
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewSim makes a simulated node with a clock of its own.
+// NewSim makes a simulated node with its own clock.
 func NewSim() *Sim {
 	s := &Sim{now: time.Now()}
 	s.Sim = simnode.New("sim", s.clock)
@@ -55,7 +56,7 @@ func (s *Sim) MineBlocks(_ context.Context, blocks uint32) error {
 	return nil
 }
 
-// Sender implements SendingEnv: the node itself, for Through need not send.
+// Sender implements SendingEnv. It is the node itself, because Through need not be able to send.
 func (s *Sim) Sender() paidaction.SendingNode { return s.Sim }
 
 // Receiver implements SendingEnv.
