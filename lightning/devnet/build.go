@@ -9,16 +9,17 @@ import (
 	"path/filepath"
 )
 
-// Tags are the parts of LND that are compiled in. lowscrypt makes the passwords of wallets cheap to try, and changes nothing else: a
-// new wallet otherwise costs each node about eight seconds of work and a restart two, and the password of these is no secret.
+// Tags are the parts of LND that are compiled in. lowscrypt only makes wallet passwords cheap to check. Without it a
+// new wallet costs each node about eight seconds of work, and a restart two; and the password of these wallets is no
+// secret.
 const Tags = "autopilotrpc chainrpc invoicesrpc neutrinorpc peersrpc routerrpc signrpc walletrpc watchtowerrpc kvdb_postgres kvdb_sqlite lowscrypt"
 
-// BinEnvironment names the variable with the directory of programs that are built already.
+// BinEnvironment is the variable with the directory of programs that are already built.
 const BinEnvironment = "HOLDFAST_BIN"
 
-// Programs is a directory with btcd and lnd: the one that HOLDFAST_BIN names, else .holdfast/bin of this module, in which they
-// are built if need be. The first build takes minutes; one that has nothing to do about two seconds. It must be called from
-// within the module, as tests are; what the compiler says goes to out.
+// Programs is a directory with btcd and lnd: the one that HOLDFAST_BIN names, else .holdfast/bin of this module, into
+// which they are built if need be. The first build takes minutes; one with nothing to do about two seconds. Programs
+// must be called from within the module, as tests are. The compiler's output goes to out.
 func Programs(ctx context.Context, out io.Writer) (string, error) {
 	if bin := os.Getenv(BinEnvironment); bin != "" {
 		return filepath.Abs(bin)
@@ -33,7 +34,7 @@ func Programs(ctx context.Context, out io.Writer) (string, error) {
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", Tags, "-o", bin+string(filepath.Separator),
 		"github.com/lightningnetwork/lnd/cmd/lnd", "github.com/btcsuite/btcd")
-	// Pure Go needs no C compiler on a fresh machine.
+	// Without cgo no C compiler is needed on a fresh machine.
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = out, out
 	if err := build.Run(); err != nil {

@@ -25,12 +25,12 @@ import (
 const (
 	chainDir = "btcd"
 
-	// firstBlocks is enough for segregated witness to be active, which on simnet takes three periods of a hundred blocks, and
-	// for the first coins to be spendable.
+	// firstBlocks is enough for segregated witness to be active, which on simnet takes three periods of a hundred
+	// blocks, and for the first coins to be spendable.
 	firstBlocks = 432
 )
 
-// chain is the block chain: a btcd that has no peers and mines on request.
+// chain is the block chain: a btcd without peers that mines on request.
 type chain struct {
 	server         *child.Server
 	rpc            string // address
@@ -42,7 +42,7 @@ type chain struct {
 	kept  map[int]string // blocks above the first ones, by height, in hex
 }
 
-// start starts btcd and returns when it answers.
+// start starts btcd, and returns once it answers.
 func (c *chain) start(ctx context.Context) error {
 	if err := c.server.Start(); err != nil {
 		return err
@@ -74,12 +74,12 @@ func clientTrusting(cert string) (*http.Client, error) {
 	}
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		// btcd closes idle connections as it likes, and a request on a closed one would fail.
+		// btcd closes idle connections at will, and a request on a closed one would fail.
 		DisableKeepAlives: true,
 	}}, nil
 }
 
-// call does one call of Bitcoin's JSON-RPC. A refusal of btcd is a [*chainError].
+// call makes one call of Bitcoin's JSON-RPC. A refusal by btcd is a [*chainError].
 func (c *chain) call(ctx context.Context, result any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
@@ -123,7 +123,7 @@ func (c *chain) height(ctx context.Context) (height uint32, err error) {
 	return height, err
 }
 
-// generate mines blocks, on all that there were, and keeps them.
+// generate mines blocks on top of the chain, and keeps them.
 func (c *chain) generate(ctx context.Context, blocks int) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -169,8 +169,8 @@ func (c *chain) rawBlock(ctx context.Context, height int) (text string, err erro
 	return text, err
 }
 
-// configure writes btcd's settings. They are in a file, since everybody on a machine can read the command lines of all
-// programs, and the password is among them.
+// configure writes btcd's settings to a file, because everybody on a machine can read the command lines of all
+// programs, and the password is among the settings.
 func (c *chain) configure(dir, bin string, claim *child.Claim) error {
 	address, err := miningAddress()
 	if err != nil {
@@ -195,8 +195,9 @@ func (c *chain) configure(dir, bin string, claim *child.Claim) error {
 	return nil
 }
 
-// atHome is our environment with another home. btcd would otherwise look into ~/.btcd for data of its oldest versions and move
-// them, whatever its settings name. One empty directory .btcd it still makes in the home that the system's list of users names.
+// atHome is our environment with another HOME. Otherwise btcd would look into ~/.btcd for data of its oldest versions
+// and move them, whatever its settings name. It still makes an empty directory .btcd in the home directory that the
+// system's list of users names.
 func atHome(dir string) []string { return append(os.Environ(), "HOME="+dir) }
 
 func writeSettings(path, section string, settings [][2]string) error {
@@ -210,5 +211,5 @@ func writeSettings(path, section string, settings [][2]string) error {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// errNoCoins means that the chain does not pay its blocks to the key it should.
+// errNoCoins means that the chain does not pay its blocks to the right key.
 var errNoCoins = errors.New("a block pays nobody")

@@ -14,27 +14,27 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// channel is one that from has opened, and paid for, to to.
+// channel is a channel that from has opened, and paid for, to to.
 type channel struct{ from, to string }
 
 func (c channel) String() string { return c.from + "→" + c.to }
 
-// channels lead both ways between the payer and everybody else, so that all have something to pay with from the start, and
-// twice as many payments can be under way as one channel can carry. Our nodes have none with the receiver: a neighbour is paid
-// for nothing, and then nobody would see whether routing fees are booked.
+// channels lead both ways between the payer and everybody else, so that all have something to pay with from the start,
+// and twice as many payments can be in flight as one channel carries. Our nodes have no channel with the receiver:
+// paying a neighbour costs nothing, and then nobody would see whether routing fees are booked.
 var channels = []channel{
 	{Payer, Holdfast}, {Holdfast, Payer}, {Payer, Holdfast2}, {Holdfast2, Payer}, {Payer, Receiver}, {Receiver, Payer},
 }
 
 const (
-	// capacity in sats: the largest that LND opens without asking for more.
+	// capacity is in sats: the largest that LND opens without further settings.
 	capacity = 16_000_000
 
-	// coinsEach is how many separate coins a node gets. Change cannot be spent before the next block, so each channel takes a
-	// coin of its own.
+	// coinsEach is how many separate coins a node gets. Change cannot be spent before the next block, so each channel
+	// needs its own coin.
 	coinsEach = 4
 
-	// announceAfter is how many blocks must be above a channel before the other nodes hear of it.
+	// announceAfter is how many blocks must follow a channel before the other nodes hear of it.
 	announceAfter = 6
 )
 
@@ -48,9 +48,9 @@ func (n *Network) channelsOf(name string) []channel {
 	return own
 }
 
-// makeChannels opens those of the wanted channels that are not there: all in a new network.
+// makeChannels opens the wanted channels that do not exist: all of them in a new network.
 func (n *Network) makeChannels(ctx context.Context, wanted []channel) error {
-	missing := map[string][]channel{} // by who opens them
+	missing := map[string][]channel{} // by the node that opens them
 	for _, c := range wanted {
 		open, err := n.nodes[c.from].find(ctx, c, n.nodes[c.to])
 		if err != nil {
@@ -72,7 +72,7 @@ func (n *Network) makeChannels(ctx context.Context, wanted []channel) error {
 	}
 	opening, openingCtx := errgroup.WithContext(ctx)
 	for _, own := range missing {
-		// One after the other for each node, since it picks coins for one channel at a time anyhow.
+		// One after the other at each node, because it picks coins for one channel at a time anyhow.
 		opening.Go(func() error {
 			for _, c := range own {
 				if err := n.open(openingCtx, c); err != nil {
@@ -88,7 +88,7 @@ func (n *Network) makeChannels(ctx context.Context, wanted []channel) error {
 	return n.Mine(ctx, announceAfter)
 }
 
-// giveCoins gives each of the nodes coins of its own and returns when they can be spent.
+// giveCoins gives coins to each of the nodes, and returns once they can be spent.
 func (n *Network) giveCoins(ctx context.Context, to []string) error {
 	n.options.Log("Lightning network: giving coins to %s", strings.Join(to, ", "))
 	var addresses []string
@@ -118,7 +118,7 @@ func (n *Network) giveCoins(ctx context.Context, to []string) error {
 	return group.Wait()
 }
 
-// awaitCoins returns when the node can spend what the transaction pays it.
+// awaitCoins returns once the node can spend what the transaction pays it.
 func (n *Node) awaitCoins(ctx context.Context, tx string) error {
 	return until(ctx, 30*time.Second, n.name+" to have its coins", func(ctx context.Context) (bool, error) {
 		list, err := n.lightning().ListUnspent(ctx, &lnrpc.ListUnspentRequest{MinConfs: 1, MaxConfs: math.MaxInt32})
@@ -140,7 +140,7 @@ func (n *Network) open(ctx context.Context, c channel) error {
 	if err != nil {
 		return err
 	}
-	// The peer may not have heard of the newest block yet, and then refuses: so again until it has.
+	// The peer may not know the newest block yet, and then refuses: try again until it does.
 	return until(ctx, 30*time.Second, "the peer to accept it", func(ctx context.Context) (bool, error) {
 		_, err := n.nodes[c.from].lightning().OpenChannelSync(ctx, &lnrpc.OpenChannelRequest{
 			NodePubkey: peer, LocalFundingAmount: capacity, SatPerVbyte: 2,
@@ -149,12 +149,12 @@ func (n *Network) open(ctx context.Context, c channel) error {
 	})
 }
 
-// connectPeers connects the ends of the channels that are not connected.
+// connectPeers connects the ends of the channels if they are not connected.
 func (n *Network) connectPeers(ctx context.Context, wanted []channel) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range wanted {
 		if slices.Contains(wanted, channel{c.to, c.from}) && c.from > c.to {
-			continue // one connection carries both; two calls at once would cut each other off
+			continue // one connection carries both channels; two calls at once would cut each other off
 		}
 		group.Go(func() error {
 			return until(ctx, 30*time.Second, fmt.Sprintf("%s and %s to connect", c.from, c.to), func(ctx context.Context) (bool, error) {
@@ -169,14 +169,15 @@ func (n *Network) connectPeers(ctx context.Context, wanted []channel) error {
 				_, err = from.lightning().ConnectPeer(ctx, &lnrpc.ConnectPeerRequest{
 					Addr: &lnrpc.LightningAddress{Pubkey: to.pubkey, Host: to.peer}, Perm: true, Timeout: 2,
 				})
-				return false, err // the next look shows whether it lasts
+				return false, err // the next look shows whether the error persists
 			})
 		})
 	}
 	return group.Wait()
 }
 
-// awaitChannels connects peers and returns when both ends can use each channel, and every running node knows the way over it.
+// awaitChannels connects peers, and returns once both ends can use each channel and every running node knows the way
+// over it.
 func (n *Network) awaitChannels(ctx context.Context, wanted []channel) error {
 	if err := n.connectPeers(ctx, wanted); err != nil {
 		return err
@@ -203,7 +204,8 @@ func (n *Network) awaitChannel(ctx context.Context, c channel) error {
 	if err != nil {
 		return err
 	}
-	// That it is active is not enough: a node finds no way over a channel before both ends' conditions are in its map.
+	// That the channel is active is not enough: a node finds no route over it before both ends' policies are in its
+	// graph.
 	return n.eachRunning(ctx, func(node *Node, ctx context.Context) error {
 		return until(ctx, 45*time.Second, fmt.Sprintf("%s to know channel %s", node.name, c), func(ctx context.Context) (bool, error) {
 			edge, err := node.lightning().GetChanInfo(ctx, &lnrpc.ChanInfoRequest{ChanId: id})
@@ -215,7 +217,7 @@ func (n *Network) awaitChannel(ctx context.Context, c channel) error {
 	})
 }
 
-// find returns a channel between the node and the peer, or nil if it is not there.
+// find returns a channel between the node and the peer, or nil if there is none.
 func (n *Node) find(ctx context.Context, c channel, peer *Node) (*lnrpc.Channel, error) {
 	list, err := n.lightning().ListChannels(ctx, &lnrpc.ListChannelsRequest{})
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/btcsuite/btcd/wire"
 )
 
-// miningKey owns every coin that is mined. It is no secret, since the coins of a simnet exist on one machine and are worth
-// nothing. A node's wallet is not the miner's for two reasons: btcd wants the address before any node can run, and a wallet
-// that receives every block's reward gets slower with every block.
+// miningKey owns every mined coin. It is no secret: the coins of a simnet exist on one machine and are worthless. A
+// node's wallet does not mine, for two reasons: btcd needs the address before any node can run, and a wallet that
+// receives every block's reward gets slower with every block.
 func miningKey() *btcec.PrivateKey {
 	seed := sha256.Sum256([]byte("the miner of the development network"))
 	key, _ := btcec.PrivKeyFromBytes(seed[:])
@@ -30,7 +30,7 @@ func miningAddress() (string, error) {
 	return address.EncodeAddress(), nil
 }
 
-// payout spends the oldest reward that is left to the addresses, in equal parts.
+// payout spends the oldest unspent reward to the addresses, in equal parts.
 func (c *chain) payout(ctx context.Context, addresses []string) (*wire.MsgTx, error) {
 	reward, err := c.unspentReward(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *chain) payout(ctx context.Context, addresses []string) (*wire.MsgTx, er
 	return tx, err
 }
 
-// unspentReward is the oldest reward for a block that nobody has spent.
+// unspentReward is the oldest block reward that nobody has spent.
 func (c *chain) unspentReward(ctx context.Context) (*wire.MsgTx, error) {
 	for height := 1; ; height++ {
 		block, err := c.block(ctx, height)
@@ -68,7 +68,7 @@ func (c *chain) unspentReward(ctx context.Context) (*wire.MsgTx, error) {
 		if len(reward.TxOut) == 0 {
 			return nil, errNoCoins
 		}
-		var unspent *json.RawMessage // null for what is spent
+		var unspent *json.RawMessage // null if it is spent
 		if err := c.call(ctx, &unspent, "gettxout", reward.TxHash().String(), 0, true); err != nil {
 			return nil, err
 		}

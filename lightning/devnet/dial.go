@@ -13,10 +13,11 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// errNotWritten means that LND has made the file of a macaroon and not written into it yet.
+// errNotWritten means that LND has created a macaroon's file but not yet written into it.
 var errNotWritten = errors.New("the macaroon is still empty")
 
-// dial prepares a connection to a node. It fails only if a file cannot be read; whether the node answers shows in the calls.
+// dial prepares a connection to a node. It fails only if a file cannot be read; whether the node answers shows only in
+// the calls.
 func dial(address, tlsCert, macaroon string) (*grpc.ClientConn, error) {
 	permit, err := os.ReadFile(macaroon)
 	if err != nil {
@@ -32,7 +33,7 @@ func dial(address, tlsCert, macaroon string) (*grpc.ClientConn, error) {
 	return grpc.NewClient(address,
 		grpc.WithTransportCredentials(transport),
 		grpc.WithPerRPCCredentials(bearer(hex.EncodeToString(permit))),
-		// A node that is restarted is back within seconds; gRPC's own patience grows to two minutes.
+		// A node that is restarted is back within seconds, but gRPC's default backoff grows to two minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: 2 * time.Second,

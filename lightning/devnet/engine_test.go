@@ -31,7 +31,8 @@ func client(t *testing.T, network *devnet.Network) *lightning.Client {
 	return clientOf(t, network.Node(devnet.Holdfast))
 }
 
-// clientOf has a macaroon that permits what Holdfast asks for and nothing else, so that all that is tried here is done with that.
+// clientOf has a macaroon that permits what Holdfast asks for and nothing else, so that all that is tried here is done
+// with that.
 func clientOf(t *testing.T, node *devnet.Node) *lightning.Client {
 	t.Helper()
 	c := dialWith(t, node, lightning.Permissions(true))
@@ -61,8 +62,8 @@ func dialWith(t *testing.T, node *devnet.Node, permitted []string) *lightning.Cl
 	return c
 }
 
-// Each call that a macaroon does not permit is found at the start, and named as bakemacaroon wants it. The other tests show that those
-// that Check asks for are enough.
+// Each call that a macaroon does not permit is found at the start, and named as bakemacaroon wants it. The other tests
+// show that those that Check asks for are enough.
 func permissions(t *testing.T, network *devnet.Network) {
 	all := lightning.Permissions(true)
 	for i, method := range all {
@@ -97,7 +98,8 @@ func (e realEnv) MineBlocks(ctx context.Context, blocks uint32) error {
 	return e.network.Mine(ctx, int(blocks))
 }
 
-// TestRealNode holds a real LND to the suite that the simulated ones pass, and the engine to what spec 01 promises on one.
+// TestRealNode holds a real LND to the suite that the simulated ones pass, and the engine to what spec 01 promises on
+// one.
 func TestRealNode(t *testing.T) {
 	network := start(t, t.TempDir(), programs(t), devnet.Holdfast2)
 	c := client(t, network)
@@ -152,7 +154,8 @@ func donate(w *enginetest.World, user int64) *paidaction.PaidAction {
 	return w.Pay(user, community.KindDonate, community.DonateArgs{Sats: 1000}, paidaction.Pessimistic)
 }
 
-// overpaid: SendPaymentV2 pays an invoice exactly. A payer can send more all the same, by naming hash, secret and amount.
+// overpaid: SendPaymentV2 pays an invoice exactly. A payer can send more all the same, by naming hash, secret and
+// amount.
 func overpaid(w *enginetest.World, network *devnet.Network) {
 	c := client(w.TB.(*testing.T), network)
 	user := w.User("payer", 0, 0)

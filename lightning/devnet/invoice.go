@@ -13,18 +13,18 @@ import (
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
 )
 
-// Invoice is one that a node has issued.
+// Invoice is an invoice that a node has issued.
 type Invoice struct {
-	State    string // LND's word: OPEN, ACCEPTED (a payment is held), SETTLED or CANCELED
+	State    string // LND's state: OPEN, ACCEPTED (a payment is held), SETTLED or CANCELED
 	Msat     int64  // the amount asked for
 	PaidMsat int64  // what arrived and is held, or kept
 }
 
-// terms are what an invoice is to say.
+// terms are what an invoice should say.
 type terms struct {
 	msat            int64
 	memo            string
-	descriptionHash []byte // instead of the memo
+	descriptionHash []byte // used instead of the memo
 }
 
 var errOfNothing = errors.New("an invoice of nothing")
@@ -45,8 +45,8 @@ func (n *Node) issue(ctx context.Context, t terms) (bolt11 string, err error) {
 	return invoice.PaymentRequest, nil
 }
 
-// hold makes an invoice whose payment waits until the node is told to settle or to cancel it, or until LND gives it back shortly
-// before it expires.
+// hold makes an invoice whose payment is held until the node is told to settle or to cancel it, or LND gives it back
+// shortly before it expires.
 func (n *Node) hold(ctx context.Context, t terms) (bolt11 string, err error) {
 	if t.msat <= 0 {
 		return "", errOfNothing
@@ -64,7 +64,7 @@ func (n *Node) hold(ctx context.Context, t terms) (bolt11 string, err error) {
 	return invoice.PaymentRequest, nil
 }
 
-// Settle takes the payment that a hold invoice of this network holds. The hash is in hex.
+// Settle settles the payment that a hold invoice of this network holds. The hash is in hex.
 func (n *Node) Settle(ctx context.Context, hash string) error {
 	raw, err := parseHash(hash)
 	if err != nil {
@@ -81,7 +81,7 @@ func (n *Node) Settle(ctx context.Context, hash string) error {
 	return nil
 }
 
-// Cancel closes an invoice, and gives back what it holds. The hash is in hex.
+// Cancel cancels an invoice, and gives back what it holds. The hash is in hex.
 func (n *Node) Cancel(ctx context.Context, hash string) error {
 	raw, err := parseHash(hash)
 	if err != nil {
@@ -93,7 +93,7 @@ func (n *Node) Cancel(ctx context.Context, hash string) error {
 	return nil
 }
 
-// Issued is the node's invoice with this hash (hex). That the node has none is an error.
+// Issued is the node's invoice with this hash (hex). If the node has none, it returns an error.
 func (n *Node) Issued(ctx context.Context, hash string) (Invoice, error) {
 	raw, err := parseHash(hash)
 	if err != nil {
@@ -108,13 +108,13 @@ func (n *Node) Issued(ctx context.Context, hash string) (Invoice, error) {
 
 func invoiceOf(i *lnrpc.Invoice) Invoice {
 	found := Invoice{State: i.State.String(), Msat: i.ValueMsat}
-	if i.State != lnrpc.Invoice_CANCELED { // LND goes on to tell what was given back
+	if i.State != lnrpc.Invoice_CANCELED { // LND still shows amounts that were given back
 		found.PaidMsat = i.AmtPaidMsat
 	}
 	return found
 }
 
-// AwaitHeld returns when a payment of the node's invoice with this hash (hex) is held.
+// AwaitHeld returns once a payment of the node's invoice with this hash (hex) is held.
 func (n *Node) AwaitHeld(ctx context.Context, hash string) error {
 	return until(ctx, 30*time.Second, n.name+" to hold a payment", func(ctx context.Context) (bool, error) {
 		invoice, err := n.Issued(ctx, hash)

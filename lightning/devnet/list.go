@@ -8,7 +8,7 @@ import (
 	"github.com/lightningnetwork/lnd/lnrpc"
 )
 
-// listPage is how many payments or invoices are asked for at a time.
+// listPage is how many payments or invoices are read at a time.
 const listPage = 1000
 
 // Payments are all payments that the node has tried, by hash (hex).
@@ -47,9 +47,9 @@ func (n *Node) Invoices(ctx context.Context) (map[string]Invoice, error) {
 	}
 }
 
-// Forgotten are the payments (by hash, in hex) that the node says are under way though none of its channels carries them: LND that is
-// killed between noting a payment and committing it in the channel never hears of it again. For a moment it is so of every payment, so that only
-// those are forgotten that stay so.
+// Forgotten are the payments (by hash, in hex) that are in flight according to the node, although none of its channels
+// carries them. An LND that is killed between recording a payment and committing it to the channel never hears of it
+// again. For a moment this is so of every payment, so only those for which it stays so are forgotten.
 func (n *Node) Forgotten(ctx context.Context) (map[string]bool, error) {
 	payments, err := n.Payments(ctx)
 	if err != nil {

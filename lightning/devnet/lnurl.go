@@ -13,24 +13,25 @@ import (
 	"time"
 )
 
-// Manner is how the receiver's lightning address answers somebody who asks for an invoice.
+// Manner is how the receiver's lightning address answers a request for an invoice.
 type Manner int32
 
 const (
 	Honest    Manner = iota // an invoice of exactly the amount
 	Holding                 // a hold invoice of the amount: see [Node.Settle] and [Node.Cancel]
-	WholeSats               // an invoice of the amount without what is below a sat
+	WholeSats               // an invoice of the amount, rounded down to whole sats
 	Refusing                // an error
 )
 
-// The least and the most that the receiver's lightning address takes, in msat. Both lie outside of what Holdfast forwards.
+// The least and the most that the receiver's lightning address accepts, in msat. Both are outside of what Holdfast
+// forwards.
 const (
 	MinSendable = 1
 	MaxSendable = 1_000_000_000
 )
 
-// lnurl is a server of LNURL-pay (LUD-06, LUD-16) for one lightning address, whose invoices are a node's. It speaks plain HTTP, on
-// loopback.
+// lnurl is a server of LNURL-pay (LUD-06, LUD-16) for one lightning address, whose invoices a node issues. It speaks
+// plain HTTP, on loopback.
 type lnurl struct {
 	node   *Node
 	manner atomic.Int32
@@ -42,7 +43,7 @@ func newLNURL(node *Node, address string) *lnurl {
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /.well-known/lnurlp/"+node.name, l.terms)
 	routes.HandleFunc("GET /lnurlp/"+node.name+"/invoice", l.invoice)
-	// LNURL tells of every failure in the answer's body.
+	// In LNURL the answer's body reports every failure.
 	routes.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, fmt.Errorf("only %s has an address here", node.name))
 	})
@@ -119,8 +120,9 @@ func refuse(w http.ResponseWriter, err error) {
 	answer(w, map[string]string{"status": "ERROR", "reason": err.Error()})
 }
 
-// LightningAddress is the receiver's, such as receiver@127.0.0.1:20000. The server at that address speaks plain HTTP.
+// LightningAddress is the receiver's address, such as receiver@127.0.0.1:20000. The server at that address speaks plain
+// HTTP.
 func (n *Network) LightningAddress() string { return n.lnurl.address() }
 
-// ReceiverAnswers tells the receiver's lightning address how to answer from now on. It is honest at first.
+// ReceiverAnswers sets how the receiver's lightning address answers from now on. At first it is Honest.
 func (n *Network) ReceiverAnswers(m Manner) { n.lnurl.manner.Store(int32(m)) }

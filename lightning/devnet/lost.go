@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// btcd writes what it knows of its blocks every few minutes, and when it is stopped in order. One that is killed has lost those since,
-// and gets them from its peers; this one has none, and gets them from here.
+// btcd writes what it knows of its blocks to disk every few minutes, and when it is stopped cleanly. Killed, it loses
+// the blocks since then, and usually gets them from its peers. This one has no peers, so it gets them from here.
 
-// write has btcd write everything that it has.
+// write makes btcd write everything to disk.
 func (c *chain) write(ctx context.Context) error {
 	c.server.Stop(stopGrace)
 	return c.start(ctx)
@@ -21,10 +21,11 @@ func (n *Network) KillChain() {
 	n.chain.server.Kill()
 }
 
-// ChainRuns tells whether btcd's process was started and has not ended since.
+// ChainRuns reports whether btcd's process was started and has not ended since.
 func (n *Network) ChainRuns() bool { return n.chain.server.Running() }
 
-// ResumeChain starts btcd again after KillChain, or after it ended by itself, and returns when it answers and has the blocks that it had.
+// ResumeChain starts btcd again after KillChain, or after it ended by itself. It returns once btcd answers and has its
+// former blocks.
 func (n *Network) ResumeChain(ctx context.Context) error {
 	n.chain.mutex.Lock()
 	defer n.chain.mutex.Unlock()
@@ -34,7 +35,7 @@ func (n *Network) ResumeChain(ctx context.Context) error {
 	return n.chain.giveBack(ctx)
 }
 
-// keep reads the blocks that btcd may lose, those above the first. The mutex is held.
+// keep reads the blocks that btcd may lose, those above the first ones. The mutex is held.
 func (c *chain) keep(ctx context.Context) error {
 	if c.kept == nil {
 		c.kept = map[int]string{}

@@ -1,14 +1,14 @@
-// Package devnet runs a Lightning network of real nodes on this machine, on a block chain of its own (btcd's simnet), for
-// development, demonstrations and tests: two nodes of the service ("holdfast", "holdfast2"), one that pays it ("payer") and one
-// that it pays ("receiver"), with open channels in both directions between neighbours. What the service pays passes through the
-// payer's node, which charges for it.
+// Package devnet runs a Lightning network of real nodes on this machine, on its own block chain (btcd's simnet), for
+// development, demonstrations and tests: two nodes of the service ("holdfast", "holdfast2"), one that pays it ("payer")
+// and one that it pays ("receiver"), with open channels in both directions between neighbours. What the service pays
+// passes through the payer's node, which charges for it.
 //
 //	holdfast ⇄ payer ⇄ receiver
 //	             ⇅
 //	         holdfast2
 //
-// The receiver also has a lightning address, as wallets have them. The network's coins are worth nothing; its programs are the
-// ones that move real ones.
+// The receiver also has a lightning address, as wallets have them. The network's coins are worthless, but its programs
+// are those that move real ones.
 package devnet
 
 import (
@@ -38,13 +38,14 @@ var names = []string{Payer, Holdfast, Holdfast2, Receiver}
 
 // Options says which network to start.
 type Options struct {
-	// Dir holds everything the network has. What an earlier network left there is used again.
+	// Dir holds all data of the network. What an earlier network left there is used again.
 	Dir string
 
 	// Bin is the directory with the programs btcd and lnd; see [Build].
 	Bin string
 
-	// NativeSQL are nodes that keep invoices and payments in tables (db.use-native-sql); the others do so in buckets. LND's ways differ.
+	// NativeSQL are the nodes that keep invoices and payments in tables (db.use-native-sql); the others keep them in
+	// buckets. LND behaves differently with the two.
 	NativeSQL []string
 
 	// BlockEvery mines a block at this interval while the network runs; 0 leaves mining to [Network.Mine].
@@ -54,8 +55,8 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// Network is a running network. Its methods may be called from several goroutines, but a node is stopped and started by one at
-// a time.
+// Network is a running network. Its methods may be called from several goroutines, but a node must be stopped and
+// started by one at a time.
 type Network struct {
 	options Options
 	claim   *child.Claim
@@ -67,19 +68,20 @@ type Network struct {
 	mining    sync.WaitGroup
 
 	died     chan error
-	watching sync.WaitGroup // for deaths
+	watching sync.WaitGroup // the goroutines that wait for deaths
 	stopping sync.Once
 	stopped  chan struct{}
 }
 
-// patience is how long Start waits for everything together; every wait within has its own, shorter deadline and names what
-// it waited for.
+// patience is how long Start waits in all. Every wait within it has its own, shorter deadline, and names what it waited
+// for.
 const patience = 3 * time.Minute
 
-// Start brings the network up and returns when every channel can carry payments. The first start in a directory makes the
-// chain, the wallets and the channels, which takes about ten seconds; later ones a few. A directory in which the first start
-// never finished is begun anew; a network of an older version keeps what it has, since invoices of its nodes are remembered
-// elsewhere, and gains what it lacks. It fails with [child.ErrClaimed] if the network in this directory runs already.
+// Start starts the network, and returns once every channel can carry payments. The first start in a directory makes the
+// chain, the wallets and the channels, which takes about ten seconds; later ones take a few. If the first start in a
+// directory never finished, it begins anew. A network of an older version keeps what it has, because others remember
+// its nodes' invoices, and gets what it lacks. Start fails with [child.ErrClaimed] if the network in this directory is
+// already running.
 func Start(ctx context.Context, options Options) (*Network, error) {
 	if options.Log == nil {
 		options.Log = func(string, ...any) {}
@@ -92,7 +94,7 @@ func Start(ctx context.Context, options Options) (*Network, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// Nodes whose parent was killed take a moment to be gone.
+	// Nodes whose parent was killed take a moment to end.
 	claiming, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	claim, err := child.ClaimDir(claiming, dir)
@@ -126,7 +128,7 @@ func (n *Network) start(ctx context.Context) error {
 	if err := n.chain.start(ctx); err != nil {
 		return err
 	}
-	// LND counts itself synced only if the newest block is younger than two hours.
+	// LND counts itself synced only if the newest block is less than two hours old.
 	blocks := 1
 	if !made {
 		n.options.Log("Lightning network: making a block chain")
@@ -159,7 +161,7 @@ func (n *Network) start(ctx context.Context) error {
 	return n.writeRecord()
 }
 
-// eachNode does the same at all nodes at once.
+// eachNode runs do for all nodes at once.
 func (n *Network) eachNode(ctx context.Context, do func(*Node, context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, node := range n.nodes {
@@ -168,7 +170,7 @@ func (n *Network) eachNode(ctx context.Context, do func(*Node, context.Context) 
 	return group.Wait()
 }
 
-// eachRunning does the same at all nodes that run, at once.
+// eachRunning runs do for all running nodes at once.
 func (n *Network) eachRunning(ctx context.Context, do func(*Node, context.Context) error) error {
 	return n.eachNode(ctx, func(node *Node, ctx context.Context) error {
 		if !node.server.Running() {
@@ -180,7 +182,7 @@ func (n *Network) eachRunning(ctx context.Context, do func(*Node, context.Contex
 
 const madeFile = "made"
 
-// isMade tells whether the directory holds a complete network. If it does not, what is in there is removed: nothing of an
+// isMade reports whether the directory holds a complete network. If not, it removes what is there: nothing of an
 // unfinished network can be relied on, and nobody can have used it yet.
 func (n *Network) isMade() (bool, error) {
 	_, err := os.Stat(filepath.Join(n.options.Dir, madeFile))
@@ -202,10 +204,10 @@ func (n *Network) markMade() error {
 	return os.WriteFile(filepath.Join(n.options.Dir, madeFile), nil, 0o600)
 }
 
-// Ours are the service's nodes, in the order in which it is to ask them.
+// Ours are the service's nodes, in the order in which the service should ask them.
 func (n *Network) Ours() []*Node { return []*Node{n.Node(Holdfast), n.Node(Holdfast2)} }
 
-// Node is the node with this name: one of the constants above. Any other name is a mistake in the program and panics.
+// Node is the node with this name, one of the constants above. Any other name is a bug in the program, and panics.
 func (n *Network) Node(name string) *Node {
 	node, ok := n.nodes[name]
 	if !ok {
@@ -217,7 +219,7 @@ func (n *Network) Node(name string) *Node {
 // Height is the number of blocks in the chain.
 func (n *Network) Height(ctx context.Context) (uint32, error) { return n.chain.height(ctx) }
 
-// Mine adds blocks to the chain and returns when every running node knows them.
+// Mine adds blocks to the chain, and returns once every running node knows them.
 func (n *Network) Mine(ctx context.Context, blocks int) error {
 	if err := n.chain.generate(ctx, blocks); err != nil {
 		return err
@@ -251,17 +253,17 @@ func (n *Network) mineInBackground() {
 	})
 }
 
-// Died receives the reason when a part of the network ends that nobody asked to end.
+// Died receives the reason when a part of the network ends unasked.
 func (n *Network) Died() <-chan error { return n.died }
 
-// watch passes the death of a part on.
+// watch reports the death of a part.
 func (n *Network) watch(part *child.Server) {
 	n.watching.Go(func() {
 		select {
 		case err := <-part.Died():
 			select {
 			case n.died <- err:
-			default: // the first death is the one to tell of
+			default: // only the first death is reported
 			}
 		case <-n.stopped:
 		}
@@ -271,7 +273,7 @@ func (n *Network) watch(part *child.Server) {
 // stopGrace is how long LND may take to write its state; it needs about a second.
 const stopGrace = 20 * time.Second
 
-// Stop ends all parts in order. When it returns none of them runs.
+// Stop stops all parts cleanly. None of them runs any more when it returns.
 func (n *Network) Stop() {
 	n.stopMiner()
 	n.mining.Wait()
@@ -284,7 +286,7 @@ func (n *Network) Stop() {
 		nodes.Go(func() {
 			node.server.Stop(stopGrace)
 			if node.connection != nil {
-				_ = node.connection.Close() // there is nobody to hear of it
+				_ = node.connection.Close() // nobody is there to hear of it
 			}
 		})
 	}

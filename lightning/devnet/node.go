@@ -21,13 +21,13 @@ type Node struct {
 	name   string
 	dir    string
 	rpc    string // address for clients
-	rest   string // address for clients that speak HTTP; empty if the node does not
+	rest   string // address for clients that speak HTTP; empty if there is none
 	peer   string // address for other nodes
 
 	connection *grpc.ClientConn
 	pubkey     string // known once the node has run
 
-	preimages sync.Map // of its hold invoices, by hash
+	preimages sync.Map // those of its hold invoices, by hash
 }
 
 // Name is the node's name in the network, which is also its alias.
@@ -42,10 +42,10 @@ func (n *Node) TLSCert() string { return filepath.Join(n.dir, "tls.cert") }
 // REST is the host and port of the node's REST interface (HTTPS). Only the receiver has one.
 func (n *Node) REST() string { return n.rest }
 
-// Macaroon is the path of the macaroon that permits everything.
+// Macaroon is the path of the macaroon that allows everything.
 func (n *Node) Macaroon() string { return n.macaroon("admin") }
 
-// InvoiceMacaroon is the path of the macaroon that permits to issue and to see invoices, and to pay nothing.
+// InvoiceMacaroon is the path of the macaroon that allows issuing and reading invoices, but no payments.
 func (n *Node) InvoiceMacaroon() string { return n.macaroon("invoice") }
 
 func (n *Node) macaroon(name string) string {
@@ -58,7 +58,7 @@ func (n *Node) Pubkey() string { return n.pubkey }
 // Conn is a connection to the node with the admin macaroon. It outlives restarts of the node.
 func (n *Node) Conn() *grpc.ClientConn { return n.connection }
 
-// start starts the node and returns when it serves calls and has the newest block.
+// start starts the node, and returns once it serves calls and has the newest block.
 func (n *Node) start(ctx context.Context) error {
 	if err := n.server.Start(); err != nil {
 		return err
@@ -106,21 +106,21 @@ func (n *Node) awaitHeight(ctx context.Context, height uint32) error {
 	})
 }
 
-// StopNode ends a node in order. When it returns the node does not run.
+// StopNode stops a node cleanly. The node does not run any more when it returns.
 func (n *Network) StopNode(name string) { n.Node(name).server.Stop(stopGrace) }
 
 // KillNode ends a node with SIGKILL, as a power failure would.
 func (n *Network) KillNode(name string) { n.Node(name).server.Kill() }
 
-// NodeRuns tells whether the node's process was started and has not ended since.
+// NodeRuns reports whether the node's process was started and has not ended since.
 func (n *Network) NodeRuns(name string) bool { return n.Node(name).server.Running() }
 
-// ResumeNode starts a node again after KillNode, or after it ended by itself, and returns when it serves calls and knows the newest
-// block. Its channels come back once their other ends run.
+// ResumeNode starts a node again after KillNode, or after it ended by itself. It returns once the node serves calls and
+// knows the newest block. Its channels come back once their other ends run.
 func (n *Network) ResumeNode(ctx context.Context, name string) error { return n.Node(name).start(ctx) }
 
-// StartNode starts a node again after StopNode or KillNode, at the same addresses, and returns when its channels to running
-// nodes can carry payments.
+// StartNode starts a node again after StopNode or KillNode, at the same addresses. It returns once its channels to
+// running nodes can carry payments.
 func (n *Network) StartNode(ctx context.Context, name string) error {
 	if err := n.Node(name).start(ctx); err != nil {
 		return err
@@ -134,14 +134,14 @@ func (n *Network) RestartNode(ctx context.Context, name string) error {
 	return n.StartNode(ctx, name)
 }
 
-// WipeNode makes a node forget everything but its name and its addresses, as one whose disk was lost and which was set up again.
-// Its identity and its macaroons are new. The money in its channels, and payments in them, are left to its peers, which have to
-// run; it gets new channels with them. Nobody may use the node meanwhile.
+// WipeNode makes a node forget everything but its name and addresses, as if its disk was lost and it was set up again.
+// Its identity and its macaroons are new. The money and the payments in its channels are left to its peers, which must
+// be running; it gets new channels with them. Nobody may use the node meanwhile.
 func (n *Network) WipeNode(ctx context.Context, name string) error {
 	node := n.Node(name)
 	n.StopNode(name)
 	if node.connection != nil {
-		_ = node.connection.Close() // its macaroon is void
+		_ = node.connection.Close() // its macaroon is no longer valid
 		node.connection = nil
 	}
 	node.pubkey = ""
@@ -160,16 +160,16 @@ func (n *Network) WipeNode(ctx context.Context, name string) error {
 	return n.writeRecord()
 }
 
-// configure writes the node's settings. Those beyond what a node must be told make it quick or keep it alone:
+// configure writes the node's settings. Those beyond what a node needs make it fast or keep it isolated:
 //
-//   - trickledelay, sub-batch-delay: news of channels go out at once instead of in batches every half minute.
-//   - minbackoff, maxbackoff: peers that were restarted are found again at once.
-//   - channel-commit-interval: a payment goes on at once instead of waiting for others to share a signature with.
-//   - healthcheck: LND stops itself when the disk is nearly full or btcd is away for a moment, both usual on a developer's
-//     machine.
-//   - tlsdisableautofill: the certificate does not tell the machine's name and addresses.
-//   - penaltyhalflife: a way over a node that was away is tried again at once instead of after an hour.
-//   - basefee, feerate: as on real routes, a part of a sat is due.
+//   - trickledelay, sub-batch-delay: gossip about channels goes out at once instead of in batches every half minute.
+//   - minbackoff, maxbackoff: restarted peers are found again at once.
+//   - channel-commit-interval: a payment goes on at once instead of waiting to share a signature with others.
+//   - healthcheck: LND stops itself when the disk is nearly full or btcd is away for a moment, and both are common on a
+//     developer's machine.
+//   - tlsdisableautofill: the certificate does not reveal the machine's name and addresses.
+//   - penaltyhalflife: a route over a node that was away is tried again at once instead of after an hour.
+//   - basefee, feerate: as on real routes, fractions of a sat are due.
 //   - use-native-sql: see [Options].
 func (n *Node) configure(o Options, c *chain, claim *child.Claim) error {
 	settings := [][2]string{

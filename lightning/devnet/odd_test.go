@@ -51,8 +51,9 @@ func odd(r *rand.Rand, node, wallet *btcec.PublicKey) (options []func(*zpay32.In
 	return options
 }
 
-// whatIsNotRefusedEnds: LND refuses some invoices without noting that it was asked to pay them, and leaves the payments of others under way for good. Nobody could
-// tell either from a payment that may still arrive, so the rules have to know such invoices.
+// whatIsNotRefusedEnds: LND refuses some invoices without noting that it was asked to pay them, and leaves the payments
+// of others under way for good. Nobody could tell either from a payment that may still arrive, so the rules have to
+// know such invoices.
 func whatIsNotRefusedEnds(t *testing.T, e realSending, network *devnet.Network) {
 	raw, err := hex.DecodeString(network.Node(devnet.Receiver).Pubkey())
 	if err != nil {

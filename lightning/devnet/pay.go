@@ -10,12 +10,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Payment is what came of paying an invoice. One that is neither settled nor failed is under way.
+// Payment is the outcome of paying an invoice. A payment that is neither settled nor failed is in flight.
 type Payment struct {
 	Settled    bool
 	Failure    string // LND's reason; empty unless failed
 	AmountMsat int64
-	FeeMsat    int64  // of routing; 0 unless settled
+	FeeMsat    int64  // routing fee; 0 unless settled
 	Preimage   string // hex; empty unless settled
 }
 
@@ -30,8 +30,8 @@ func paymentOf(p *lnrpc.Payment) Payment {
 	}
 }
 
-// Pay pays a BOLT 11 invoice from the node and waits for the outcome: for a hold invoice until its receiver settles or cancels.
-// A payment that fails is an outcome, not an error. If the context ends before, the payment goes on without a watcher.
+// Pay pays a BOLT 11 invoice from the node and waits for the outcome: for a hold invoice until its receiver settles or
+// cancels. A failed payment is an outcome, not an error. If the context ends earlier, the payment goes on unwatched.
 func (n *Node) Pay(ctx context.Context, bolt11 string) (Payment, error) {
 	return pay(ctx, routerrpc.NewRouterClient(n.connection), bolt11)
 }
@@ -51,8 +51,8 @@ func pay(ctx context.Context, router routerrpc.RouterClient, bolt11 string) (Pay
 	defer cancel()
 	updates, err := router.SendPaymentV2(ctx, &routerrpc.SendPaymentRequest{
 		PaymentRequest: bolt11,
-		TimeoutSeconds: 30,        // for finding a way; a payment that is under way is not given up
-		FeeLimitMsat:   1_000_000, // coins of this network are worth nothing
+		TimeoutSeconds: 30,        // for finding a route; a payment in flight is not given up
+		FeeLimitMsat:   1_000_000, // the coins of this network are worthless
 	})
 	if err != nil {
 		return Payment{}, fmt.Errorf("pay: %w", err)
@@ -68,8 +68,8 @@ func pay(ctx context.Context, router routerrpc.RouterClient, bolt11 string) (Pay
 	}
 }
 
-// Paid is what the node knows of its payment with this hash (hex); nil if it has never tried one. LND keeps one per hash: a new
-// try takes the place of one that failed.
+// Paid is what the node knows of its payment with this hash (hex); nil if it has never tried one. LND keeps one payment
+// for each hash: a new try replaces a failed one.
 func (n *Node) Paid(ctx context.Context, hash string) (*Payment, error) {
 	raw, err := parseHash(hash)
 	if err != nil {
@@ -92,8 +92,8 @@ func (n *Node) Paid(ctx context.Context, hash string) (*Payment, error) {
 	return &payment, nil
 }
 
-// OursPaid are the payments of the service's nodes with this hash (hex), by the node's name. It fails if one of the nodes cannot
-// be asked.
+// OursPaid are the payments of the service's nodes with this hash (hex), by the node's name. It fails if one of the
+// nodes cannot be asked.
 func (n *Network) OursPaid(ctx context.Context, hash string) (map[string]Payment, error) {
 	payments := map[string]Payment{}
 	for _, node := range n.Ours() {

@@ -10,9 +10,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
 )
 
-// prepare chooses ports and a password and writes every program's settings.
+// prepare chooses ports and a password, and writes every program's settings.
 func (n *Network) prepare() error {
-	n.removeRecord() // of a network that was killed
+	n.removeRecord() // left by a network that was killed
 	ports, err := n.ports(3 + 2*len(names))
 	if err != nil {
 		return err
@@ -53,12 +53,12 @@ func (n *Network) prepare() error {
 
 const portsFile = "ports.json"
 
-// ports are those of the network's last start if they are free, so that an address which somebody has noted down stays right.
+// ports are those of the network's last start if they are free, so that an address that somebody has noted stays valid.
 func (n *Network) ports(count int) ([]int, error) {
 	path := filepath.Join(n.options.Dir, portsFile)
 	var ports []int
 	if text, err := os.ReadFile(path); err == nil {
-		_ = json.Unmarshal(text, &ports) // what cannot be read is replaced
+		_ = json.Unmarshal(text, &ports) // an unreadable file is replaced
 	}
 	taken := func(port int) bool { return !freeport.IsFree(port) }
 	if len(ports) == count && !slices.ContainsFunc(ports, taken) {

@@ -11,16 +11,16 @@ import (
 
 const recordFile = "network.json"
 
-// Record is what another process needs to know of a running network. It is a JSON file in the network's directory from the end
-// of the start to the beginning of the stop.
+// Record is what another process must know of a running network. It is a JSON file in the network's directory, from the
+// end of the start to the beginning of the stop.
 type Record struct {
 	Nodes            map[string]NodeRecord `json:"nodes"`             // by name
-	LightningAddress string                `json:"lightning_address"` // of the receiver
+	LightningAddress string                `json:"lightning_address"` // the receiver's
 }
 
 // NodeRecord is how to reach a node.
 type NodeRecord struct {
-	Address         string `json:"address"`        // of gRPC, host and port
+	Address         string `json:"address"`        // gRPC, host and port
 	REST            string `json:"rest,omitempty"` // host and port; only the receiver has it
 	Peer            string `json:"peer"`           // for other nodes, host and port
 	TLSCert         string `json:"tls"`            // path
@@ -57,7 +57,7 @@ func (n *Network) writeRecord() error {
 	if err != nil {
 		return err
 	}
-	// Renamed into place, so that a reader never meets half of it.
+	// Rename it into place, so that a reader never sees half of it.
 	path := filepath.Join(n.options.Dir, recordFile)
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return err

@@ -58,7 +58,8 @@ func nobodys(key *btcec.PrivateKey, h paidaction.Hash, options ...func(*zpay32.I
 	}})
 }
 
-// refusedUnnoted: LND neither pays an invoice without a payment secret, nor can say afterwards that it was asked to. So it has to be told from its bolt11 alone.
+// refusedUnnoted: LND neither pays an invoice without a payment secret, nor can say afterwards that it was asked to. So
+// it has to be told from its bolt11 alone.
 func refusedUnnoted(t *testing.T, e realSending) {
 	key, err := btcec.NewPrivateKey()
 	if err != nil {
@@ -80,8 +81,8 @@ func refusedUnnoted(t *testing.T, e realSending) {
 	}
 }
 
-// triedAgain: a failed payment that is tried again is told from the one before, which says nothing about it, and is the same whenever the node is asked.
-// Where LND keeps payments in SQLite both have one number.
+// triedAgain: a failed payment that is tried again is told from the one before, which says nothing about it, and is the
+// same whenever the node is asked. Where LND keeps payments in SQLite both have one number.
 func triedAgain(t *testing.T, e realSending) {
 	bolt11, err := e.Unreachable(t.Context())
 	if err != nil {

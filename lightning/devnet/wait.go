@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// until asks done again and again until it says yes. An error of done is the present state of things, not the end: servers
-// that start refuse connections at first. When the patience is over, or the context ends, the error says what was missing and
-// what done said last.
+// until calls done again and again until it returns true. An error of done describes the present state and ends
+// nothing: starting servers refuse connections at first. When the patience is over, or the context ends, the error says
+// what was missing and what done returned last.
 func until(ctx context.Context, patience time.Duration, missing string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -78,8 +78,8 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The payer's node lies between us and the receiver: it takes 250 msat and a thousandth, and 80 blocks. The rest is the
-	// receiver's final CLTV with LND's padding.
+	// The payer's node lies between us and the receiver: it takes 250 msat and a thousandth, and 80 blocks. The rest is
+	// the receiver's final CLTV with LND's padding.
 	route, err := c.EstimateRoute(ctx, way(inner))
 	if err != nil || route.Fee != 250+900 || route.Height != chain.Height+80+40+3 {
 		t.Errorf("at %d: %+v, %v", chain.Height, route, err)
@@ -161,8 +161,8 @@ func onlyProbesLackAnInvoice(t *testing.T, network *devnet.Network, inner string
 	}
 }
 
-// wrapped: one LND holds the outer and pays the inner under the same hash (spec 03 §3.3), and the inner's preimage takes the
-// outer.
+// wrapped: one LND holds the outer and pays the inner under the same hash (spec 03 §3.3), and the inner's preimage
+// takes the outer.
 func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	ctx := t.Context()
 	p, inner := invoiceOf(t, network, 900*sat)

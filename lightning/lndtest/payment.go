@@ -184,7 +184,8 @@ func (s *Server) Mute() (asked <-chan struct{}, speak func()) {
 	}
 }
 
-// ListPayments shows the last update of every payment that was sent, in any order, in one page.
+// ListPayments shows the last update of every payment that was sent, in pages. The order is that of the hashes, not
+// LND's.
 func (s *mainServer) ListPayments(_ context.Context, in *lnrpc.ListPaymentsRequest) (*lnrpc.ListPaymentsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,8 @@ func listening(t *testing.T, node *simnode.Node) (*lndtest.Server, *lightning.Cl
 	return s, client
 }
 
-// A server at a port pays an invoice of its peer within the limits, once, and shows it; what nobody can reach it does not pay.
+// A server at a port pays an invoice of its peer within the limits, once, and shows it; what nobody can reach it does
+// not pay.
 func TestServersReachEachOther(t *testing.T) {
 	t.Parallel()
 	net := simnode.NewNetwork(time.Now)

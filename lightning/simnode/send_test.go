@@ -214,7 +214,8 @@ func TestThePayerOfAnOuterInvoiceGetsItBack(t *testing.T) {
 	r := request(1, true)
 	outer := open(t, w.alice, r)
 	w.give(w.bob, pay(outer))
-	// spec 05.16b: alice gives it back by herself, 18 blocks before it expires; a node that is behind the chain does not.
+	// spec 05.16b: alice gives it back by herself, 18 blocks before it expires; a node that is behind the chain does
+	// not.
 	w.alice.SetSynced(false)
 	w.net.Mine(80 + 3 - simnode.HoldExpiryDelta)
 	w.want(w.bob, r.Hash, paidaction.PaymentInFlight, "")

@@ -25,7 +25,7 @@ type Sent struct {
 
 // SentPart is one HTLC of a payment that the node sends.
 type SentPart struct {
-	Msat         paidaction.Msat // that the receiver gets
+	Msat         paidaction.Msat // what the receiver gets
 	Fee          paidaction.Msat
 	ExpiryHeight uint32 // height until which the node's money can be locked
 	State        paidaction.PaymentState
@@ -51,7 +51,7 @@ type htlc struct {
 	payment uint64
 	index   int // the part's index
 	bolt11  string
-	msat    paidaction.Msat // that the receiver gets
+	msat    paidaction.Msat // what the receiver gets
 	fee     paidaction.Msat
 	total   paidaction.Msat // the whole payment
 	expiry  uint32          // expiry at the sending node
