@@ -14,17 +14,17 @@ import (
 	ours "github.com/a-seed-a7aed72f/holdfast/lock/redis"
 )
 
-// contender is a way to lock. acquire is called by many workers at once.
+// contender is one way to lock. Many workers call acquire at once.
 type contender struct {
 	name    string
 	acquire func(ctx context.Context, worker int, key string) (release func() error, err error)
 	close   func()
 }
 
-// processes is how many Lockers share the workers, as so many instances of the service would.
+// processes is how many Lockers share the workers, as that many instances of the service would.
 const processes = 4
 
-// lockers is ours on the stores that open makes.
+// lockers is our lock on the stores that open makes.
 func lockers(name string, open func() (lock.Store, error)) (contender, error) {
 	var all []*lock.Locker
 	closeAll := func() {
@@ -54,7 +54,8 @@ func lockers(name string, open func() (lock.Store, error)) (contender, error) {
 	}, closeAll}, nil
 }
 
-// advisory is a lock of a transaction that stays open while it is held: fair and fast, at the price of a connection per waiter.
+// advisory locks in a transaction that stays open while the lock is held: fair and fast, but every waiter needs a
+// connection.
 func advisory(pool *pgxpool.Pool) contender {
 	return contender{"pg_advisory_xact_lock", func(ctx context.Context, _ int, key string) (func() error, error) {
 		tx, err := pool.Begin(ctx)
@@ -68,7 +69,7 @@ func advisory(pool *pgxpool.Pool) contender {
 	}, func() {}}
 }
 
-// redislockRetry is how often redislock tries again: it has no queue, so a shorter time is less fair and more load.
+// redislockRetry is how often redislock tries again. It has no queue, so a shorter interval is less fair and more load.
 const redislockRetry = 10 * time.Millisecond
 
 func bsm(client *redis.Client) contender {
@@ -86,7 +87,8 @@ func bsm(client *redis.Client) contender {
 
 var freeOwn = redis.NewScript(`if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end`)
 
-// seedQueue is the lock of the nonce ordering in the relay: SET NX for the owner, a LIST for the queue, a look every 50 ms.
+// seedQueue is the lock of the nonce ordering in the relay: SET NX for the owner, a LIST for the queue, one look every
+// 50 ms.
 func seedQueue(client *redis.Client) contender {
 	return contender{"polling: queue, 50 ms", func(ctx context.Context, worker int, key string) (func() error, error) {
 		session := newSession()
@@ -147,7 +149,7 @@ func poll(ctx context.Context, every time.Duration, try func() (bool, error)) er
 	}
 }
 
-// contenders are all of them, ours first.
+// contenders are all contenders, ours first.
 func contenders(ctx context.Context, dsn, redisURL string, pool *pgxpool.Pool, client *redis.Client) ([]contender, error) {
 	memory := lock.NewMemory(0)
 	var all []contender

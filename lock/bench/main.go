@@ -1,5 +1,5 @@
-// Command bench measures the lock beside others, on servers of its own: everything in one run on one machine, so that only the
-// ratios matter. Its last line is JSON.
+// Command bench compares the lock with others, on servers that it starts itself. Everything is in one run on one
+// machine, so that only the ratios matter. Its last line is JSON.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// measure brings the servers up, runs every load on every contender and prints what came of it.
+// measure starts the servers, runs every load on every contender, and prints the results.
 func measure(ctx context.Context, rounds int, only string) (err error) {
 	if err := errors.Join(pgserver.EnsureInstalled(ctx, os.Stderr), aptget.Ensure(ctx, os.Stderr, redisserver.Program)); err != nil {
 		return err
@@ -68,7 +68,7 @@ func measure(ctx context.Context, rounds int, only string) (err error) {
 	if err != nil {
 		return err
 	}
-	settings.MaxConns = 40 // a connection for each who waits with the lock of a transaction
+	settings.MaxConns = 40 // one connection for each waiter that locks in a transaction
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return err
@@ -114,8 +114,8 @@ func measure(ctx context.Context, rounds int, only string) (err error) {
 		}
 		m.commits = append(m.commits, commit)
 		for _, l := range loads {
-			for _, c := range all { // in turns, so that what else the machine does falls on all alike
-				if _, err := run(ctx, c, l, 200*time.Millisecond); err != nil { // to warm up
+			for _, c := range all { // in turns, so that other work of the machine affects all alike
+				if _, err := run(ctx, c, l, 200*time.Millisecond); err != nil { // warm-up
 					return err
 				}
 				o, err := run(ctx, c, l, l.takes)
@@ -132,7 +132,7 @@ func measure(ctx context.Context, rounds int, only string) (err error) {
 	return m.report()
 }
 
-// commitTime is the median of one durable commit, in milliseconds: the unit in which PostgreSQL's hand-off is counted.
+// commitTime is the median time of a durable commit, in milliseconds: the unit for PostgreSQL's hand-off.
 func commitTime(ctx context.Context, pool *pgxpool.Pool) (float64, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

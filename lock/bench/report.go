@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// measured is what all rounds brought.
+// measured is the outcome of all rounds.
 type measured struct {
 	contenders []string
-	commits    figure                          // one durable commit, its median in milliseconds
-	outcomes   map[string]map[string][]outcome // by contender and load, one of each round
+	commits    figure                          // median time of a durable commit, in milliseconds
+	outcomes   map[string]map[string][]outcome // by contender and load, one for each round
 }
 
-// figure is one number of each round.
+// figure is one number from each round.
 type figure []float64
 
 func (f figure) median() float64 { return slices.Sorted(slices.Values(f))[len(f)/2] }
 
 func (f figure) spread() [2]float64 { return [2]float64{slices.Min(f), slices.Max(f)} }
 
-// over divides round by round: what disturbed one disturbed the other.
+// over divides round by round, because what disturbs one figure of a round disturbs the other too.
 func (f figure) over(by figure) figure {
 	ratios := make(figure, len(f))
 	for i := range f {
@@ -74,10 +74,10 @@ func (m measured) tables() error {
 	return nil
 }
 
-// ratios are what the goals are about, by contender.
+// ratios are the figures that the goals are about, by contender.
 func (m measured) ratios() map[string]map[string]figure {
 	queue := loads[len(loads)-1]
-	// In fair order nobody waits longer than for a turn of everybody else; the rate is that of the holds alone.
+	// In fair order nobody waits longer than for one turn of everybody else; the ideal rate is that of the holds alone.
 	idealRate := float64(time.Second) / float64(queue.hold)
 	idealWait := (time.Duration(queue.workers-1) * queue.hold).Seconds() * 1000
 	polling := m.of("polling: queue, 50 ms", "hot16", handoffs)
@@ -103,7 +103,7 @@ func (m measured) ratios() map[string]map[string]figure {
 	return all
 }
 
-// report prints the goals, and last a line of JSON: medians of the rounds, their spread, and every round.
+// report prints the goals, and last one line of JSON: medians of the rounds, their spread, and every round.
 func (m measured) report() error {
 	ratios := m.ratios()
 	goal := func(ratio string) string { return ratios[ratio]["postgres"].text("%.2f") }

@@ -12,12 +12,12 @@ import (
 
 func newSession() string { return rand.Text() }
 
-// load is what is done to a lock: workers, spread over keys, that hold it for a while, again and again.
+// load is how a lock is used: workers, spread over keys, hold it for a while, again and again.
 type load struct {
 	name          string
 	workers, keys int
 	hold          time.Duration
-	takes         time.Duration // to measure once
+	takes         time.Duration // for one measurement
 }
 
 var loads = []load{
@@ -27,38 +27,40 @@ var loads = []load{
 	{"queue32", 32, 1, 5 * time.Millisecond, 3 * time.Second},
 }
 
-// outcome is what came of it.
+// outcome is the result of one measurement.
 type outcome struct {
 	PerSecond float64 `json:"per_s"`
-	// Handoffs are the turns that followed another worker's. A lock without a queue gives most turns to the one that had it.
+	// Handoffs are the turns that followed another worker's turn. A lock without a queue gives most turns to the worker
+	// that just had it.
 	Handoffs    float64 `json:"handoffs_per_s"`
 	WaitP50     float64 `json:"wait_p50_ms"`
 	WaitP99     float64 `json:"wait_p99_ms"`
-	HandoffP50  float64 `json:"handoff_p50_ms"` // from the call of Release until the next has the lock; of one key alone
-	FewestTurns int     `json:"fewest_turns"`   // of one worker, and the most: a fair lock gives all the same
+	HandoffP50  float64 `json:"handoff_p50_ms"` // from the call of Release until the next worker has the lock; only if there is one key
+	FewestTurns int     `json:"fewest_turns"`   // of one worker, and the most: a fair lock gives everybody the same
 	MostTurns   int     `json:"most_turns"`
 }
 
 // turn is one time that a worker held the lock.
 type turn struct {
 	wait, handoff time.Duration
-	other         bool // the turn before was another worker's
+	other         bool // the previous turn was another worker's
 }
 
-// hold takes d exactly. Go's timers count in whole milliseconds while nothing else happens, so that they may be late by one, here a
-// fifth of the hold; a thread that sleeps instead for the whole of it would keep Go's scheduler busy.
+// hold takes exactly d. While nothing else happens Go's timers count in whole milliseconds, so they may be one late,
+// here a fifth of the hold. A thread that slept the whole time instead would keep Go's scheduler busy.
 func hold(d time.Duration) {
 	end := time.Now().Add(d)
 	time.Sleep(d - 1100*time.Microsecond)
 	nap(time.Until(end))
 }
 
-// run measures for the duration.
+// run measures for this long.
 func run(ctx context.Context, c contender, l load, duration time.Duration) (outcome, error) {
-	// Waits that are under way at the end run to their end, so that nobody is cut off half-way; only what began before counts.
+	// Waits in progress at the end are completed, so that nobody is cut off half-way; only those that began before
+	// count.
 	turns := make([][]turn, l.workers)
-	released := make([]time.Time, l.keys) // by the holder of each key alone
-	last := make([]int, l.keys)           // who had it last, likewise
+	released := make([]time.Time, l.keys) // when the holder released each key; guarded by that key's lock
+	last := make([]int, l.keys)           // the last holder, likewise
 	failed := make([]error, l.workers)
 	begun := time.Now()
 	end := begun.Add(duration)
@@ -80,7 +82,7 @@ func run(ctx context.Context, c contender, l load, duration time.Duration) (outc
 				got := time.Now()
 				t := turn{wait: got.Sub(asked), other: last[k] != w}
 				last[k] = w
-				// Only a wait that was under way when the lock was released is a hand-off.
+				// Only a wait that was in progress when the lock was released is a hand-off.
 				if r := released[k]; !r.IsZero() && asked.Before(r) {
 					t.handoff = got.Sub(r)
 				}
@@ -128,7 +130,7 @@ func run(ctx context.Context, c contender, l load, duration time.Duration) (outc
 	return o, nil
 }
 
-// quantile is in milliseconds; 0 of nothing.
+// quantile is in milliseconds; 0 if there are no values.
 func quantile(of []time.Duration, q float64) float64 {
 	if len(of) == 0 {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// order: those who wait get the lock in the order in which they asked, also over several Lockers.
+// order: waiters get the lock in the order in which they asked, even across several Lockers.
 func order(t *testing.T, s *suite) {
 	lockers := []*lock.Locker{s.open(t, Patient), s.open(t, Patient), s.open(t, Patient)}
 	first := Acquire(t, lockers[0], s.key, lock.Options{})
@@ -38,7 +38,7 @@ func order(t *testing.T, s *suite) {
 	}
 }
 
-// otherKeys: a held key and a long queue for it are nothing to other keys.
+// otherKeys: a held key with a long queue does not affect other keys.
 func otherKeys(t *testing.T, s *suite) {
 	l := s.open(t, Patient)
 	held := Acquire(t, l, s.key+"held", lock.Options{})
@@ -63,7 +63,7 @@ func otherKeys(t *testing.T, s *suite) {
 	Release(t, held)
 }
 
-// exclusive: never two at once.
+// exclusive: never two holders at once.
 func exclusive(t *testing.T, s *suite) {
 	lockers := []*lock.Locker{s.open(t, Patient), s.open(t, Patient)}
 	var inside, total atomic.Int32
@@ -91,7 +91,7 @@ func exclusive(t *testing.T, s *suite) {
 	}
 }
 
-// wrongReleases: only the owner frees the lock, and only once.
+// wrongReleases: only the owner can release the lock, and only once.
 func wrongReleases(t *testing.T, s *suite) {
 	l := s.open(t, Patient)
 	first := Acquire(t, l, s.key, lock.Options{})
@@ -125,7 +125,7 @@ func wrongReleases(t *testing.T, s *suite) {
 	mustBe(t, "the context of a released lease", context.Cause(second.Context()), lock.ErrReleased)
 }
 
-// drop: a lease is over at once, and the lock goes to whoever waits.
+// drop: the lease ends at once, and the lock goes to the next waiter.
 func drop(t *testing.T, s *suite) {
 	l := s.open(t, Patient)
 	first := Acquire(t, l, s.key, lock.Options{})
@@ -134,7 +134,7 @@ func drop(t *testing.T, s *suite) {
 	first.Drop()
 	mustBe(t, "a dropped lease", first.Err(), lock.ErrNotOwner)
 	mustBe(t, "releasing it", first.Release(t.Context()), lock.ErrNotOwner)
-	first.Drop() // again: nothing
+	first.Drop() // the second time it does nothing
 	second := got(t, "the next", next)
 	if second.Fence() <= first.Fence() {
 		t.Errorf("fence %d after %d", second.Fence(), first.Fence())
@@ -143,11 +143,11 @@ func drop(t *testing.T, s *suite) {
 	Release(t, Acquire(t, l, s.key, lock.Options{}))
 }
 
-// touchAndLoss: a lease outlives its TTL by automatic touches. One that was taken away is noticed, and can be neither touched
-// nor released.
+// touchAndLoss: automatic touches keep a lease beyond its TTL. One that was taken away is noticed, and can be neither
+// touched nor released.
 func touchAndLoss(t *testing.T, s *suite) {
 	l := s.open(t, Patient)
-	ttl := 3 * time.Second // two thirds of it may pass before a touch gets through: a busy machine takes a part of a second
+	ttl := 3 * time.Second // a touch has two thirds of it to get through: a busy machine needs a fraction of a second
 	lease := Acquire(t, l, s.key, lock.Options{TTL: ttl})
 	over := time.NewTimer(ttl + ttl/2)
 	defer over.Stop()
@@ -175,7 +175,7 @@ func touchAndLoss(t *testing.T, s *suite) {
 
 // manualTouch: a lease that came from the queue and is touched by hand has its whole TTL, whatever the heartbeat.
 func manualTouch(t *testing.T, s *suite) {
-	settings := lock.Settings{Heartbeat: time.Second} // its process is known to live for three of them
+	settings := lock.Settings{Heartbeat: time.Second} // its process counts as alive for three of them
 	l := s.open(t, settings)
 	first := Acquire(t, l, s.key, lock.Options{})
 	next := Go(t.Context(), s.open(t, settings), s.key, lock.Options{TTL: Patience, Manual: true})
@@ -192,7 +192,7 @@ func manualTouch(t *testing.T, s *suite) {
 	Release(t, lease)
 }
 
-// maxHold: whoever holds for too long is put out, and fenced off.
+// maxHold: a holder that holds for too long loses the lock, and is fenced off.
 func maxHold(t *testing.T, s *suite) {
 	l := s.open(t, lock.Settings{})
 	lease := Acquire(t, l, s.key, lock.Options{TTL: 2 * Patience, MaxHold: 500 * time.Millisecond})
@@ -210,7 +210,8 @@ func maxHold(t *testing.T, s *suite) {
 	Release(t, r.Lease)
 }
 
-// leasesEnd: what the store itself says of a lease, whatever its holder believes. It is not touched beyond its longest hold, and not once it has run out.
+// leasesEnd: what the store itself says of a lease, whatever its holder believes. A lease cannot be touched beyond its
+// longest hold, nor once it has run out.
 func leasesEnd(t *testing.T, s *suite) {
 	store, err := s.Open()
 	if err != nil {
@@ -245,7 +246,7 @@ func leasesEnd(t *testing.T, s *suite) {
 		if err != nil || len(all) != 1 {
 			t.Fatal(all, err)
 		}
-		return all[0].State == lock.Stale || all[0].State == lock.Gone // one store keeps what has run out, another forgets it
+		return all[0].State == lock.Stale || all[0].State == lock.Gone // one store keeps leases that have run out, another forgets them
 	})
 	if valid := touch(short, time.Minute); len(valid) != 0 {
 		t.Errorf("a lease that had run out was touched: %v", valid)
@@ -286,7 +287,7 @@ func limits(t *testing.T, s *suite) {
 	}
 }
 
-// keys: spellings of one key are one key, and what is no key is refused.
+// keys: different spellings of one key are one key, and invalid keys are refused.
 func keys(t *testing.T, s *suite) {
 	l := s.open(t, Patient)
 	lease := Acquire(t, l, "  "+strings.ToUpper(s.key)+"Äß ", lock.Options{})
@@ -300,7 +301,7 @@ func keys(t *testing.T, s *suite) {
 	Release(t, Acquire(t, l, s.key+strings.Repeat("x", 255-len(s.key)), lock.Options{}))
 }
 
-// closing: a Locker that is closed leaves nothing in the way of others.
+// closing: a closed Locker leaves nothing that blocks others.
 func closing(t *testing.T, s *suite) {
 	other := s.open(t, Patient)
 	store, err := s.Open()

@@ -20,14 +20,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// childVariable makes the test's program another process that obeys commands instead of running tests. It says how often that process says that it lives.
+// childVariable makes the test's program another process that obeys commands instead of running tests. Its value is
+// that process's heartbeat.
 const childVariable = "HOLDFAST_LOCKTEST_CHILD"
 
-// guardedVariable names the database of guarded writes.
+// guardedVariable is the variable with the database of guarded writes.
 const guardedVariable = "HOLDFAST_LOCKTEST_GUARDED"
 
-// Main runs as another process if this is one, with the store that open makes, and does not return then. A package's TestMain
-// calls it first.
+// Main runs the child process, with the store that open makes, if this process is one; then it does not return. A
+// package's TestMain calls it first.
 func Main(open func() (lock.Store, error)) {
 	if os.Getenv(childVariable) == "" {
 		return
@@ -39,7 +40,7 @@ func Main(open func() (lock.Store, error)) {
 	os.Exit(0)
 }
 
-// obey carries out commands, one a line, each in the background:
+// obey carries out commands, one on each line, each in the background:
 //
 //	acquire NAME KEY TTL  →  held NAME FENCE
 //	turn NAME KEY         →  held NAME FENCE, and released at once
@@ -133,7 +134,7 @@ func obey(open func() (lock.Store, error), in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// addOne is the seed's race: read a number, add one, write it.
+// addOne has the seed's race: it reads a number, adds one, and writes it.
 func addOne(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -146,7 +147,7 @@ func addOne(file string) error {
 	return os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
 }
 
-// guardedWrite is a write as a holder makes it: not if a higher fence was here.
+// guardedWrite is a holder's write, which is refused if a higher fence was here before.
 func guardedWrite(ctx context.Context, dsn, id string, fence int64) (rows int64, err error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -205,7 +206,7 @@ func (p *process) tell(t *testing.T, words ...any) {
 	}
 }
 
-// expect waits for an answer that begins with these words, and returns what comes after them.
+// expect waits for an answer that begins with these words, and returns the rest of it.
 func (p *process) expect(t *testing.T, words ...string) []string {
 	t.Helper()
 	got := Wait(t, strings.Join(words, " "), p.answers)

@@ -1,4 +1,4 @@
-// Package locktest is the suite that every strategy of package lock passes, against the real thing.
+// Package locktest is the test suite that every strategy of package lock must pass, with real servers.
 package locktest
 
 import (
@@ -14,20 +14,20 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// Strategy is one to be tried.
+// Strategy is a strategy under test.
 type Strategy struct {
 	// Open makes another store on the same queues, as another process would.
 	Open func() (lock.Store, error)
 	// Waiting is how many wait for a key.
 	Waiting func(ctx context.Context, key string) (int, error)
-	// Left is what is still stored of keys that begin with a prefix: holders and waiters.
+	// Left is how many holders and waiters are still stored for keys with this prefix.
 	Left func(ctx context.Context, prefix string) (int, error)
-	// Child is the environment with which the test's own program serves as another process ([Main]); nil where the strategy
-	// is one for a single process.
+	// Child is the environment that makes the test's own program another process ([Main]); nil if the strategy is for a
+	// single process.
 	Child []string
-	// Guarded is the database in which guarded writes are made by children.
+	// Guarded is the database in which children make guarded writes.
 	Guarded *pgxpool.Pool
-	// Cancels is how many waits are cancelled just when the lock comes.
+	// Cancels is how many waits are cancelled just when the lock arrives.
 	Cancels int
 }
 
@@ -60,20 +60,20 @@ func Run(t *testing.T, s Strategy) {
 	}
 }
 
-// suite is one test's view: keys of its own.
+// suite is one test's view, with its own keys.
 type suite struct {
 	Strategy
 	key string
 }
 
-// Leaks fails the test if it leaves a goroutine behind that was not there before. Not for parallel tests.
+// Leaks fails the test if it leaves a new goroutine behind. It is not for parallel tests.
 func Leaks(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
-// Open makes a Locker on the strategy that is closed when the test ends.
+// Open makes a Locker with the strategy; it is closed when the test ends.
 func Open(t testing.TB, s Strategy, settings lock.Settings) *lock.Locker {
 	t.Helper()
 	store, err := s.Open()
@@ -99,11 +99,12 @@ func (s *suite) open(t *testing.T, settings lock.Settings) *lock.Locker {
 // Patience is how long a test waits for what must happen.
 const Patience = 30 * time.Second
 
-// Patient is for tests in which nobody dies. A lease that came from a queue lasts no longer, until its first touch, than its process is known to live:
-// by default little more than a second, which a busy machine may take for that touch.
+// Patient is for tests in which no process dies. Until its first touch a lease that came from a queue lasts no longer
+// than its process counts as alive. By default that is little more than a second, and on a busy machine this touch can
+// take as long.
 var Patient = lock.Settings{Heartbeat: 5 * time.Second, Patience: 20 * time.Second}
 
-// Within fails the test if what do does takes longer than limit.
+// Within fails the test if the time that do returns exceeds limit.
 func Within(t testing.TB, limit time.Duration, what string, do func() time.Duration) {
 	t.Helper()
 	took := do()
@@ -163,7 +164,7 @@ func Release(t testing.TB, lease *lock.Lease) {
 	}
 }
 
-// Result is what became of an acquisition in the background.
+// Result is the outcome of an acquisition in the background.
 type Result struct {
 	Lease *lock.Lease
 	Err   error

@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// use acquires with a place in the background.
+// use acquires with a place, in the background.
 func use(ctx context.Context, p *lock.Place, o lock.Options) <-chan Result {
 	done := make(chan Result, 1)
 	begun := time.Now()
@@ -23,15 +23,16 @@ func use(ctx context.Context, p *lock.Place, o lock.Options) <-chan Result {
 	return done
 }
 
-// places: a place counts from when it was taken, however late the lock is asked for with it, and holds up nobody once it is
-// left.
+// places: a place counts from when it was taken, however late the lock is then asked for, and holds up nobody once it
+// is left.
 func places(t *testing.T, s *suite) {
 	l, other := s.open(t, Patient), s.open(t, Patient)
 	first, second, third, fourth := l.Queue(s.key), l.Queue(s.key), l.Queue(" "+strings.ToUpper(s.key)), l.Queue(s.key)
 	late := use(t.Context(), fourth, lock.Options{})
 	middle := use(t.Context(), second, lock.Options{})
 
-	// Neither is at the store yet: the first may still want the lock. Other keys and other processes do not wait for it.
+	// Neither has reached the store yet: the first may still want the lock. Other keys and other processes do not wait
+	// for it.
 	Release(t, Acquire(t, l, s.key+"other", lock.Options{}))
 	Release(t, Acquire(t, other, s.key, lock.Options{}))
 	if _, err := l.TryAcquire(t.Context(), s.key, lock.Options{}); err == nil {
@@ -50,8 +51,8 @@ func places(t *testing.T, s *suite) {
 	}
 
 	lease := got(t, "the lock", use(t.Context(), first, lock.Options{}))
-	Queued(t, s.Strategy, s.key, 1) // the second; the third is not sure yet
-	first.Leave()                   // changes nothing: the place was used
+	Queued(t, s.Strategy, s.key, 1) // the second waits; the third may not be there yet
+	first.Leave()                   // does nothing: the place was used
 	third.Leave()
 	third.Leave()
 	Queued(t, s.Strategy, s.key, 2)
@@ -63,7 +64,7 @@ func places(t *testing.T, s *suite) {
 	if len(late) > 0 {
 		t.Error("two hold the lock")
 	}
-	// A place that is used up, or was left, is one at the end.
+	// A place that was used or left counts as a new one at the end.
 	again, left := use(t.Context(), first, lock.Options{}), third
 	Queued(t, s.Strategy, s.key, 2)
 	Release(t, lease)
@@ -81,7 +82,7 @@ func places(t *testing.T, s *suite) {
 	s.nothingLeft(t)
 }
 
-// placesAtClose: a place that nobody has left keeps neither Close nor those behind it.
+// placesAtClose: a place that nobody has left blocks neither Close nor those behind it.
 func placesAtClose(t *testing.T, s *suite) {
 	store, err := s.Open()
 	if err != nil {
@@ -102,7 +103,8 @@ func placesAtClose(t *testing.T, s *suite) {
 	place.Leave()
 }
 
-// placesRace: leaving, cancelling and the lock meet in every order. Nothing is left behind, and nobody waits for ever.
+// placesRace: leaving, cancelling and getting the lock happen in every order. Nothing is left behind, and nobody waits
+// for ever.
 func placesRace(t *testing.T, s *suite) {
 	l := s.open(t, Patient)
 	const keys = 8

@@ -23,7 +23,7 @@ func fenceOf(t *testing.T, words []string) int64 {
 	return n
 }
 
-// orderOverProcesses: 100 who asked one after the other, in three processes, are served in that order.
+// orderOverProcesses: 100 waiters in three processes, who asked one after the other, are served in that order.
 func orderOverProcesses(t *testing.T, s *suite) {
 	l := s.open(t, Patient)
 	held := Acquire(t, l, s.key, lock.Options{MaxHold: lock.Unlimited})
@@ -40,7 +40,7 @@ func orderOverProcesses(t *testing.T, s *suite) {
 	Release(t, held)
 	fences := make([]int64, n)
 	for i := range n {
-		// A process's own answers come in the order of its turns.
+		// The answers of one process come in the order of its turns.
 		words := processes[i%3].expect(t, "held", strconv.Itoa(i))
 		fences[i] = fenceOf(t, words)
 	}
@@ -52,7 +52,7 @@ func orderOverProcesses(t *testing.T, s *suite) {
 	}
 }
 
-// holderKilled: the next one has the lock within the TTL and a second.
+// holderKilled: the next waiter has the lock within the TTL plus a second.
 func holderKilled(t *testing.T, s *suite) {
 	const ttl = 2 * time.Second
 	l := s.open(t, lock.Settings{})
@@ -76,7 +76,7 @@ func holderKilled(t *testing.T, s *suite) {
 	})
 }
 
-// headKilled: a waiter that died is skipped within two seconds.
+// headKilled: a dead waiter is skipped within two seconds.
 func headKilled(t *testing.T, s *suite) {
 	l, other := s.open(t, lock.Settings{}), s.open(t, lock.Settings{})
 	Within(t, 2*time.Second, "the way past a killed head", func() time.Duration {
@@ -138,7 +138,7 @@ func holderStopped(t *testing.T, s *suite) {
 	Release(t, lease)
 }
 
-// counter is the seed's test: several processes add one to a number in a file, and the sum is exact.
+// counter is the seed's test: several processes increment a number in a file, and the sum is exact.
 func counter(t *testing.T, s *suite) {
 	file := filepath.Join(t.TempDir(), "counter")
 	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
-// cancelRace: a wait that is cancelled just when the lock comes either has it or gives it on. Nothing is left behind.
+// cancelRace: a wait that is cancelled just when the lock arrives either keeps it or passes it on. Nothing is left
+// behind.
 func cancelRace(t *testing.T, s *suite) {
 	l := s.open(t, Patient)
 	const keys = 8
@@ -26,7 +27,8 @@ func cancelRace(t *testing.T, s *suite) {
 	for k := range keys {
 		all.Go(func() {
 			key := fmt.Sprint(s.key, k)
-			// The cancel comes after about as long as the lock takes: the time is led to where half of the waits win.
+			// The cancel comes after about as long as the lock takes: its delay is adjusted until half of the waits
+			// win.
 			after := float64(time.Millisecond)
 			for range s.Cancels / keys {
 				held, err := l.Acquire(t.Context(), key, lock.Options{})
@@ -77,7 +79,7 @@ func (s *suite) nothingLeft(t *testing.T) {
 	})
 }
 
-// touched is a store that knows which keys' leases were touched.
+// touched is a store that records which keys' leases were touched.
 type touched struct {
 	lock.Store
 	mu   sync.Mutex
@@ -102,7 +104,7 @@ func (s *touched) count() int {
 	return len(s.keys)
 }
 
-// manyHeld: thousands of keys are held and kept, and another is got as fast as ever.
+// manyHeld: thousands of keys are held and kept, and another one can be acquired as fast as ever.
 func manyHeld(t *testing.T, s *suite) {
 	store := &touched{keys: map[string]bool{}}
 	watched := s.Strategy
@@ -144,7 +146,7 @@ func manyHeld(t *testing.T, s *suite) {
 	s.nothingLeft(t)
 }
 
-// manyWaiters: a thousand wait for one key, and each release wakes one.
+// manyWaiters: a thousand wait for one key, and each release wakes one of them.
 func manyWaiters(t *testing.T, s *suite) {
 	const n, processes = 1000, 4
 	registry := prometheus.NewRegistry()
