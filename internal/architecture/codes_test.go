@@ -12,12 +12,12 @@ var (
 	codeTold     = regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)*)`")
 )
 
-// docs/api.md says of every code that a client can meet what it means, and of no others. GraphQL's own are gqlgen's.
+// docs/api.md explains every code that a client can get, and no others. GraphQL's own codes are gqlgen's.
 func TestEveryCodeIsExplained(t *testing.T) {
 	t.Parallel()
 	known := []string{"COMPLEXITY_LIMIT_EXCEEDED", "GRAPHQL_PARSE_FAILED", "GRAPHQL_VALIDATION_FAILED"}
 	for _, f := range goFiles(t) {
-		if f.test || f.generated || f.dir == "lightning/wrap" { // whose codes are of rules
+		if f.test || f.generated || f.dir == "lightning/wrap" { // its codes are those of rules
 			continue
 		}
 		for _, m := range codeDeclared.FindAllStringSubmatch(f.source, -1) {

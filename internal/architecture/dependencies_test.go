@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestDependenciesAreExplained holds docs/dependencies.md to what is imported, and to the versions in go.mod.
+// TestDependenciesAreExplained compares docs/dependencies.md with the imports and with the versions in go.mod.
 func TestDependenciesAreExplained(t *testing.T) {
 	t.Parallel()
 	versions := modules(t, "go.mod")

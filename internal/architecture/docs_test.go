@@ -27,7 +27,7 @@ var (
 	setting  = regexp.MustCompile(`HOLDFAST_[A-Z_]*[A-Z]`)
 )
 
-// documents are those that people read, and the programs of the repository that call make.
+// documents are the pages that people read, and the repository's programs that call make.
 func documents(t *testing.T) []string {
 	t.Helper()
 	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
@@ -88,7 +88,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		}
 		for _, span := range code.FindAllString(text, -1) {
 			for _, file := range filePath.FindAllString(span, -1) {
-				if !exists(file) && !strings.Contains(text, " file="+file+"\n") { // what the page has its reader write
+				if !exists(file) && !strings.Contains(text, " file="+file+"\n") { // a file that the page tells the reader to write
 					t.Errorf("%s names %s, which does not exist", name, file)
 				}
 			}
@@ -111,7 +111,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestDocumentsAskWhatTheSchemaAnswers validates each operation in the documents; one is one line.
+// TestDocumentsAskWhatTheSchemaAnswers validates each operation in the documents; each is on one line.
 func TestDocumentsAskWhatTheSchemaAnswers(t *testing.T) {
 	t.Parallel()
 	schema, err := gqlparser.LoadSchema(&gqlast.Source{Name: "schema.graphql", Input: read(t, "schema.graphql")})
@@ -134,7 +134,7 @@ func TestDocumentsAskWhatTheSchemaAnswers(t *testing.T) {
 	}
 }
 
-// TestContinuousIntegrationCallsWhatExists also keeps the README's test command in it.
+// TestContinuousIntegrationCallsWhatExists also checks that it runs the README's test command.
 func TestContinuousIntegrationCallsWhatExists(t *testing.T) {
 	t.Parallel()
 	targets, called := makeTargets(t), []string{}
@@ -159,7 +159,7 @@ func makeTargets(t *testing.T) []string {
 	return targets
 }
 
-// subcommands are a program's, and theirs. One without any takes arguments.
+// subcommands are those of a program, with their own subcommands. One without any takes arguments.
 type subcommands map[string]subcommands
 
 func (s subcommands) unknown(words []string) string {
@@ -237,7 +237,7 @@ func kebab(field string) string {
 	return b.String()
 }
 
-// settingNames are the environment variables of the service's flags, and those that the code names in full.
+// settingNames are the environment variables of the service's flags, and those that the code spells out.
 func settingNames(t *testing.T) []string {
 	t.Helper()
 	var names []string

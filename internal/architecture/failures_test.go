@@ -17,7 +17,7 @@ var (
 	testName   = regexp.MustCompile(`^Test[A-Z0-9]`)
 )
 
-// knownFailures are the numbers of spec 05, in order.
+// knownFailures are the numbers in spec 05, in order.
 func knownFailures() (numbers []string) {
 	for i := 1; i <= 40; i++ {
 		numbers = append(numbers, strconv.Itoa(i))
@@ -30,7 +30,7 @@ func knownFailures() (numbers []string) {
 	return numbers
 }
 
-// testFunctions are the tests of each package, in both of its halves.
+// testFunctions are the tests of each package, including its external test package.
 func testFunctions(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	all := map[string]map[string]bool{}
@@ -52,7 +52,7 @@ func testFunctions(t *testing.T) map[string]map[string]bool {
 	return all
 }
 
-// takesTest says whether a function's only parameter is a *testing.T.
+// takesTest reports whether a function's only parameter is a *testing.T.
 func takesTest(f *ast.FuncType) bool {
 	if f.Params.NumFields() != 1 || f.Results != nil {
 		return false
@@ -65,8 +65,8 @@ func takesTest(f *ast.FuncType) bool {
 	return pkg == "testing" && name == "T"
 }
 
-// TestEveryKnownFailureHasATest holds docs/known-failures.md to spec 05 and to the tests: each number once and in order, each with a file
-// and with tests that exist.
+// TestEveryKnownFailureHasATest compares docs/known-failures.md with spec 05 and with the tests: each number once and
+// in order, each with a file and with tests that exist.
 func TestEveryKnownFailureHasATest(t *testing.T) {
 	t.Parallel()
 	const page = "docs/known-failures.md"

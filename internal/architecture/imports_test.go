@@ -6,25 +6,25 @@ import (
 	"testing"
 )
 
-// layers are the directories at the top, from the inside out. One may import those of earlier lines, and nothing beside or
-// outside it.
+// layers are the top-level directories, from the inside out. Each may import those of earlier lines, and none of its
+// own or later lines.
 var layers = [][]string{
 	{"migrations"},
 	{"ledger", "lock"},
 	{"paidaction"},
 	{"community"},
 	{"wallet", "webhook"},
-	// lnurl is the other edge: the words of wallets that pay to people's addresses; web are the pages that people use, operator those of
-	// whoever runs the service.
+	// lnurl is the other edge: the protocol of wallets that pay to people's addresses. web has the pages for users,
+	// operator those for operators.
 	{"lightning", "worker", "graph", "lnurl", "web", "operator", "reconcile"},
 	{"relay", "archive"},
 	{"cmd"},
 }
 
-// heart is what knows no edge.
+// heart is the packages that know no edge.
 var heart = []string{"ledger", "paidaction", "community"}
 
-// reserved are libraries that one part of the tree alone may import; tests are held to it as well, but for those named.
+// reserved are libraries that only one part of the tree may import. Tests must obey too, except those named.
 var reserved = []struct {
 	library string
 	to      []string
@@ -74,7 +74,7 @@ func TestDependenciesPointInwards(t *testing.T) {
 	}
 }
 
-// TestHeartKnowsNoEdge follows imports through all packages of the module: none of them may carry an edge into the heart.
+// TestHeartKnowsNoEdge follows imports through all packages of the module: no edge may reach the heart through them.
 func TestHeartKnowsNoEdge(t *testing.T) {
 	t.Parallel()
 	imports := map[string][]string{}

@@ -1,5 +1,5 @@
-// Package architecture holds the repository to its own rules: who may import whom, what SQL may not say, which promises the
-// documents make. It has tests alone.
+// Package architecture checks the repository against its own rules: who may import whom, what SQL must not contain,
+// which promises the documents make. It consists of tests only.
 package architecture
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	top    = "../.." // of the repository
+	top    = "../.." // the top of the repository
 	module = "github.com/a-seed-a7aed72f/holdfast"
 )
 
@@ -91,10 +91,10 @@ func (f goFile) imports(t *testing.T) []string {
 	return paths
 }
 
-// own is the directory of an imported package of this module.
+// own is the directory of an imported package, if it belongs to this module.
 func own(imported string) (dir string, ok bool) { return strings.CutPrefix(imported, module+"/") }
 
-// within says whether a path is the tree, or lies in it.
+// within reports whether a path is the tree or lies in it.
 func within(path, tree string) bool { return path == tree || strings.HasPrefix(path, tree+"/") }
 
 func withinAny(path string, trees ...string) bool {

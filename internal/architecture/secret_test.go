@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// secretName is what values are called that a comparison must not tell about: == stops at the first byte that differs, and so takes
-// the longer the more of a guess is right.
+// secretName matches the names of values that a comparison must not reveal. == stops at the first different byte, so it
+// takes longer the more of a guess is right.
 var secretName = regexp.MustCompile(`(?i)(secret|macaroon|password|apikey|token|preimage)$`)
 
 // comparers are functions that stop as early as == does.
 var comparers = []string{"bytes.Equal", "bytes.Compare", "strings.EqualFold", "strings.Compare", "slices.Equal", "reflect.DeepEqual", "cmp.Compare"}
 
-// TestSecretsAreComparedInConstantTime: where one has to be compared at all, crypto/subtle does it. Keys are looked up by their hash
-// instead (graph/keys.go), and what a node says it hashes itself.
+// TestSecretsAreComparedInConstantTime: if a secret must be compared at all, crypto/subtle does it. Keys are looked up
+// by their hash instead (graph/keys.go), and what a node returns is hashed first.
 func TestSecretsAreComparedInConstantTime(t *testing.T) {
 	t.Parallel()
 	constant := 0
@@ -53,7 +53,7 @@ func TestSecretsAreComparedInConstantTime(t *testing.T) {
 	}
 }
 
-// isSecret says whether an expression is a value called like a secret, whatever it is converted to.
+// isSecret reports whether an expression is a value named like a secret, whatever it is converted to.
 func isSecret(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -66,7 +66,7 @@ func isSecret(e ast.Expr) bool {
 		return isSecret(e.X)
 	case *ast.SliceExpr:
 		return isSecret(e.X)
-	case *ast.CallExpr: // of a conversion, or of what makes one
+	case *ast.CallExpr: // a conversion, or a call that returns a secret
 		return len(e.Args) == 1 && isConversion(e.Fun) && isSecret(e.Args[0])
 	}
 	return false
@@ -82,7 +82,8 @@ func isConversion(f ast.Expr) bool {
 	return false
 }
 
-// isConstant says whether an expression is nil, a literal or a composite one: whether there is a secret at all is no secret.
+// isConstant reports whether an expression is nil, a literal or a composite literal. Such comparisons are allowed:
+// whether there is a secret at all is no secret.
 func isConstant(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit, *ast.CompositeLit:

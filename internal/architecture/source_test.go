@@ -42,8 +42,8 @@ func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	}
 }
 
-// TestHeartIsGivenTimeAndChance: a clock and a source of randomness are handed in, so that a test or a simulation decides
-// both. The real ones appear as the defaults of those fields, and nowhere else.
+// TestHeartIsGivenTimeAndChance: clock and randomness are handed in, so that a test or a simulation controls both. The
+// real ones appear only as the defaults of those fields.
 func TestHeartIsGivenTimeAndChance(t *testing.T) {
 	t.Parallel()
 	asDefault := map[string]string{"time.Now": "Now", "rand.Reader": "Random"}
@@ -76,7 +76,7 @@ func TestHeartIsGivenTimeAndChance(t *testing.T) {
 	}
 }
 
-// TestSQLLivesInFiles: a query of our tables that sqlc has not compiled against the schema is one that nobody has checked.
+// TestSQLLivesInFiles: nobody has checked a query of our tables that sqlc has not compiled against the schema.
 func TestSQLLivesInFiles(t *testing.T) {
 	t.Parallel()
 	var tables []string
@@ -103,7 +103,7 @@ func TestSQLLivesInFiles(t *testing.T) {
 	}
 }
 
-// TestOneActionIsOneFile holds the application to the promise that an action is one file and one line of the registry.
+// TestOneActionIsOneFile checks the promise that an action is one file and one line of the registry.
 func TestOneActionIsOneFile(t *testing.T) {
 	t.Parallel()
 	where := map[string]string{} // file by action

@@ -12,10 +12,10 @@ import (
 
 var (
 	comment = regexp.MustCompile(`(?m)--.*$`)
-	// Time and chance are arguments: a simulation decides both.
+	// Time and randomness are arguments, so that a simulation controls both.
 	impure = regexp.MustCompile(`(?i)\b(now|clock_timestamp|statement_timestamp|transaction_timestamp|timeofday|random|gen_random_uuid)\s*\(|` +
 		`\b(current_timestamp|current_date|current_time|localtimestamp|localtime)\b|'now'`)
-	// Foreign keys of rows that are being inserted lock what they refer to; a plain FOR UPDATE deadlocks against them.
+	// Foreign keys of inserted rows lock what they refer to, and a plain FOR UPDATE deadlocks with them.
 	plainLock = regexp.MustCompile(`(?i)\bFOR\s+UPDATE\b`)
 	rowLock   = regexp.MustCompile(`(?i)\bFOR\s+NO\s+KEY\s+UPDATE\b`)
 	selects   = regexp.MustCompile(`(?i)\bSELECT\b`)
@@ -46,8 +46,8 @@ func statements(t *testing.T) map[string]string {
 	return all
 }
 
-// clocked are the files in which the database's clock decides. Leases compare moments of different machines, and the
-// database's clock is the one that these share; a simulation replaces the whole lock, by the one in memory.
+// clocked are the files in which the database's clock decides. Leases compare moments of different machines, which
+// share only this clock. A simulation replaces the whole lock by the one in memory.
 var clocked = []string{"migrations/0006_lock.up.sql", "lock/internal/lockdb/lock.sql"}
 
 func TestSQLIsGivenTimeAndChance(t *testing.T) {
@@ -92,10 +92,12 @@ func TestLocksAreOrdered(t *testing.T) {
 	}
 }
 
-// unflushed are the files in which a commit is told not to wait for the disk: leases, and CommitUnflushed for what is folded in again.
+// unflushed are the files in which a commit does not wait for the disk: leases, and CommitUnflushed for what is folded
+// again after a crash.
 var unflushed = []string{"migrations/0006_lock.up.sql", "lock/internal/lockdb/lock.sql", "internal/db/action.sql"}
 
-// A database that may forget is refused (spec 05.16g); nor may a step of a payment, or the promise to send one, be committed so that a crash forgets it.
+// A database that may forget is refused (spec 05.16g). Nor may a step of a payment, or the promise to send one, be
+// committed in such a way that a crash forgets it.
 func TestPaymentsAreCommittedToDisk(t *testing.T) {
 	t.Parallel()
 	all := statements(t)

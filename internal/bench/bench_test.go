@@ -10,7 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
 )
 
-// A run of a second each, from the databases to the last line: every contender does something, every ledger is held against the clients.
+// A run of one second each, from the databases to the last line: every contender does something, and every ledger is
+// compared with the clients.
 func TestARunFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	o := small(t)
@@ -46,8 +47,8 @@ func TestARunFromEndToEnd(t *testing.T) {
 	}
 }
 
-// The ledger check finds a zap that the clients were told of and that is not there, one that they were not told of, and one that was paid
-// for with another amount.
+// The ledger check finds a zap that clients were told of but does not exist, one that they were not told of, and one
+// that was paid with a different amount.
 func TestTheCheckFindsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)
@@ -89,7 +90,7 @@ func TestTheCheckFindsWhatIsMissing(t *testing.T) {
 	if b.check(t.Context(), r, sats+1) == nil {
 		t.Error("the check does not look at what they cost")
 	}
-	// Somebody's money is gone: the sum of balances says so, and so does reconcile.
+	// Somebody's money is missing: the sum of balances shows it, and so does reconcile.
 	if _, err := connect(t, d, holdfastDB).Exec(t.Context(), "UPDATE account SET balance = balance - 1 WHERE id = 17"); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestNoiseIsTheSlowestOverTheFastest(t *testing.T) {
 	}
 }
 
-// Processor time is that of the process and of all below it, those that have ended too.
+// Processor time includes all descendants of the process, even those that have ended.
 func TestUsageIsReadFromTheKernelsText(t *testing.T) {
 	t.Parallel()
 	u, err := readUsage([]byte("42 (a) (b) S 7 42 42 0 -1 4194560 1 2 3 4 100 50 25 5 20 0 1 0 99"))

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// When the contenders begin, the log that they will write lies ready.
+// When the contenders begin, the log that they will write is prepared.
 func TestTheLogLiesReady(t *testing.T) {
 	t.Parallel()
 	d := databases(t, scratch(t))

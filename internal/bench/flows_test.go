@@ -11,7 +11,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A short run with a fake node, from the wallets to the last line: each flow is paid, committed, and held against what was paid.
+// A short run with a fake node, from the wallets to the last line: each flow is paid, committed, and compared with the
+// payments.
 func TestFlowsFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	o := small(t)
@@ -41,7 +42,7 @@ func TestFlowsFromEndToEnd(t *testing.T) {
 		if err := json.Unmarshal(read[way.name], &f); err != nil {
 			t.Fatal(err)
 		}
-		// What a job waits is within what the payment takes; a fsync is never free.
+		// The wait of jobs is part of the payment's time; a fsync is never free.
 		if f.PerS <= 0 || f.Service <= 0 || f.PG <= 0 || f.P50 <= f.Flush || f.P99 < f.P50 || f.JobsP99 < 0 || f.JobsP99 >= f.P99 || f.Flush <= 0 {
 			t.Errorf("%s is not measured: %s", way.name, line)
 		}
@@ -51,7 +52,7 @@ func TestFlowsFromEndToEnd(t *testing.T) {
 	}
 }
 
-// A jobs' wait counts once where several wait at the same time, and only between the event and the commit.
+// The wait of several jobs at the same time counts once, and only between the event and the commit.
 func TestWaitsAreNotCountedTwice(t *testing.T) {
 	t.Parallel()
 	zero := time.Now()
@@ -62,7 +63,7 @@ func TestWaitsAreNotCountedTwice(t *testing.T) {
 	}
 }
 
-// What was not paid, and what is not there, is found.
+// Unpaid and missing actions are found.
 func TestPaymentsThatAreMissingAreFound(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)

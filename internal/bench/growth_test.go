@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The history that a size is filled with is one that the service would have made: reconcile finds nothing in it, nor in what comes after.
+// The generated history is one that the service could have made: reconcile finds nothing in it, nor in what follows.
 func TestGrowthIsCounted(t *testing.T) {
 	t.Parallel()
 	o := small(t)

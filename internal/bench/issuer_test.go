@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// says is a service whose metrics are these, one answer after the other, and the last one for ever; an empty one is that it cannot tell yet.
+// says is a service with these metrics, one answer after the other, the last one for ever. An empty answer means that
+// it cannot tell yet.
 func says(t *testing.T, answers ...string) (s *service, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
@@ -27,7 +28,8 @@ func says(t *testing.T, answers ...string) (s *service, asked *atomic.Int64) {
 	return &service{address: strings.TrimPrefix(server.URL, "http://")}, asked
 }
 
-// What the service opens at a real node is not what it has heard of, and no less than all is waited for.
+// An invoice that the service has opened at a real node is not yet one that it has heard of; and all of them are waited
+// for.
 func TestAllInvoicesOfARealNodeAreHeardOf(t *testing.T) {
 	t.Parallel()
 	const streams, heard = "holdfast_node_hold_streams{node=\"holdfast\"} 10000\n", "holdfast_node_hold_streams_heard{node=\"holdfast\"} "

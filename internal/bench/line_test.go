@@ -21,7 +21,7 @@ func TestTheLastLineKeepsItsNames(t *testing.T) {
 	for i, second := range []float64{900, 400, 200} {
 		lightning.Flows[i].add(flowOutcome{PerSecond: second}, flowOutcome{})
 	}
-	// The slowest at the median need not be the slowest at the 99th percentile.
+	// The flow that is slowest at the median need not be the slowest at the 99th percentile.
 	lightning.Flows[0].P50, lightning.Flows[1].P50, lightning.Flows[2].P50 = figure{2}, figure{1, 6, 9}, figure{3}
 	lightning.Flows[0].P99, lightning.Flows[1].P99, lightning.Flows[2].P99 = figure{30}, figure{20}, figure{10}
 
@@ -47,7 +47,7 @@ func TestTheLastLineKeepsItsNames(t *testing.T) {
 	}
 }
 
-// asRead is the line as scripts read it.
+// asRead is the line as a script reads it.
 func asRead(t *testing.T, line Line) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(line)
@@ -61,7 +61,7 @@ func asRead(t *testing.T, line Line) map[string]any {
 	return read
 }
 
-// at is what is at the end of a path of names; nil where one is missing.
+// at is the value at the end of a path of names; nil if one is missing.
 func at(read any, path string) any {
 	for _, name := range strings.Fields(path) {
 		object, _ := read.(map[string]any)

@@ -16,7 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A service that starts subscribes to each open invoice, and takes what is paid of them.
+// A starting service subscribes to each open invoice, and receives their payments.
 func TestRecoveryIsMeasured(t *testing.T) {
 	t.Parallel()
 	o := small(t)
@@ -45,7 +45,7 @@ func TestRecoveryIsMeasured(t *testing.T) {
 func TestRecoveryHasBounds(t *testing.T) {
 	t.Parallel()
 	fine := Recovery{Rows: []Recovered{{Open: 10_000, Seconds: figure{1, 4, 9}, Pages: 4}, {Open: 100_000, Seconds: figure{40}, Pages: 4}, {Actions: 9, Open: 10_000, Pages: 4.4}}}
-	// Another plan at another node is none of the history's.
+	// A different plan at another node is not caused by the history.
 	fine.Rows = append(fine.Rows, Recovered{Node: lndNode, Open: 10_000, Seconds: figure{5}, Pages: 9})
 	if err := fine.judge(false); err != nil {
 		t.Error(err)
@@ -65,7 +65,7 @@ func TestRecoveryHasBounds(t *testing.T) {
 
 var ofOne = regexp.MustCompile(`("due": )"[^"]*"|("action": )\d+`)
 
-// jobsOfAny takes out of rows of which action a job is, and when it is due.
+// jobsOfAny removes from rows which action a job is for, and when it is due.
 func jobsOfAny(rows map[string]int) map[string]int {
 	all := map[string]int{}
 	for row, n := range rows {
@@ -74,7 +74,7 @@ func jobsOfAny(rows map[string]int) map[string]int {
 	return all
 }
 
-// The script that opens invoices leaves what the service leaves: the same rows, in the same tables.
+// The script that opens invoices leaves the same rows, in the same tables, as the service.
 func TestTheScriptOpensInvoicesAsTheServiceDoes(t *testing.T) {
 	t.Parallel()
 	dir, self := scratch(t), command(t, "fake-node")

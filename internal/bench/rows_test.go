@@ -12,12 +12,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
 )
 
-// volatile are columns that differ from one zap to the next: who was drawn, when, under which key and with which hash, the numbers
-// that rows get, and until when which invoice can be paid.
+// volatile are the columns that differ from zap to zap: users, times, keys, hashes, row numbers, and the expiry of
+// invoices.
 var volatile = []string{"id", "action_id", "payer_id", "user_id", "author_id", "item_id", "created_at", "changed_at", "at", "last_zap_at",
 	"scheduled_at", "account_id", "from_account", "idempotency_key", "args_hash", "deadline", "expires_at", "payment_hash", "preimage", "bolt11"}
 
-// contents are all rows of all tables that were written since, as text without what is volatile, how often each is there.
+// contents are all rows written since, of all tables, as text without the volatile columns, with how often each occurs.
 func contents(t *testing.T, connection *pgx.Conn) map[string]int {
 	t.Helper()
 	names, err := connection.Query(t.Context(), "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
@@ -49,7 +49,7 @@ func contents(t *testing.T, connection *pgx.Conn) map[string]int {
 	return all
 }
 
-// written is what is there more than before, and what less.
+// written is which rows there are more of than before, and which fewer.
 func written(before, after map[string]int) map[string]int {
 	difference := map[string]int{}
 	for row, n := range after {
@@ -75,12 +75,12 @@ func connect(t *testing.T, d *database, name string) *pgx.Conn {
 	return connection
 }
 
-// The script that is to write Holdfast's own rows writes what a real zap writes: the same rows, in the same tables.
+// The script for Holdfast's own rows writes the same rows, in the same tables, as a real zap.
 func TestTheScriptWritesTheRowsOfAZap(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)
 	d := databases(t, dir)
-	// Without workers: what the payment's own transaction leaves, and not what jobs make of it.
+	// Without workers there is only what the payment's own transaction leaves, not what jobs add.
 	s, err := newService(dir, program(t), d.DSN(holdfastDB), "HOLDFAST_ROLES=api")
 	if err != nil {
 		t.Fatal(err)

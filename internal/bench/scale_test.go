@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Two processes on one database share the zaps, and those that both were asked for at once are paid once: the check of each measurement would
-// end the run otherwise.
+// Two processes on one database share the zaps, and those requested from both at once are paid once: otherwise the
+// check of each measurement would end the run.
 func TestTwoProcessesShareTheZaps(t *testing.T) {
 	t.Parallel()
 	o := small(t)

@@ -15,10 +15,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// part makes this test's program a part of a benchmark that is a process of its own.
+// part makes this test's program one of a benchmark's separate processes.
 const part = "BENCH_TEST_PART"
 
-// parts are those that there are.
+// parts are these processes.
 var parts = map[string]func(context.Context, io.Reader, io.Writer) error{"load": load.Serve, "fake-node": fakenode.Serve}
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program is the service: what make has built, or else built here.
+// program is the service: built by make, or else here.
 func program(t *testing.T) string {
 	t.Helper()
 	if bin := os.Getenv("HOLDFAST_BIN"); bin != "" {
@@ -45,7 +45,7 @@ func program(t *testing.T) string {
 	return built
 }
 
-// command is a part of a benchmark: this test's own program.
+// command runs one of a benchmark's processes: this test's own program.
 func command(t *testing.T, name string) []string {
 	t.Helper()
 	self, err := os.Executable()

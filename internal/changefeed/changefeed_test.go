@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// running is a feed that runs and hears the others, and wakes nobody without a reason. The function stops it.
+// running is a feed that runs and hears the others, and does not wake subscribers without a reason. The function stops
+// it.
 func running(t *testing.T, pool *pgxpool.Pool) (*Feed, func()) {
 	t.Helper()
 	f := New(pool, slog.New(slog.DiscardHandler))
@@ -125,7 +126,7 @@ func TestManyChangesFewNotifications(t *testing.T) {
 			seen[id] = true
 		}
 	}
-	// One at once, one per pause, and a few more since a message has a bound.
+	// One at once, one for each pause, and a few more because a message has a size limit.
 	if most := 4 + int(time.Since(begun)/notifyEvery); messages > most {
 		t.Errorf("%d messages, want %d at most", messages, most)
 	}
@@ -204,7 +205,7 @@ func TestTheConnectionIsMadeAgain(t *testing.T) {
 	wantToken(t, from)
 }
 
-// Once a restart of the server is noticed, nobody is handed a connection that it has ended.
+// Once a restart of the server is noticed, the pool hands out no connection that the restart has ended.
 func TestNoConnectionOfBeforeIsHandedOut(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -237,7 +238,7 @@ func TestNoConnectionOfBeforeIsHandedOut(t *testing.T) {
 	if err != nil || asked != pool.Config().MaxConns+1 {
 		t.Fatalf("%d connections cut: %v", asked, err)
 	}
-	// It listens again. That everybody is woken says so too, but they are woken now and then without that.
+	// It listens again. That everybody is woken does not prove it, because they are woken now and then anyway.
 	for again := false; !again; {
 		if err := alone.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND pid <> ALL ($1))`, cut).Scan(&again); err != nil {

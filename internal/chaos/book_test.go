@@ -9,8 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// story is a small run in which everything went well: bob buys credits and zaps with them, zaps alice directly, withdraws, tries
-// something twice, and is refused once.
+// story is a small run in which everything goes well: bob buys credits and zaps with them, zaps alice directly,
+// withdraws, tries something twice, and is refused once.
 func story() (*book, facts) {
 	b := newBook()
 	bob := &person{name: "bob"}

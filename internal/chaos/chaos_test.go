@@ -30,8 +30,8 @@ func programs(t *testing.T) string {
 	return bin
 }
 
-// TestNothingIsLostWhileThePartsAreKilled is make chaos, short. How soon the API serves again is told and not judged here: it depends on
-// who else uses the machine.
+// TestNothingIsLostWhileThePartsAreKilled is a short make chaos. How soon the API serves again is reported but not
+// judged here, because it depends on the machine's other work.
 func TestNothingIsLostWhileThePartsAreKilled(t *testing.T) {
 	t.Parallel()
 	scratch, err := child.NewScratch("holdfast-chaos-test")

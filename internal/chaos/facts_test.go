@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A payment that is in no channel for a moment is under way: a run that took it for forgotten would judge while money still moves.
+// A payment that is in no channel for a moment is in flight: a run that took it for forgotten would judge while money
+// still moves.
 func TestOnlyWhatStaysInNoChannelIsForgotten(t *testing.T) {
 	t.Parallel()
 	o, begun := oblivion{}, time.Unix(1_700_000_000, 0)

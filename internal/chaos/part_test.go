@@ -84,7 +84,8 @@ func TestAPartThatEndsByItselfIsStartedAgain(t *testing.T) {
 	}
 }
 
-// TestTheClockRunsWhileAllThatIsNeededRuns holds for a part whose database is away: it is not to blame for that, but for the time after.
+// TestTheClockRunsWhileAllThatIsNeededRuns: a part whose database is down is not to blame for that, but only for the
+// time after.
 func TestTheClockRunsWhileAllThatIsNeededRuns(t *testing.T) {
 	t.Parallel()
 	database := newPart("pg", database)

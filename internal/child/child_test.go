@@ -46,7 +46,7 @@ func TestAWholeGroupEndsTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := filepath.Join(t.TempDir(), "log")
-	// What a shell runs in the background ignores the interrupt.
+	// A program that a shell runs in the background ignores the interrupt.
 	process, err := child.Start(child.Command{
 		Name: "shell", Path: "sh", Args: []string{"-c", "sleep 60 & echo ready; wait"}, Log: log,
 		Interrupt: syscall.SIGINT, WholeGroup: true, Holds: claim,

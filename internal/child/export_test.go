@@ -1,4 +1,4 @@
 package child
 
-// Abandon leaves the directory behind as a process does that is killed.
+// Abandon leaves the directory behind, as a killed process does.
 func (s *Scratch) Abandon() { s.claim.Release() }

@@ -122,7 +122,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// Of a misspelt setting the default would stay in force, and nobody would be told.
+// With a misspelt setting the default would stay in force, and nobody would be told.
 func TestUnknownVariablesAreRefused(t *testing.T) {
 	t.Parallel()
 	for variable, nearest := range map[string]string{
@@ -149,7 +149,8 @@ func TestUnknownVariablesAreRefused(t *testing.T) {
 	}
 }
 
-// What is around the service is not refused for its name: what tests and holdfast-dev have, what Kubernetes sets for a service called holdfast, and what is empty.
+// Variables of others are not refused for their names: those of tests and holdfast-dev, those that Kubernetes sets for
+// a service called holdfast, and empty ones.
 func TestVariablesOfOthersAreNotRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := parse(t, []string{
@@ -215,7 +216,7 @@ func TestImpossibleCombinations(t *testing.T) {
 	}
 }
 
-// Blocks are bounded by what LND pays and locks money for. The most that is accepted can be worked with; one block more could not.
+// Blocks are limited by what LND pays and locks money for. The highest accepted number works; one block more would not.
 func TestBlocksThatNoInvoiceCanMeetAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -229,7 +230,7 @@ func TestBlocksThatNoInvoiceCanMeetAreRefused(t *testing.T) {
 		if err := settings.Check(); (err != nil) != c.refused {
 			t.Errorf("%+v: %v", c, err)
 		}
-		// A receiver next door, whose invoice is as LND makes it by default, and is paid with the blocks that LND adds.
+		// A receiver next door: their LND makes the invoice with its defaults, and the sending LND adds its blocks.
 		const asks, adds, height = 80, 3, 800_000
 		rules := wrap.Settings{MinOuterCLTV: c.distance + 24}
 		outer := rules.OuterCLTV(paidaction.Route{Height: height + asks + adds}, height)
@@ -240,7 +241,7 @@ func TestBlocksThatNoInvoiceCanMeetAreRefused(t *testing.T) {
 	}
 }
 
-// The lock leases nodes to payments, so where some leave it is there though no request waits for another.
+// The lock leases nodes to payments, so it is needed wherever payments are sent, even if no request waits for another.
 func TestTheLockThatPaymentsNeedIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -277,7 +278,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// A password is hidden wherever an address may have one, also where the rest of it is written badly.
+// A password is hidden wherever an address may contain one, even if the rest is malformed.
 func TestPasswordsOfAddressesAreNotShown(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -329,7 +330,7 @@ func TestTheLockCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// The defaults stand in two places, since flags want theirs as text: they are the same.
+// Flags want their defaults as text, so these stand in two places: they are the same.
 func TestDefaultsOfTheLockAreItsOwn(t *testing.T) {
 	t.Parallel()
 	c, err := parse(t, nil, nil)
@@ -385,7 +386,7 @@ func TestThePublicURL(t *testing.T) {
 	}
 }
 
-// An origin that browsers write otherwise would let nobody in, and nobody would be told why.
+// An origin that browsers write differently would let nobody in, and nobody would be told why.
 func TestOriginsAreWrittenAsBrowsersDo(t *testing.T) {
 	t.Parallel()
 	for origin, refused := range map[string]bool{
@@ -405,7 +406,7 @@ func TestOriginsAreWrittenAsBrowsersDo(t *testing.T) {
 	}
 }
 
-// A wallet that pays for whoever asks is there in development alone, and on no network whose coins are worth something.
+// A wallet that pays for anybody exists only in development, and on no network whose coins are worth something.
 func TestTheDemoWallet(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -7,7 +7,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// Prices are the amounts and percentages of the community's formulas; their defaults are those of community.DefaultSettings.
+// Prices are the amounts and percentages of the community's formulas; their defaults are those of
+// community.DefaultSettings.
 type Prices struct {
 	PostCost        int64         `help:"Price of a post outside any territory, in msat." default:"1000"`
 	CommentCost     int64         `help:"Price of a comment outside any territory, in msat." default:"1000"`

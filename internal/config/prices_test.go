@@ -8,7 +8,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 )
 
-// The defaults stand in two places, since flags want theirs as text: they are the same.
+// Flags want their defaults as text, so these stand in two places: they are the same.
 func TestDefaultPricesAreTheCommunitys(t *testing.T) {
 	t.Parallel()
 	var c Config

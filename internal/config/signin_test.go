@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Half of what a site's tokens need, or keys that somebody could replace on the way, are refused.
+// An incomplete set of a site's settings is refused, and so are keys that somebody could replace on the way.
 func TestSigningIn(t *testing.T) {
 	t.Parallel()
 	const issuer, audience, https = "HOLDFAST_JWT_ISSUER=https://site.example", "HOLDFAST_JWT_AUDIENCE=holdfast", "HOLDFAST_JWKS_URL=https://site.example/jwks"

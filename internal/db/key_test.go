@@ -16,7 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// explained has statements planned, and executes none.
+// explained has statements planned, but not executed.
 type explained struct {
 	db.DBTX
 	t    *testing.T
@@ -53,7 +53,8 @@ func (e *explained) QueryRow(ctx context.Context, sql string, args ...any) pgx.R
 	return e.pool.QueryRow(ctx, "SELECT WHERE false")
 }
 
-// What is due is found by the index that River fetches by, and changed by its key, with the settings of the connections for River's books.
+// Due jobs are found by the index that River uses, and changed by their key, with the settings of the connections for
+// River's tables.
 func TestDueJobsAreFoundByAnIndex(t *testing.T) {
 	t.Parallel()
 	tx, err := pgtest.New(t).Begin(t.Context())
@@ -75,8 +76,8 @@ func TestDueJobsAreFoundByAnIndex(t *testing.T) {
 	}
 }
 
-// A row that is named by its key is found by it, also where an index of the few rows that are open would fit: planned while there are few, it
-// would be read as a whole when there are many.
+// A row that is named by its key is found by it, even where a partial index of the few open rows would fit. A plan made
+// while there are few would read that index as a whole when there are many.
 func TestOneRowIsFoundByItsKey(t *testing.T) {
 	t.Parallel()
 	e := &explained{t: t, pool: pgtest.New(t)}
@@ -162,7 +163,7 @@ func TestAClaimReadsOnePayment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, pool, now := t.Context(), pgtest.New(t), time.Now()
-			// All have waited: the index of what waits is as large as it was.
+			// All have waited: the index of waiting payments is as large as it ever was.
 			if _, err := pool.Exec(ctx, fmt.Sprintf(`
 				INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args)
 					SELECT 'TEST', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, now(), now(), '{}' FROM generate_series(1, 3000);

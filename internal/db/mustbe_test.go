@@ -12,8 +12,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// Nobody waits for the number of rows that these write: where one is missing they fail by themselves, each with the code that it is known by, and so does
-// the commit that they travel with.
+// Nobody checks the number of rows that these write. If a row is missing they fail by themselves, each with its own
+// code, and so does the commit that they travel with.
 func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 	t.Parallel()
 	pool, now := pgtest.New(t), time.Now()

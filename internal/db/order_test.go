@@ -12,8 +12,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// What changes the rows of a list without having locked them locks them in the order of the list, whatever PostgreSQL knew of the table when it planned that: behind
-// a row that somebody else has locked, nothing is locked yet. And to what that one has changed meanwhile it is added.
+// A statement that changes the rows of a list without having locked them locks them in the order of the list, whatever
+// PostgreSQL knew of the table when it planned that. While it waits for a row that somebody else has locked, it has
+// locked no later row. And it adds to what the other has changed meanwhile.
 func TestRowsAreLockedInTheOrderOfTheirList(t *testing.T) {
 	t.Parallel()
 	list := []int64{17, 33, 49, 65, 81}
@@ -132,7 +133,8 @@ func TestRowsAreLockedInTheOrderOfTheirList(t *testing.T) {
 	}
 }
 
-// Two who fold at the same time take different deltas: the second neither waits for the first, nor counts anything again.
+// Two that fold at the same time take different deltas: the second neither waits for the first, nor counts anything
+// twice.
 func TestTwoFoldsTakeDifferentDeltas(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), pgtest.New(t)

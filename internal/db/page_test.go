@@ -13,8 +13,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// A page begins where it is in an index that is in its order, also where much belongs to one owner and all of it is old: an index of everybody's would be
-// read past all that came since.
+// A page is read from its beginning in an index of its own order, even if much belongs to one owner and all of it is
+// old: an index over all owners would be read past everything newer.
 func TestAPageIsReadWhereItBegins(t *testing.T) {
 	t.Parallel()
 	ctx, pool, now := t.Context(), pgtest.New(t), time.Now()
@@ -66,7 +66,7 @@ func TestAPageIsReadWhereItBegins(t *testing.T) {
 			_, err := q.ItemsOfEach(ctx, db.ItemsOfEachParams{Authors: []int64{1, 2, 3}, Before: all, Page: 31})
 			return err
 		}},
-		// The next pages of a year, where little is below.
+		// The next pages of a year, of which little is left below.
 		{"TopPostsSince", "item_count_top_of_day", "item_count_top ", func() error {
 			_, err := q.TopPostsSince(ctx, db.TopPostsSinceParams{FirstDay: day - 365, LastDay: day, Since: now.Add(-365 * 24 * time.Hour), Score: 0, Before: all, Page: 101})
 			return err
@@ -92,7 +92,7 @@ func TestAPageIsReadWhereItBegins(t *testing.T) {
 	}
 }
 
-// What has grown old is found where it is, however much there is that has not.
+// Old rows are found by an index, however many newer ones there are.
 func TestWhatIsOldIsFoundByAnIndex(t *testing.T) {
 	t.Parallel()
 	ctx, pool, now := t.Context(), pgtest.New(t), time.Now()
@@ -147,7 +147,7 @@ func TestWhatIsOldIsFoundByAnIndex(t *testing.T) {
 	}
 }
 
-// Of many withdrawals that are under way those of one payer are counted, and no others: the payer's row is locked meanwhile.
+// Of many withdrawals in flight only those of one payer are counted, because that payer's row is locked meanwhile.
 func TestWithdrawalsOfOnePayerAreCountedByTheirIndex(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), pgtest.New(t)
@@ -177,7 +177,7 @@ func TestWithdrawalsOfOnePayerAreCountedByTheirIndex(t *testing.T) {
 	}
 }
 
-// Of what has not left yet a page of each stage is counted, where it is.
+// Of the payments that have not left yet a page of each stage is counted, by an index.
 func TestAPageOfEachStageIsCounted(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), pgtest.New(t)
@@ -204,7 +204,7 @@ func TestAPageOfEachStageIsCounted(t *testing.T) {
 	}
 }
 
-// However many votes a poll has, those that are counted are not read again, and the fold reads none but the others.
+// However many votes a poll has, those already counted are not read again: the fold reads only the others.
 func TestVotesAreReadUntilTheyAreCounted(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), pgtest.New(t)
@@ -242,7 +242,7 @@ func TestVotesAreReadUntilTheyAreCounted(t *testing.T) {
 	}
 }
 
-// Of many open invoices of anonymous payers those behind one address are counted, and no others.
+// Of many open invoices of anonymous payers only those behind one address are counted.
 func TestInvoicesBehindOneAddressAreCountedByTheirIndex(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), pgtest.New(t)

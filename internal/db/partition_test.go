@@ -19,7 +19,7 @@ import (
 
 var errPlanned = errors.New("planned, and not executed")
 
-// planner has every statement planned for its arguments, and executes none.
+// planner has every statement planned for its arguments, but not executed.
 type planner struct {
 	t    *testing.T
 	pool *pgxpool.Pool
@@ -62,7 +62,7 @@ const partitions = 5 // of each: four ranges, and the rest
 
 var readOf = regexp.MustCompile(`(?m)(Index (?:Only )?Scan|Bitmap Heap Scan|Seq Scan).* on ((?:posting|action_history)_\w+)`)
 
-// parts are the partitions that a plan reads, and those of them that it reads from end to end though there is much in them.
+// parts are the partitions that a plan reads, and those among them that it scans as a whole although they are large.
 func (p *planner) parts() (read, whole []string) {
 	for _, m := range readOf.FindAllStringSubmatch(p.plan, -1) {
 		read = append(read, m[2])
@@ -74,8 +74,8 @@ func (p *planner) parts() (read, whole []string) {
 	return slices.Compact(read), whole
 }
 
-// What belongs to actions is read in their partition alone, by its index; what belongs to an account, and what is newest, from the ends of all of
-// them.
+// What belongs to an action is read only in its partition, by an index; what belongs to an account, and what is newest,
+// from the ends of all partitions.
 func TestPartitionsAreReadByIndexes(t *testing.T) {
 	t.Parallel()
 	p := &planner{t: t, pool: pgtest.New(t)}

@@ -11,8 +11,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// What is deleted for its age waits for nobody who has a row of it: neither for another process that deletes the same in another order, which would be a deadlock, nor
-// for whoever removes all of somebody's.
+// Deleting old rows waits for nobody who has locked one of them: neither for another process that deletes them in
+// another order, which would be a deadlock, nor for one that removes everything of a user.
 func TestSweepsWaitForNobody(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), pgtest.New(t)

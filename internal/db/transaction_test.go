@@ -90,7 +90,7 @@ func (w *world) wantCode(err error, code string) {
 	}
 }
 
-// wantIDs looks from outside of any transaction; the only connection must have come back for that.
+// wantIDs looks from outside any transaction; for that the only connection must have been given back.
 func (w *world) wantIDs(want ...int32) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
@@ -110,7 +110,7 @@ func (w *world) wantIDs(want ...int32) {
 	}
 }
 
-// Statements are done in the order in which they were asked for, whichever of them travel together.
+// Statements are executed in the order in which they were asked for, whichever of them travel together.
 func TestStatementsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -151,7 +151,7 @@ func TestStatementsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// What answers nothing costs no round trip of its own, and neither do the beginning and the commit.
+// Statements that return nothing cost no round trip, nor do BEGIN and COMMIT.
 func TestOneRoundTripForEachAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,7 +188,7 @@ func TestOneRoundTripForEachAnswer(t *testing.T) {
 	}
 }
 
-// The numbers of actions come with the next answer; who needs them before that waits for them alone, and once.
+// The numbers of actions come with the next answer. A caller that needs them earlier waits for them alone, and once.
 func TestNumbersTravelWithTheNextAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +243,8 @@ func TestNumbersTravelWithTheNextAnswer(t *testing.T) {
 	}
 }
 
-// The error of a statement that answers nothing comes from the next one, or from the commit, and nothing is left of the transaction.
+// The error of a statement that returns nothing comes from the next one, or from the commit, and nothing is left of the
+// transaction.
 func TestErrorsComeLaterAndAreNeverLost(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(w *world, tx *db.Transaction) error{
@@ -279,7 +280,7 @@ func TestErrorsComeLaterAndAreNeverLost(t *testing.T) {
 	}
 }
 
-// The same where the last of several statements fails, or a single one.
+// The same if the last of several statements fails, or a single one.
 func TestErrorOfTheStatementItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -320,7 +321,8 @@ func TestInTransaction(t *testing.T) {
 	w.wantIDs(1, 2)
 }
 
-// A question with an array is planned for all arrays, once for a connection; nothing of that is left for who gets the connection next.
+// A query with an array is planned for all arrays, once for each connection. The next user of the connection does not
+// inherit the setting.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

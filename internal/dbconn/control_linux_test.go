@@ -8,7 +8,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// TCP is told when to give up, whoever waits.
+// TCP is told when to give up.
 func TestTCPGivesUp(t *testing.T) {
 	t.Parallel()
 	conn, err := bounded(t, pgtest.New(t).Config().ConnString()).Acquire(t.Context())
@@ -20,7 +20,7 @@ func TestTCPGivesUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// TCP_USER_TIMEOUT is 0x12, and has no name in package syscall.
+	// TCP_USER_TIMEOUT is 0x12; package syscall has no name for it.
 	for option, want := range map[int]int{0x12: 15_000, syscall.TCP_KEEPIDLE: 10, syscall.TCP_KEEPINTVL: 5, syscall.TCP_KEEPCNT: 3} {
 		var got int
 		var refused error

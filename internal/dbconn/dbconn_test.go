@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // limit is how long an answer is waited for here.
 const limit = time.Second
 
-// bounded is a pool on a database, by this way.
+// bounded is a pool on a database with this URL.
 func bounded(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
 	settings, err := pgxpool.ParseConfig(url)
@@ -35,7 +35,7 @@ func bounded(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
-// ended is what do returns. It is to end by itself.
+// ended returns the error of do, which must end by itself.
 func ended(t *testing.T, do func() error) error {
 	t.Helper()
 	end := make(chan error, 1)
@@ -49,13 +49,13 @@ func ended(t *testing.T, do func() error) error {
 	}
 }
 
-// next is the connection on which something is sent next, and no other.
+// next matches the connection on which something is sent next, and no other.
 func next() func([]byte) bool {
 	var gone atomic.Bool
 	return func([]byte) bool { return !gone.Swap(true) }
 }
 
-// Whatever is asked of a connection that has gone silent, and by whom: the wait ends, and others get other connections.
+// Whatever a connection that has gone silent was asked, and by whom: the wait ends, and others get other connections.
 func TestNobodyWaitsForASilentConnection(t *testing.T) {
 	t.Parallel()
 	patient := context.Background() // as one that must not be abandoned half-way
@@ -101,7 +101,7 @@ func TestNobodyWaitsForASilentConnection(t *testing.T) {
 	}
 }
 
-// A connection that went silent while it lay idle is noticed by whoever gets it, before it is used.
+// A connection that went silent while idle is noticed by its next user, before it is used.
 func TestASilentConnectionIsNotHandedOut(t *testing.T) {
 	t.Parallel()
 	proxy := pgtest.NewProxy(t, pgtest.New(t))
@@ -127,7 +127,7 @@ func TestASilentConnectionIsNotHandedOut(t *testing.T) {
 	}
 }
 
-// What takes longer is told so, and is waited for.
+// A caller whose statement takes longer says so, and is given the time.
 func TestWhoAsksForMoreIsGivenIt(t *testing.T) {
 	t.Parallel()
 	pool := bounded(t, pgtest.New(t).Config().ConnString())
@@ -140,7 +140,7 @@ func TestWhoAsksForMoreIsGivenIt(t *testing.T) {
 	}
 }
 
-// A wait for notifications has no limit, and a pool's connections keep none.
+// A wait for notifications has no limit, and a pool's connections keep none of them.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	pool := bounded(t, pgtest.New(t).Config().ConnString())

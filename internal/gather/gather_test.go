@@ -25,7 +25,7 @@ func gated(most int) (g *gather.Group[*item], begun, token chan struct{}) {
 	return gatedPlaces(1, most)
 }
 
-// gatedPlaces is gated with so many places.
+// gatedPlaces is gated with several places.
 func gatedPlaces(places, most int) (g *gather.Group[*item], begun, token chan struct{}) {
 	begun, token = make(chan struct{}, 100), make(chan struct{})
 	return gather.New(places, most, func(ctx context.Context, items []*item) {
@@ -43,7 +43,8 @@ func waitFor(g *gather.Group[*item], n int) {
 	}
 }
 
-// Who finds a place is done alone; who has to wait is done with those who wait too, in bounded groups, the first first.
+// A caller that finds a free place is done alone. Those that have to wait are done together, in bounded groups, first
+// come first.
 func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
 	t.Parallel()
 	g, begun, token := gated(3)
@@ -77,7 +78,8 @@ func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
 	}
 }
 
-// While a group is under way those who wait for it begin in another place once they are half as many as a group can be, and not before.
+// While a group is under way, those who wait for it begin in another place once they are half of a full group, and not
+// before.
 func TestManyDoNotWait(t *testing.T) {
 	t.Parallel()
 	g, begun, token := gatedPlaces(2, 6)
@@ -124,7 +126,7 @@ func TestManyDoNotWait(t *testing.T) {
 	}
 }
 
-// A group that is stuck holds others up for no longer than they have patience.
+// A stuck group holds up others for no longer than Patience.
 func TestAStuckGroupHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	g, begun, token := gatedPlaces(2, 10)
@@ -153,7 +155,8 @@ func TestAStuckGroupHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// Who goes away while waiting is not done. Who goes away later takes nobody along: not even where it is the one that does the work.
+// A caller that gives up while waiting is not done. One that gives up later affects nobody else, even if it is the one
+// that does the work.
 func TestWhoGoesAwayTakesNobodyAlong(t *testing.T) {
 	t.Parallel()
 	g, begun, token := gated(10)
@@ -192,7 +195,7 @@ func TestWhoGoesAwayTakesNobodyAlong(t *testing.T) {
 	}
 }
 
-// A panic is that of the one whose goroutine it is: the others hear that nothing was done, and the place is free again.
+// A panic belongs to the goroutine in which it happens: the others' items are unchanged, and the place is free again.
 func TestPanicFreesThePlace(t *testing.T) {
 	t.Parallel()
 	g := gather.New(1, 10, func(context.Context, []*item) { panic("broken") })

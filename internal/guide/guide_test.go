@@ -1,4 +1,4 @@
-// Package guide holds docs/add-an-action.md to what it says.
+// Package guide checks that docs/add-an-action.md works.
 package guide
 
 import (
@@ -28,7 +28,7 @@ func blocks(t *testing.T, markdown string) (all []block) {
 	return all
 }
 
-// option is what a block says of its place: file=…, after="…".
+// option is one of a block's options for where it goes: file=…, after="…".
 func (b block) option(name string) string {
 	m := regexp.MustCompile(name + `=(?:"([^"]*)"|(\S+))`).FindStringSubmatch(b.where)
 	if m == nil {
@@ -37,7 +37,7 @@ func (b block) option(name string) string {
 	return m[1] + m[2]
 }
 
-// put does what a block of code says: a new file, or lines after the one that holds a text, or at the end.
+// put applies a block of code: it makes a new file, or inserts lines after the one that contains a text, or at the end.
 func (b block) put(t *testing.T, root string) {
 	t.Helper()
 	name, after := filepath.Join(root, b.option("file")), b.option("after")
@@ -65,8 +65,8 @@ func (b block) put(t *testing.T, root string) {
 	}
 }
 
-// A reader who follows the page to the letter, on a copy of the repository, has an action that is paid for in every way. What the
-// page tells them to run passes.
+// A reader who follows the page to the letter, on a copy of the repository, has an action that is paid in every way.
+// Everything that the page tells them to run passes.
 func TestTheGuideAddsAnAction(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -82,7 +82,7 @@ func TestTheGuideAddsAnAction(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-ec", command)
 		cmd.Dir = dir
-		// As make has it: without the race detector nothing has to be compiled anew that a build has compiled.
+		// As in the Makefile: without the race detector nothing is compiled anew that a build has compiled.
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false", "MAKEFLAGS=")
 		out, err := cmd.CombinedOutput()
 		if err != nil {

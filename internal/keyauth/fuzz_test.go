@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// signed is a query that a wallet would send.
+// signed is a query as a wallet would send it.
 func signed(t testing.TB, k1, action string) string {
 	t.Helper()
 	u := &url.URL{RawQuery: "tag=login&k1=" + k1 + action}
@@ -21,8 +21,8 @@ func signed(t testing.TB, k1, action string) string {
 	return u.RawQuery
 }
 
-// Whatever a wallet answers, what is read of it is what was said, signed by that key; or it is a refusal. A signature that is right stays so
-// only as it is.
+// Whatever a wallet answers, Read returns what it said, signed by that key, or a refusal. A valid signature becomes
+// invalid with any change.
 func FuzzRead(f *testing.F) {
 	k1 := strings.Repeat("ab", 32)
 	right := signed(f, k1, "&action=login")

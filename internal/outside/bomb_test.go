@@ -12,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// An answer that would grow when it is unpacked is not unpacked: it counts as it came.
+// A compressed answer is not unpacked: its size on the wire counts.
 func TestBombsAreNotUnpacked(t *testing.T) {
 	t.Parallel()
 	var bomb bytes.Buffer
@@ -38,7 +38,7 @@ func TestBombsAreNotUnpacked(t *testing.T) {
 	}
 }
 
-// A relay of Nostr that packs its messages is not unpacked either.
+// A Nostr relay's compressed messages are not unpacked either.
 func TestWebsocketsAreNotUnpacked(t *testing.T) {
 	t.Parallel()
 	s := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +63,7 @@ func TestWebsocketsAreNotUnpacked(t *testing.T) {
 	}
 }
 
-// A header that never ends is left as a body is.
+// An endless header is abandoned, as an endless body is.
 func TestEndlessHeadersAreLeft(t *testing.T) {
 	t.Parallel()
 	s := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +84,8 @@ func TestEndlessHeadersAreLeft(t *testing.T) {
 	}
 }
 
-// A redirect that names a user, another scheme or a port of a private server is no way around, for websockets as for calls.
+// A redirect with a user, another scheme or a port of a private server does not get around the guard, neither for
+// websockets nor for calls.
 func TestWebsocketsAreGuardedAgainstRedirects(t *testing.T) {
 	t.Parallel()
 	private := server(t, func(http.ResponseWriter, *http.Request) { t.Error("a private server was reached by a redirect") })

@@ -34,7 +34,7 @@ func TestWhatIsPublic(t *testing.T) {
 	}
 }
 
-// However an address of IPv4 is written in one of IPv6, it is as public as it is by itself.
+// However an IPv4 address is written as an IPv6 address, it is exactly as public as by itself.
 func TestPublicIsTheSameInEveryForm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,7 +86,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 }
 
-// A name whose second answer is a private address (DNS rebinding), and one that has both kinds at once.
+// A name whose second answer is a private address (DNS rebinding), and a name with both kinds at once.
 func TestTheAddressOfTheConnectionDecides(t *testing.T) {
 	t.Parallel()
 	reached := 0
@@ -122,7 +122,7 @@ func portOf(t *testing.T, s *httptest.Server) string {
 	return u.Port()
 }
 
-// A name that leads to a public address and to a private one besides: the private one is never tried.
+// Of a name with a public and a private address the private one is never tried.
 func TestEveryAddressOfANameIsGuarded(t *testing.T) {
 	t.Parallel()
 	s := server(t, func(http.ResponseWriter, *http.Request) { t.Error("a private address was reached") })
@@ -136,7 +136,7 @@ func TestEveryAddressOfANameIsGuarded(t *testing.T) {
 	}
 }
 
-// Whatever leads back to us is not called, in whatever form it is written, and by no redirect.
+// Our own address is not called, in whatever form it is written, nor by a redirect.
 func TestOurselvesAreNotCalled(t *testing.T) {
 	t.Parallel()
 	own := &url.URL{Scheme: "https", Host: "example.org"}

@@ -148,7 +148,7 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever is spoken, one connection reads no more than its bound.
+// Whatever the protocol, one connection reads no more than its bound.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -213,7 +213,7 @@ func TestWebsocketsAreBounded(t *testing.T) {
 	}
 }
 
-// What a server says as it hangs up is foreign text.
+// The text with which a server closes is foreign text.
 func TestWebsocketsThatEnd(t *testing.T) {
 	t.Parallel()
 	s := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -234,7 +234,7 @@ func TestWebsocketsThatEnd(t *testing.T) {
 	}
 }
 
-// A server that answers byte by byte, or not at all, is left when time is up.
+// A server that answers byte by byte, or not at all, is abandoned when time is up.
 func TestSlowServersAreLeft(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 1)

@@ -16,7 +16,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// parentOf makes this test's program, run once more, a parent that starts a server in the directory and waits to be killed.
+// parentOf makes this test's program, run once more, a parent that starts a server in the directory and waits to be
+// killed.
 const parentOf = "PGSERVER_TEST_PARENT_OF"
 
 func TestMain(m *testing.M) {
@@ -56,7 +57,7 @@ func TestServerDiesWithItsParent(t *testing.T) {
 	}
 	_ = parent.Wait() // "killed" is no news
 
-	// The claim is free only when every process of the server is gone: each has inherited it.
+	// The claim is free only when every process of the server is gone, because each has inherited it.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	claim, err := child.ClaimDir(ctx, dir)

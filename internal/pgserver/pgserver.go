@@ -162,8 +162,8 @@ func (s *Server) command() child.Command {
 		Name: "PostgreSQL", Path: filepath.Join(s.bin, "postgres"), Args: args,
 		Env: environment(), Dir: s.dir, Log: s.LogFile(),
 		User: s.user, Holds: s.claim,
-		// PostgreSQL's meanings: SIGTERM waits for clients to leave, SIGINT disconnects them, SIGQUIT ends at once. SIGKILL
-		// would leave its shared memory and its children behind.
+		// PostgreSQL's meanings: SIGTERM waits for clients to leave, SIGINT disconnects them, SIGQUIT ends at once.
+		// SIGKILL would leave its shared memory and its children behind.
 		Interrupt: syscall.SIGINT, Orphaned: syscall.SIGQUIT,
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// directory is a temporary one that the server's user can reach, which t.TempDir is not when the tests run as root.
+// directory is a temporary directory that the server's user can reach. It cannot reach t.TempDir when the tests run as
+// root.
 func directory(t *testing.T) string {
 	t.Helper()
 	scratch, err := child.NewScratch("holdfast-pgserver-test")

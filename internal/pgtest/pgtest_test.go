@@ -63,10 +63,10 @@ func TestMigrationsAreApplied(t *testing.T) {
 	}
 }
 
-// deadlock makes PostgreSQL break exactly one.
+// deadlock makes PostgreSQL resolve exactly one deadlock.
 func deadlock(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	// Two transactions take the same two rows in opposite order; the meeting makes sure that each has its first.
+	// Two transactions lock the same two rows in opposite order; the meeting ensures that each has its first.
 	var meeting, over sync.WaitGroup
 	meeting.Add(2)
 	failures := make([]error, 2)
@@ -104,7 +104,7 @@ func TestDeadlocksAreCounted(t *testing.T) {
 	}
 }
 
-// record is a test that only writes down that it failed.
+// record is a test that only records that it failed.
 type record struct {
 	testing.TB
 	failed bool

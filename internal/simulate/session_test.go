@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// openInside opens a database, and says in which context one is inside of its world.
+// openInside opens a database, and returns the context of its world.
 func openInside(t *testing.T) (context.Context, *database) {
 	t.Helper()
 	ctx := context.WithValue(t.Context(), insideKey{}, true)
@@ -22,7 +22,7 @@ func openInside(t *testing.T) (context.Context, *database) {
 	return ctx, d
 }
 
-// A session outlives the connection that is cut: what was not committed is undone, and what was prepared is still there.
+// A session outlives a cut connection: what was not committed is undone, and prepared statements remain.
 func TestASessionOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	ctx, d := openInside(t)
@@ -56,7 +56,8 @@ func TestASessionOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// What arrives late in a transaction may find its row locked by somebody who goes on only after it was waited for: it comes to nothing, at once.
+// A late request in a transaction may find its row locked by somebody who continues only after it. It then fails at
+// once.
 func TestWhatArrivesLateWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	ctx, d := openInside(t)
@@ -89,7 +90,7 @@ func TestWhatArrivesLateWaitsForNobody(t *testing.T) {
 	_ = tx.Rollback(ctx) // its connection is gone
 }
 
-// What PostgreSQL says is understood in whatever pieces it arrives.
+// PostgreSQL's messages are understood in whatever pieces they arrive.
 func TestMessagesInPieces(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

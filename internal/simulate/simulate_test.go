@@ -53,7 +53,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// A seed repeats itself exactly, on a new database as on one that others were tried on.
+// A seed repeats itself exactly, on a new database and on one where others were tried.
 func TestASeedRepeatsItself(t *testing.T) {
 	t.Parallel()
 	lab := openLab(t)
@@ -73,7 +73,7 @@ func TestASeedRepeatsItself(t *testing.T) {
 	used.close(t.Context())
 }
 
-// What shrinking leaves of a failing seed still fails, and its story says with what.
+// What shrinking leaves of a failing seed still fails, and its story says how.
 func TestAFailingSeedIsFoundAndShrunk(t *testing.T) {
 	t.Parallel()
 	lab := openLab(t)
@@ -90,7 +90,7 @@ func TestAFailingSeedIsFoundAndShrunk(t *testing.T) {
 		if !strings.Contains(r.Violations[0], "asked with one key") || !strings.Contains(r.Story, "VIOLATION model") {
 			t.Errorf("seed %d: %v", seed, r.Violations)
 		}
-		// The same seed with nothing but the act that failed.
+		// The same seed with only the act that failed.
 		var label int
 		fmt.Sscanf(r.Violations[0], "model: act %d", &label)
 		alone := less{acts: map[int]bool{}, faults: map[string]bool{}}
@@ -115,7 +115,7 @@ func withoutUniqueKey(t *testing.T, lab *Lab) *database {
 	t.Helper()
 	d, err := lab.open(t.Context())
 	if err == nil {
-		// One of the same name, which reconcile takes for the real one, and under which no two rows are the same.
+		// An index of the same name, which reconcile takes for the real one, but in which no two rows are equal.
 		_, err = d.control.Exec(t.Context(), "DROP INDEX paid_action_key; CREATE UNIQUE INDEX paid_action_key ON paid_action (idempotency_key, id)")
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func withoutUniqueKey(t *testing.T, lab *Lab) *database {
 	return d
 }
 
-// Every seeded bug is a patch of the source as it is now, and compiles.
+// Every seeded bug is a patch of the present source, and compiles.
 func TestSeededBugsCompile(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.Abs("../..")
@@ -164,7 +164,7 @@ func difference(a, b string) string {
 	return "one is longer"
 }
 
-// Every action of the application is simulated, by every method that it has.
+// Every action of the application is simulated, with each of its methods.
 func TestEveryActionIsSimulated(t *testing.T) {
 	t.Parallel()
 	for _, a := range community.Actions(settings()) {

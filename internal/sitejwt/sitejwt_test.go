@@ -46,7 +46,7 @@ func verifier(t testing.TB) (*sitejwttest.Site, *sitejwt.Verifier, *clock) {
 	return site, v, c
 }
 
-// with is what a token says, with some of it changed; nil takes a claim away.
+// with is a token's claims with some of them changed; nil removes a claim.
 func with(c *clock, change map[string]any) map[string]any {
 	claims := sitejwttest.Claims("alice", c.Now())
 	maps.Copy(claims, change)
@@ -177,7 +177,7 @@ func decoded(t testing.TB, part string) []byte {
 	return text
 }
 
-// A new key is found when the first token names it; the one before is good for nothing once the keys were read again.
+// A new key is found when the first token names it. The previous key is no longer valid once the keys were read again.
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
 	site, v, c := verifier(t)
@@ -204,7 +204,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-// A site that is away takes nobody out who has a token; but where its keys were never read nobody gets in.
+// An unreachable site locks out nobody who has a token. But if its keys were never read, nobody gets in.
 func TestKeysThatAreAway(t *testing.T) {
 	t.Parallel()
 	site, v, c := verifier(t)

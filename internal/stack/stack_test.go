@@ -20,8 +20,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
-// The test's own program plays two other parts when the environment says so: the service, of which the stack needs only that
-// it migrates, becomes ready and ends; and a parent that runs a stack and is killed.
+// The test's own program plays two other parts when the environment says so: the service, which for the stack only has
+// to migrate, become ready and end; and a parent that runs a stack and is killed.
 const (
 	asService = "STACK_TEST_SERVICE=1"
 	parentOf  = "STACK_TEST_PARENT_OF"
@@ -69,7 +69,8 @@ func options(dir string) stack.Options {
 	return stack.Options{Dir: filepath.Join(dir, "data"), Bin: filepath.Join(dir, "bin"), Environment: []string{asService}}
 }
 
-// directory is one that PostgreSQL's user can reach, with the programs: real ones, and this test's own as the service.
+// directory is a directory that PostgreSQL's user can reach, with the programs: real ones, and this test's own as the
+// service.
 func directory(t *testing.T) string {
 	t.Helper()
 	scratch, err := child.NewScratch("holdfast-stack-test")

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// plan is one for a server.
+// plan is a plan for a server.
 func plan(s *httptest.Server) Plan {
 	return Plan{Addresses: []string{s.Listener.Addr().String()}, Keys: []string{"first", "second", "third"}, Items: 10, Sats: 10, Prefix: "test", Clients: 4}
 }
@@ -32,8 +32,8 @@ func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// Coordinated omission: a server that stands still once for a while was slow for everybody who wanted something in that while, and not
-// only for those few who happened to be asking. With a rate that is seen.
+// Coordinated omission: a server that stood still for a while was slow for everybody who wanted something in that time,
+// not only for the few whose requests were in flight. With a rate this is seen.
 func TestAStandstillCountsForAllWhoCameInIt(t *testing.T) {
 	t.Parallel()
 	const stands = 600 * time.Millisecond
@@ -58,7 +58,8 @@ func TestAStandstillCountsForAllWhoCameInIt(t *testing.T) {
 	if !r.OK() || r.Paid != 200 {
 		t.Fatalf("200 were due in a second: %s", r)
 	}
-	// Of 200 that were due in the second, 120 were due while it stood still, and waited for 300 ms on average: half of all for 100 or more.
+	// Of the 200 requests that were due in the second, 120 were due during the standstill, and waited 300 ms on
+	// average: half of all waited for 100 ms or more.
 	if r.MaxMs < 550 || r.P99ms < 500 || r.P50ms < 50 {
 		t.Errorf("it stood still for %v, and the longest took %.0f ms, the 99th of a hundred %.0f, the 50th %.0f", stands, r.MaxMs, r.P99ms, r.P50ms)
 	}
@@ -75,7 +76,7 @@ func TestAStandstillCountsForAllWhoCameInIt(t *testing.T) {
 	}
 }
 
-// Whatever is not the answer that it is paid is a failure, and is told.
+// Every answer other than paid is a failure, and is reported.
 func TestEverythingElseIsAFailure(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
@@ -105,7 +106,7 @@ func TestEverythingElseIsAFailure(t *testing.T) {
 	}
 }
 
-// Nobody asks twice under one key, and what is asked for is what the plan says: an item that another one wrote, with that other one's key.
+// No key is used twice, and requests follow the plan: an item that another user wrote, with the zapper's key.
 func TestRequestsAreThoseOfThePlan(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -139,11 +140,12 @@ func TestRequestsAreThoseOfThePlan(t *testing.T) {
 	}
 }
 
-// What is asked for twice is asked for at two addresses under one key, and is one zap. That a key has bought two actions is a failure.
+// A request that is sent twice goes to two addresses under one key, and is one zap. If one key has bought two actions,
+// that is a failure.
 func TestWhatIsAskedForTwiceIsOne(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	asked := [2]map[string]int{{}, {}} // requests by their bodies
+	asked := [2]map[string]int{{}, {}} // requests by body
 	addresses := make([]string, 2)
 	for i := range addresses {
 		addresses[i] = serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -188,7 +190,7 @@ func TestWhatIsAskedForTwiceIsOne(t *testing.T) {
 	}
 }
 
-// At least the asked part of all is at or below the quantile, and it is one of them, and no smaller one would do.
+// The asked part of all values is at or below the quantile, which is one of them; no smaller one would do.
 func TestQuantile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
