@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// past is a database with two ranges of five actions each that are long at rest, and a third that grows.
+// past is a database with two ranges of five actions each that have long been finished, and a third that grows.
 func past(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -34,7 +34,7 @@ func past(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// told is what holdfast archive says.
+// told is the output of holdfast archive.
 type told struct {
 	DryRun   bool `json:"dry_run"`
 	Archived []struct {
@@ -63,7 +63,7 @@ func archived(t *testing.T, pool *pgxpool.Pool, wantCode int, args ...string) (g
 	return got
 }
 
-// What it tells to do next can be done: the rows are in a file, the tables are gone, and can be brought back.
+// The advice that archive gives works: the rows are in a file, the tables are gone, and can be brought back.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	pool := past(t)
@@ -120,7 +120,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// What reconcile finds is told with what to do, as by reconcile, and by the exit code.
+// What reconcile finds is reported together with what to do, as by reconcile itself, and by the exit code.
 func TestNothingBrokenIsArchived(t *testing.T) {
 	t.Parallel()
 	pool := past(t)
@@ -132,7 +132,7 @@ func TestNothingBrokenIsArchived(t *testing.T) {
 	}
 }
 
-// A worker makes partitions by itself, and says so.
+// A worker makes partitions by itself, and logs it.
 func TestTheServiceMakesPartitions(t *testing.T) {
 	t.Parallel()
 	pool := past(t)

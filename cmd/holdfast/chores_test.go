@@ -12,8 +12,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// What is due by the clock is done, but not by one that PostgreSQL's does not confirm: a machine that is a month ahead would charge founders, stop territories
-// and end a month of rewards.
+// What is due by the clock is done, but not by a clock that PostgreSQL's does not confirm: a machine that is a month
+// ahead would charge founders, stop territories and end a month of rewards.
 func TestChoresAreDoneByAClockThatIsConfirmed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestChoresAreDoneByAClockThatIsConfirmed(t *testing.T) {
 	}
 }
 
-// What is good for nothing any more is not kept for ever. What is, or may still be looked at, stays.
+// Data that has become useless is not kept for ever. Data that is useful, or may still be looked at, stays.
 func TestWhatIsOverIsForgotten(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -90,7 +90,8 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	}
 }
 
-// A chore that fails at each turn is told of: none comes so seldom that the alert never counts enough of them.
+// A chore that fails at each turn raises the alert: no chore comes so seldom that the alert never counts enough
+// failures.
 func TestFailingChoresAreAlarmed(t *testing.T) {
 	t.Parallel()
 	var file struct {

@@ -30,7 +30,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What a command alone has is not lost among the settings; those are all in the help of serve.
+// A command's own flags are not lost among the settings; the settings are all in the help of serve.
 func TestHelpIsOfTheCommand(t *testing.T) {
 	t.Parallel()
 	for args, own := range map[string]string{"--help": "actions stuck", "actions write-off --help": "--reason", "reconcile --help": "--since", "nodes --help": "nodes drain"} {
@@ -44,7 +44,7 @@ func TestHelpIsOfTheCommand(t *testing.T) {
 	}
 }
 
-// What is wrong is told of what it is about.
+// A refusal names what it is about.
 func TestRefusalsNameWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -155,7 +155,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// What a command is to destroy, and that it is meant, is said where it is called: neither a variable left behind nor the file of settings says it.
+// What a command destroys, and its confirmation, must be given where it is called: neither a variable left behind nor
+// the settings file can.
 func TestACommandsOwnFlagsComeFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -193,7 +194,8 @@ func TestACommandsOwnFlagsComeFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// A version that no migration leads to would be recorded as the database's, and nothing would run on it: not even the way back.
+// A version that no migration leads to would be recorded as the database's, and nothing would run on it, not even the
+// way back.
 func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -210,7 +212,7 @@ func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
 	if version, _, err := migrations.Version(t.Context(), pool.Config().ConnString()); err != nil || version != latest {
 		t.Errorf("version %d, want %d, %v", version, latest, err)
 	}
-	// Of one that nobody left dirty the version is known: another one is a slip, unless it is meant.
+	// If a database is not dirty its version is known: forcing a different one is a slip, unless it is confirmed.
 	for yes, want := range map[string]int{"--yes=false": exitUsage, "--yes": exitOK} {
 		code, _, said := command(t, env, "migrate", "force", "20", yes)
 		version, _, err := migrations.Version(t.Context(), pool.Config().ConnString())
@@ -228,7 +230,8 @@ func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
 	}
 }
 
-// Through a pooler in transaction mode the lock of migrations would stay behind on a connection of the server. So they go past it, or not at all.
+// Through a pooler in transaction mode the migrations' lock would stay behind on a connection of the server. So
+// migrations bypass the pooler, or are refused.
 func TestMigrationsGoPastAPooler(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -300,7 +303,8 @@ func TestActions(t *testing.T) {
 	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM river_job WHERE state = 'available' AND args->>'action' = $1", id).Scan(&jobs); err != nil || jobs != 1 {
 		t.Errorf("%d jobs: %v", jobs, err)
 	}
-	// One that waits for its payer has its job at the deadline again: that is what reconcile says to do about one without any.
+	// An action that waits for its payer gets its job for the deadline back. That is reconcile's advice for an action
+	// without a job.
 	if _, err := pool.Exec(t.Context(), "DELETE FROM river_job"); err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +320,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// An action whose payer cancelled it, and whose invoice was paid before that reached the node, did not fail.
+// An action whose payer cancelled it, but whose invoice was paid before the node knew, did not fail.
 func TestWhatIsPaidHasNotFailed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -342,7 +346,8 @@ func TestWhatIsPaidHasNotFailed(t *testing.T) {
 	}
 }
 
-// Who looks at a held payment by night reads until when and to which height it is safe, and in which zone that is; and nobody reads of one that waits that it was paid.
+// An operator who looks at a held payment sees until when and to which height it is safe, and in which time zone. Of an
+// action that waits for payment nobody reads that it was paid.
 func TestShowForPeople(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

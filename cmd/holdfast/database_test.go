@@ -20,7 +20,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
-// opened is the service's own pool on a database, and what was logged.
+// opened is the service's own pool on a database, with its log.
 func opened(t *testing.T, url string, bounds config.Bounds) (*pgxpool.Pool, *strings.Builder) {
 	t.Helper()
 	var said strings.Builder
@@ -44,7 +44,8 @@ func shownBy(t *testing.T, pool *pgxpool.Pool) string {
 	return fmt.Sprint(stall, " ", wait, " ", statement)
 }
 
-// stall holds a row's lock and stands still until PostgreSQL has ended the transaction, as others see it: they get the lock.
+// stall holds a row's lock and stands still until PostgreSQL has ended the transaction. Others see that: they get the
+// lock.
 func stall(t *testing.T, pool *pgxpool.Pool, others *pgxpool.Pool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -66,7 +67,8 @@ func stall(t *testing.T, pool *pgxpool.Pool, others *pgxpool.Pool) {
 	}
 }
 
-// No page is sorted anew by an index that is nearly in its order, and no plan is compiled, unless the address says otherwise.
+// No page is sorted anew by an index that is nearly in its order, and no plan is compiled, unless the address says
+// otherwise.
 func TestPagesArePlannedAsTheyAreMeant(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t).Config().ConnString()
@@ -82,7 +84,7 @@ func TestPagesArePlannedAsTheyAreMeant(t *testing.T) {
 	}
 }
 
-// The bounds of this program are those of each of its connections, unless the address sets others.
+// Each connection has this program's bounds, unless the address sets others.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -107,7 +109,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// An answer is waited for a little longer than a statement may take. A commit that never arrives is waited for no longer either.
+// An answer is waited for a little longer than a statement may take. The same holds for a commit that never arrives.
 func TestAnswersAreNotWaitedForWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	for parameter, want := range map[string]time.Duration{"": time.Minute + 5*time.Second, "2000": 7 * time.Second, "0": 0, "2min": 0} {
@@ -139,7 +141,8 @@ func TestAnswersAreNotWaitedForWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// A pooler in transaction mode takes no parameters. The service goes on without, says so, and the role's or the database's own hold.
+// A pooler in transaction mode accepts no parameters. The service goes on without them, says so, and the role's or the
+// database's own apply.
 func TestConnectionsBehindAPoolerAreBoundedByTheServer(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -159,7 +162,8 @@ func TestConnectionsBehindAPoolerAreBoundedByTheServer(t *testing.T) {
 	stall(t, pool, database)
 }
 
-// What guards locks in memory, what is listened to and what is migrated is the database that is served, whatever addresses lead there.
+// The direct address, for in-memory locks' guard, notifications and migrations, must lead to the database that is
+// served, whatever addresses are used.
 func TestTheDirectAddressLeadsToTheSameDatabase(t *testing.T) {
 	t.Parallel()
 	pool, other := pgtest.New(t), pgtest.New(t)

@@ -23,7 +23,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 )
 
-// What is in deploy names commands, settings and paths of this program. These tests hold each of them to what the program knows.
+// The files in deploy name commands, settings and paths of this program. These tests check each of them against the
+// program.
 
 const (
 	top    = "../../"
@@ -39,7 +40,7 @@ func textOf(t *testing.T, file string) string {
 	return string(text)
 }
 
-// understood fails the test unless the program can be called like this.
+// understood fails the test unless the program accepts these arguments.
 func understood(t *testing.T, where string, args []string) {
 	t.Helper()
 	var c cli
@@ -86,7 +87,7 @@ func TestDeployedSettingsExist(t *testing.T) {
 	}
 }
 
-// The example is a file that serve takes, but for the secret, which it must not have.
+// serve accepts the example file, except for the secret, which it must not contain.
 func TestDeployedFileOfSettings(t *testing.T) {
 	t.Parallel()
 	const file = deploy + "holdfast.json"
@@ -106,7 +107,7 @@ func TestDeployedFileOfSettings(t *testing.T) {
 // instruction is one of a Dockerfile, with its continued lines.
 type instruction struct{ name, rest string }
 
-// imageStages reads the part of a Dockerfile's language that ours is written in.
+// imageStages reads the subset of a Dockerfile's language that ours is written in.
 func imageStages(t *testing.T, text string) (all [][]instruction) {
 	t.Helper()
 	var lines []string
@@ -128,7 +129,7 @@ func imageStages(t *testing.T, text string) (all [][]instruction) {
 	return all
 }
 
-// restOf are the instructions with a name, without it.
+// restOf are the instructions with this name, without the name.
 func restOf(stage []instruction, name string) (rest []string) {
 	for _, i := range stage {
 		if i.name == name {
@@ -138,7 +139,7 @@ func restOf(stage []instruction, name string) (rest []string) {
 	return rest
 }
 
-// onlyOf is the only instruction with a name.
+// onlyOf is the only instruction with this name.
 func onlyOf(t *testing.T, stage []instruction, name string) string {
 	t.Helper()
 	found := restOf(stage, name)
@@ -148,7 +149,7 @@ func onlyOf(t *testing.T, stage []instruction, name string) string {
 	return found[0]
 }
 
-// jsonWords are those of a command in JSON.
+// jsonWords are the words of a command in JSON.
 func jsonWords(t *testing.T, text string) (all []string) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &all); err != nil || len(all) == 0 {
@@ -190,7 +191,8 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// The build stage's own command, in its own environment and on what it is allowed to see, makes a static program that runs.
+// The build stage's own command, in its own environment and with only the files that it may see, makes a static program
+// that runs.
 func TestDockerfileBuilds(t *testing.T) {
 	t.Parallel()
 	build := imageStages(t, textOf(t, deploy+"Dockerfile"))[0]
@@ -277,7 +279,7 @@ func TestComposeFile(t *testing.T) {
 		if s.DependsOn["postgres"].Condition != types.ServiceConditionHealthy {
 			t.Errorf("%s does not wait for the database", name)
 		}
-		// The socket of the database, and the files of the settings, are where the settings look for them.
+		// The database's socket and the settings' files are where the settings look for them.
 		if !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool {
 			return v.Source == "socket" && strings.HasSuffix(given.DatabaseURL, "?host="+v.Target)
 		}) {
@@ -303,7 +305,7 @@ func TestComposeFile(t *testing.T) {
 	}
 }
 
-// unitOptions are those of a unit: by section and name, all values in their order.
+// unitOptions are a unit's options: by section and name, all values in order.
 func unitOptions(t *testing.T, name string) map[string][]string {
 	t.Helper()
 	list, err := unit.Deserialize(strings.NewReader(textOf(t, deploy+"systemd/"+name)))
@@ -343,7 +345,7 @@ func TestUnits(t *testing.T) {
 	} else if prevented[0] == "2" {
 		t.Error("it is not started again after a panic, which ends a Go program with 2")
 	}
-	// What confines the one confines the other.
+	// Both are confined in the same way.
 	var strict []string
 	for key, values := range service {
 		if regexp.MustCompile(`^Service (Protect|Private|Restrict|SystemCall|NoNew|Capab|Lock|Memory|Remove|Keyring|UMask)`).MatchString(key) {

@@ -52,7 +52,7 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// Who keeps the locks elsewhere is not shown an empty list of those in the database.
+// If the locks are kept elsewhere, no empty list of those in the database is shown.
 func TestLocksThatAreNotInTheDatabase(t *testing.T) {
 	t.Parallel()
 	for strategy, env := range map[string][]string{

@@ -17,7 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// post makes an anonymous post and pays for it, as a client and its wallet do. header is sent along.
+// post makes an anonymous post and pays for it, as a client and its wallet do. It sends header along.
 func post(s *server, node *lndtest.Server, header http.Header) (action int64) {
 	s.t.Helper()
 	body := s.graphql(header, `mutation { createPost(title: "Hello") { id invoice { bolt11 } } }`, nil)
@@ -42,7 +42,8 @@ func post(s *server, node *lndtest.Server, header http.Header) (action int64) {
 	return id
 }
 
-// A payment can be followed through the log by its number alone: the request, the steps, the jobs, and each call of the node.
+// A payment can be followed through the log by its number alone: the request, the steps, the jobs, and each call to the
+// node.
 func TestTheLogTellsOneActionThroughout(t *testing.T) {
 	t.Parallel()
 	node, setting := newNode(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// listNodes is holdfast nodes.
+// listNodes runs holdfast nodes.
 func listNodes(t *testing.T, env []string) []shownNode {
 	t.Helper()
 	code, out, said := command(t, env, "nodes")
@@ -64,7 +64,7 @@ func TestNodes(t *testing.T) {
 	if err := database.QueryRow(t.Context(), `SELECT count(*) FROM lightning_node`).Scan(&known); err != nil || known != 0 {
 		t.Errorf("the list has written down %d nodes, %v", known, err)
 	}
-	// A node is known once a process that pays has met it.
+	// A node is known once a paying process has met it.
 	if _, err := database.Exec(t.Context(), `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', $1, now())`, list[0].PublicKey); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// An operator whose shell has another node's address under the name of one is told so, and the service goes on paying through its own.
+// If an operator's shell has another node's address under the name of a node, the operator is told so, and the service
+// goes on paying through its own.
 func TestTheListOfNodesOnlyReads(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -117,7 +118,8 @@ func TestTheListOfNodesOnlyReads(t *testing.T) {
 	}
 }
 
-// A payment that its receiver lets hang has no slot any more: an operator who stops the node as soon as none is in flight loses it, and what is held for it.
+// A payment that its receiver lets hang no longer has a slot. An operator who stopped the node as soon as no slot is
+// used would lose this payment, and what is held for it.
 func TestANodeIsNeededForWhatHangs(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{MaxForwards: 10})

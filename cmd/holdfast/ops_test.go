@@ -22,18 +22,18 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// exposed is what the service's own registry has: of each metric its labels, and the series that there are already.
+// exposed is the contents of the service's own registry: each metric's labels, and the series that already exist.
 type exposed struct {
 	t      *testing.T
 	labels map[string][]string
 	series map[string]*dto.MetricFamily
 }
 
-// described reads what a description says of itself: client_golang tells it in no other way.
+// described reads a metric's description, which client_golang offers in no other way.
 var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
-// expose makes the service with every role, as serve does, and reads its registry. Nothing runs, so most series do not exist yet; every
-// metric is described all the same.
+// expose makes the service with every role, as serve does, and reads its registry. Nothing runs, so most series do not
+// exist yet; but every metric is described.
 func expose(t *testing.T) exposed {
 	t.Helper()
 	_, setting := newNode(t)
@@ -81,10 +81,10 @@ func expose(t *testing.T) exposed {
 	return x
 }
 
-// given are the labels that Prometheus itself adds to whatever it reads.
+// given are the labels that Prometheus itself adds to every series.
 var given = []string{"instance", "job"}
 
-// metric is what is known of a name in an expression; a histogram's parts are metrics of their own there.
+// metric is what is known of a name in an expression, in which the parts of a histogram are metrics of their own.
 func (x exposed) metric(name string) (labels []string, counter, ok bool) {
 	if labels, ok = x.labels[name]; ok {
 		family := x.series[name]
@@ -110,8 +110,8 @@ var (
 	duration = regexp.MustCompile(`^[1-9][0-9]*[smhd]$`)
 )
 
-// check holds an expression to what is exposed, and returns the labels of its result. The parser knows more than Prometheus does: what
-// is not named here is refused.
+// check compares an expression with what is exposed, and returns the labels of its result. It refuses functions that it
+// does not know, because the parser accepts more than Prometheus does.
 func (x exposed) check(expr string) (labels []string) {
 	x.t.Helper()
 	parsed, err := metricsql.Parse(expr)
@@ -231,7 +231,7 @@ func matches(m *dto.Metric, filters []metricsql.LabelFilter) bool {
 	return true
 }
 
-// ops is a file for operators.
+// ops reads a file for operators.
 func ops(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "ops", name))
@@ -328,7 +328,7 @@ func TestDashboardIsOfWhatIsExposed(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameMetricsThatExist also keeps the table of what to watch from naming what was.
+// TestDocumentsNameMetricsThatExist also keeps old names out of the table of what to watch.
 func TestDocumentsNameMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	x := expose(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// wantReady waits until /readyz says of its parts what is wanted: of each the beginning of its problem, "" if it is ready.
+// wantReady waits until /readyz reports these parts: for each the beginning of its problem, or "" if it is ready.
 func (s *server) wantReady(want map[string]string) {
 	s.t.Helper()
 	var last string
@@ -103,7 +103,7 @@ func TestReadinessNamesWhatIsWrong(t *testing.T) {
 	s.wantReady(ready)
 }
 
-// A database that was demoted answers every question, and nothing can be done with it.
+// A database that was demoted answers every question, but is useless.
 func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -119,7 +119,7 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	s.wantReady(map[string]string{"database": "It takes no writes", "migrations": ""})
 }
 
-// A node that issues invoices alone finds no ways, and needs no graph.
+// A node that only issues invoices finds no routes, and needs no graph.
 func TestANodeThatOnlyIssuesNeedsNoGraph(t *testing.T) {
 	t.Parallel()
 	node, setting := newNode(t)
@@ -134,7 +134,8 @@ func TestReadinessIsOfTheProcess(t *testing.T) {
 	serve(t, settings(pgtest.New(t), setting, "HOLDFAST_ROLES=api")).wantReady(map[string]string{"database": "", "migrations": "", "node sim": ""})
 }
 
-// One node of several that is away is told, and keeps nothing from the process: sent nothing, it would serve nobody by the others either.
+// One unreachable node of several is reported, but the process stays ready: otherwise it would get no requests, and the
+// other nodes would serve nobody either.
 func TestOneNodeOfSeveralIsEnough(t *testing.T) {
 	t.Parallel()
 	away := map[string]bool{}
@@ -172,7 +173,7 @@ func TestOneNodeOfSeveralIsEnough(t *testing.T) {
 	}
 }
 
-// Whoever asks, and however often: the parts are asked once a second.
+// However many ask, and however often, the parts are asked once a second.
 func TestReadinessIsAskedForOnceASecond(t *testing.T) {
 	t.Parallel()
 	now, asked := time.Unix(1_800_000_000, 0), 0
@@ -196,7 +197,7 @@ func TestReadinessIsAskedForOnceASecond(t *testing.T) {
 	}
 }
 
-// door is an address of the database that can be shut.
+// door is a proxy to the database that can be shut.
 type door struct {
 	to string
 
@@ -205,7 +206,7 @@ type door struct {
 	conns  []net.Conn
 }
 
-// databaseDoor puts a door before the database of these settings.
+// databaseDoor puts a door in front of the database of these settings.
 func databaseDoor(t *testing.T, env []string) (*door, []string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -271,7 +272,7 @@ func TestMetricsAreServed(t *testing.T) {
 	t.Parallel()
 	_, setting := newNode(t)
 	s := serve(t, settings(pgtest.New(t), setting))
-	// The height comes from a stream: a moment later.
+	// The height comes from a stream, a moment later.
 	for _, name := range []string{"holdfast_node_height{node=\"sim\"}", "holdfast_node_hold_streams", "go_goroutines"} {
 		s.await("/metrics with "+name, func() bool {
 			status, body := s.get("/metrics")

@@ -15,7 +15,7 @@ import (
 
 var advised = regexp.MustCompile("`(holdfast [^`]*)`")
 
-// What reconcile tells an operator to run can be run: the program's own parser takes it.
+// The commands that reconcile recommends are valid: the program's own parser accepts them.
 func TestTheAdviceCanBeFollowed(t *testing.T) {
 	t.Parallel()
 	commands := 0
@@ -41,7 +41,7 @@ func TestTheAdviceCanBeFollowed(t *testing.T) {
 	}
 }
 
-// words are a command's, as a shell takes them apart.
+// words are a command's words, as a shell splits them.
 func words(command string) (all []string) {
 	for i, part := range strings.Split(command, `"`) {
 		if i%2 == 1 {
@@ -53,7 +53,7 @@ func words(command string) (all []string) {
 	return all
 }
 
-// The JSON keeps its form, and says of each break what it is, whom it is about and how to mend it.
+// The JSON keeps its form, and says of each break what it is, whom it concerns and how to mend it.
 func TestReconcileTellsWhatIsBroken(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -92,7 +92,7 @@ func TestReconcileTellsWhatIsBroken(t *testing.T) {
 	}
 }
 
-// The worker reconciles by itself, and shows it.
+// The worker reconciles by itself, and exposes the result.
 func TestTheServiceReconciles(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

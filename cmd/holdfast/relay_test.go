@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// An operator sees what leaves and through which node, and cannot send what was given back.
+// An operator sees what is sent and through which node, and cannot send what was given back.
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})

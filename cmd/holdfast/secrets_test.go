@@ -21,11 +21,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 )
 
-// planted are the secrets of a service, by what they are; and texts that are no secrets, by which one sees that the search finds what
-// is there.
+// planted are the secrets of a service, by description, and texts that are no secrets, which show that the search
+// works.
 type planted map[string]string
 
-// in lists which of them a text holds, in whatever form they may be written.
+// in lists which of them a text contains, in whatever form they may be written.
 func (p planted) in(text string) (found []string) {
 	text = strings.ToLower(text)
 	for name, secret := range p {
@@ -43,8 +43,9 @@ func (p planted) in(text string) (found []string) {
 	return found
 }
 
-// A service at its most talkative, among wallets that send back all they are sent, with a node and a database that go away: what opens
-// anything is in no log, no metric, no refusal, and in the database only where it belongs.
+// A service with its most verbose log, among wallets that send back everything they are sent, with a node and a
+// database that go away. What opens anything is in no log, no metric, no refusal, and in the database only where it
+// belongs.
 func TestSecretsAreNeverSaid(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -121,7 +122,8 @@ func TestSecretsAreNeverSaid(t *testing.T) {
 		ask(key, save, map[string]any{"s": wallet})
 	}
 
-	// Payments, asked for by nobody: the preimage is ours alone, the secret theirs, and what opens the invoice lies in its text.
+	// Anonymous payments: we alone have the preimage, they have the secret, and the text of the invoice contains what
+	// opens it.
 	const post = `mutation($t: String!) { createPost(title: $t) { id secret invoice { bolt11 } } }`
 	pay := func(title string) (id, secret string) {
 		t.Helper()
@@ -147,7 +149,7 @@ func TestSecretsAreNeverSaid(t *testing.T) {
 	s.graphql(bearer(key), `query { me { `+key+` } }`, nil) // who sends it as a name is told that there is no such field, and nobody else is
 	s.knock(key)
 
-	// What it needs goes away, one thing after the other.
+	// The servers that it needs go away, one after the other.
 	node.Stop()
 	ask("", post, map[string]any{"t": "without a node"})
 	ask(key, save, map[string]any{"s": map[string]any{"lnbits": map[string]any{"url": echo.URL, "key": secrets["an LNbits key"]}}})
@@ -186,7 +188,7 @@ func TestSecretsAreNeverSaid(t *testing.T) {
 	}
 }
 
-// knock opens websockets that say nonsense, with a key in it.
+// knock opens websockets and sends nonsense that contains a key.
 func (s *server) knock(key string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
@@ -214,7 +216,7 @@ func preimages(t *testing.T, pool *pgxpool.Pool) (all []string) {
 	return all
 }
 
-// everything is what the tables hold, as text and, of bytes, as they are.
+// everything is the contents of the tables, as text; bytes also as they are.
 func everything(t *testing.T, pool *pgxpool.Pool) (text string) {
 	t.Helper()
 	var query string

@@ -13,7 +13,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// Whoever withdraws more than nodes can send, though they count as much, and again when the money is back, keeps nobody else waiting.
+// A user who withdraws more than nodes can really send, although their balances suggest it, and again once the money is
+// back, delays nobody else.
 func TestAWithdrawalOfTooMuchKeepsNoNodeFromOthers(t *testing.T) {
 	t.Parallel()
 	w := enginetest.NewNodes(t, []string{"one", "two"}, paidaction.Settings{})

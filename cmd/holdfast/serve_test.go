@@ -39,7 +39,8 @@ func TestServeLeavesNothing(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// Who waits for an answer when the process is told to stop gets it: it is not told to try again what may have been done. What streams ends at once.
+// A client that waits for an answer when the process is told to stop gets it, and is not told to try again what may
+// have been done. Streams end at once.
 func TestAStopLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -95,13 +96,14 @@ func TestAStopLetsRequestsFinish(t *testing.T) {
 
 var operatorKey = strings.Repeat("0f", 32)
 
-// asOperator lets all that is asked from now on name this password.
+// asOperator sends this password with all further requests.
 func (s *server) asOperator(password string) {
 	scheme, host, _ := strings.Cut(s.url, "://")
 	s.url = scheme + "://operator:" + password + "@" + host
 }
 
-// The operator's pages are there for whoever has the key, in a process of any role; without the setting there are none.
+// The operator's pages are there for anybody who has the key, in a process with any role. Without the setting there are
+// none.
 func TestOperatorsPagesNeedTheirKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -129,7 +131,8 @@ func TestOperatorsPagesNeedTheirKey(t *testing.T) {
 	}
 }
 
-// Addresses exist where the service knows under which name people reach it, and as nothing else.
+// Lightning addresses exist only where the service knows the name under which people reach it, and only under that
+// name.
 func TestAddressesAreServedUnderThePublicURL(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -169,7 +172,8 @@ func TestTheWrongNetworkStopsTheService(t *testing.T) {
 	}
 }
 
-// A node whose chain's backend is away at the start keeps the service from nothing else, and serves once that is back.
+// A node whose chain backend is away at the start keeps the service from nothing else, and serves once the backend is
+// back.
 func TestASickNodeStopsNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -218,7 +222,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// Whoever comes with another secret could read no receiver's wallet, and would take payments all the same.
+// A process with another secret could not read the receivers' wallets, but would accept payments: it is refused.
 func TestAnotherSecretIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -252,7 +256,8 @@ func engine(t *testing.T, pool *pgxpool.Pool, nodes paidaction.Nodes, now func()
 
 var donation = paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 5}, Caller: paidaction.Caller{Client: "192.0.2.1"}}
 
-// The roles in two processes, the payer in a third: the payment held at the node ends as PAID, and the third hears of it.
+// The roles are in two processes, the payer is at a third. The payment held at the node ends as PAID, and the third
+// process hears of it.
 func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -266,8 +271,8 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 	donate(t, pool, node)
 }
 
-// A pooler in transaction mode keeps neither prepared statements nor settings, and takes no parameters: the address says the former, and
-// the worker goes on without its own setting for River's books.
+// A pooler in transaction mode keeps neither prepared statements nor settings, and accepts no parameters. The address
+// says so for prepared statements, and the worker goes on without its own setting for River's tables.
 func TestWorkBehindAPooler(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -285,7 +290,7 @@ func TestWorkBehindAPooler(t *testing.T) {
 	}
 }
 
-// donate has somebody else donate by an invoice that is held, and waits until the service has taken the money.
+// donate has somebody else donate by a held invoice, and waits until the service has taken the money.
 func donate(t *testing.T, pool *pgxpool.Pool, node *lndtest.Server) {
 	t.Helper()
 	nodes, err := lightning.NewNodes(node.Client())

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// tellsSlack has this program do what main does first, tell of its slack, and end. It is the slack in nanoseconds that the process is to have before.
+// tellsSlack makes this program do what main does first, report its slack, and end. Its value is the initial slack of
+// the process in nanoseconds.
 const tellsSlack = "HOLDFAST_TEST_SLACK"
 
 func init() {
@@ -27,7 +28,7 @@ func init() {
 	os.Exit(0)
 }
 
-// slackElsewhere is that of a thread which the runtime has begun.
+// slackElsewhere is the slack of a thread that the runtime has started.
 func slackElsewhere() string {
 	told := make(chan string)
 	go func() { // this goroutine keeps the thread that it is on: the other one has another
@@ -37,7 +38,8 @@ func slackElsewhere() string {
 	return <-told
 }
 
-// The service begins anew in its own process, keeps no variable of that, and the threads that the runtime begins have the slack as well; once at most, and not where somebody else has set one.
+// The service executes itself anew in its own process and keeps no variable of that, and the threads that the runtime
+// starts have the slack as well. This happens once at most, and not where somebody else has set the slack.
 func TestSlacken(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

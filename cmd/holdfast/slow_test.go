@@ -11,7 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// Who opens a connection and then hardly sends anything loses it; meanwhile others are served.
+// A client that opens a connection and then sends hardly anything loses it; others are served meanwhile.
 func TestSlowSendersAreLeft(t *testing.T) {
 	t.Parallel()
 	s := serve(t, settings(pgtest.New(t)))
@@ -46,7 +46,7 @@ func TestSlowSendersAreLeft(t *testing.T) {
 	}
 }
 
-// A header of any length is not read.
+// Headers of unlimited length are not read.
 func TestHeadersAreBounded(t *testing.T) {
 	t.Parallel()
 	s := serve(t, settings(pgtest.New(t)))
@@ -68,7 +68,7 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// A code that is drawn counts as a request of its address.
+// Drawing a code counts as a request of its address.
 func TestCodesAreCounted(t *testing.T) {
 	t.Parallel()
 	s := serve(t, settings(pgtest.New(t), "HOLDFAST_RATE_ADDRESS=0.1")) // one may come at once

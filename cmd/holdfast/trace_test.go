@@ -23,7 +23,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// telemetry is a collector of OpenTelemetry that keeps what it gets in memory.
+// telemetry is an OpenTelemetry collector that keeps what it gets in memory.
 type telemetry struct {
 	mu    sync.Mutex
 	spans []*spans.Span
@@ -63,7 +63,8 @@ func startTelemetry(t *testing.T) (c *telemetry, setting string) {
 	return c, tracesTo + "=" + server.URL
 }
 
-// wantSpans wants each of these spans in the client's trace, below another one: pairs of the other one's name and its own.
+// wantSpans checks that the client's trace has each of these spans below another one: pairs of the other one's name and
+// its own.
 func (c *telemetry) wantSpans(t *testing.T, pairs ...[2]string) {
 	t.Helper()
 	c.mu.Lock()
@@ -72,7 +73,7 @@ func (c *telemetry) wantSpans(t *testing.T, pairs ...[2]string) {
 	for _, span := range c.spans {
 		byID[string(span.SpanId)] = span
 	}
-	// under says whether a span lies below one with this name, in the client's trace.
+	// under reports whether a span lies below one with this name, in the client's trace.
 	under := func(span *spans.Span, name string) bool {
 		for ; span != nil; span = byID[string(span.ParentSpanId)] {
 			if hex.EncodeToString(span.TraceId) == clientsTrace && span.Name == name {
@@ -102,8 +103,9 @@ func (c *telemetry) wantSpans(t *testing.T, pairs ...[2]string) {
 	}
 }
 
-// One payment is one trace, the one that the client began: its request, the statements of the transaction, the call that opens the invoice,
-// what the node's word on the payment led to, the call that takes the money, and the job after it.
+// One payment is one trace, the one that the client began: its request, the statements of the transaction, the call
+// that opens the invoice, what the node's report of the payment led to, the call that takes the money, and the job
+// after it.
 func TestOnePaymentIsOneTrace(t *testing.T) {
 	t.Parallel()
 	c, traces := startTelemetry(t)
@@ -127,7 +129,7 @@ func TestOnePaymentIsOneTrace(t *testing.T) {
 	}
 }
 
-// A withdrawal too: what the relay does for it, as soon as a node has a place, and what follows from that.
+// So is a withdrawal: what the relay does for it once a node has a free slot, and what follows.
 func TestOneWithdrawalIsOneTrace(t *testing.T) {
 	t.Parallel()
 	c, traces := startTelemetry(t)

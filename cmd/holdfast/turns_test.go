@@ -13,7 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/redisserver"
 )
 
-// ask sends an operation as a user who is made for it, and returns the answer.
+// ask sends an operation as a new user, and returns the answer.
 func (s *server) ask(env []string, operation string) string {
 	s.t.Helper()
 	return s.graphql(bearer(keyOf(s.t, env, "alice")), operation, nil)
@@ -38,7 +38,7 @@ func startRedis(t *testing.T) *redisserver.Server {
 	return s
 }
 
-// Each strategy gives a request for an invoice its turn, and /metrics tells of it.
+// Each strategy puts requests for invoices in order, and /metrics shows it.
 func TestServeGivesTurns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestServeGivesTurns(t *testing.T) {
 	}
 }
 
-// Locks in memory are for one instance; processes without requests take none.
+// Locks in memory are for one instance; processes without requests need none.
 func TestServeWithLocksInMemoryIsAlone(t *testing.T) {
 	t.Parallel()
 	env := settings(pgtest.New(t), "HOLDFAST_LOCK_STRATEGY=memory")

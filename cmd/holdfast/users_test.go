@@ -17,7 +17,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
-// whose is who has a key; the zero value where nobody has.
+// whose is the user who has a key; the zero value if nobody has.
 func whose(t *testing.T, pool *pgxpool.Pool, key string) db.UsersByKeysRow {
 	t.Helper()
 	rows, err := db.New(pool).UsersByKeys(t.Context(), [][]byte{graph.HashKey(key)})
@@ -57,7 +57,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// A key is made for what it is to be good for, and taken back by its number: who has lost it cannot name it.
+// A key is made with scopes, and revoked by its number: somebody who has lost it cannot name it.
 func TestKeysHaveScopes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -98,7 +98,7 @@ func TestKeysHaveScopes(t *testing.T) {
 	}
 }
 
-// The wallets that open an account are listed, and taken away one by one.
+// The wallets that open an account are listed, and unlinked one by one.
 func TestWalletsAreUnlinked(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -141,7 +141,8 @@ func TestWalletsAreUnlinked(t *testing.T) {
 	}
 }
 
-// An operator weighs the zaps of accounts that are only there to vote: from 0, nothing, over 1, everybody's, to 10.
+// An operator changes the weight of the zaps of accounts that are only there to vote: 0 is nothing, 1 is normal, 10 is
+// the most.
 func TestTrustOfAUser(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -10,20 +10,20 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
 )
 
-// saveWallet saves one through the API and returns the answer.
+// saveWallet saves a wallet through the API, and returns the answer.
 func (s *server) saveWallet(key string, settings map[string]any) string {
 	s.t.Helper()
 	return s.graphql(bearer(key), `mutation($s: WalletSettings!) { walletSave(settings: $s) { kind log { nodes { code } } } }`, map[string]any{"s": settings})
 }
 
-// ofNode are the settings of a wallet that is this node, which newNode made reachable as the setting says.
+// ofNode are the settings of a wallet that is this node, at the address in the setting that newNode returned.
 func ofNode(node *lndtest.Server, setting string) map[string]any {
 	address, _, _ := strings.Cut(strings.TrimPrefix(setting, "HOLDFAST_NODES=sim="), ";")
 	config := node.Config()
 	return map[string]any{"lndGrpc": map[string]any{"address": address, "macaroon": config.MacaroonHex, "certificate": string(config.TLSCertPEM)}}
 }
 
-// The whole way: a receiver's own LND by gRPC issues a real invoice, which our node reads.
+// The whole way: a receiver's own LND issues a real invoice over gRPC, and our node reads it.
 func TestAWalletIsSaved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -49,7 +49,7 @@ func TestAWalletIsSaved(t *testing.T) {
 	}
 }
 
-// Without a node nobody can say whether a wallet's invoice is good; outside of development nothing private is called.
+// Without a node nobody can check a wallet's invoice; and outside development nothing private is called.
 func TestAWalletIsNotSaved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

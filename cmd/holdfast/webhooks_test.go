@@ -10,7 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
-// An operator has a server told of everybody, and sees which there are, but never again what they are signed with.
+// An operator adds webhooks about everybody and can list them, but never sees their signing secrets again.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	env := settings(pgtest.New(t))

@@ -34,7 +34,7 @@ func command(t *testing.T, env []string, args ...string) (code int, out, errors 
 	return code, stdout.String(), stderr.String()
 }
 
-// settings are the environment of a program on this database.
+// settings are the environment of a program that uses this database.
 func settings(pool *pgxpool.Pool, more ...string) []string {
 	return append([]string{"HOLDFAST_DATABASE_URL=" + pool.Config().ConnString(), "HOLDFAST_LISTEN=127.0.0.1:0",
 		"HOLDFAST_NETWORK=regtest", "HOLDFAST_DEVELOPMENT=1", "HOLDFAST_LOG_FORMAT=json"}, more...)
@@ -123,7 +123,7 @@ func (s *server) get(path string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// graphql sends an operation, with the header, and returns the answer as it came.
+// graphql sends an operation with this header, and returns the raw answer.
 func (s *server) graphql(header http.Header, query string, variables map[string]any) string {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
@@ -148,7 +148,7 @@ func (s *server) graphql(header http.Header, query string, variables map[string]
 	return string(answer)
 }
 
-// bearer is the header of who has the key; empty: of the anonymous.
+// bearer is the header for a key; empty: the anonymous.
 func bearer(key string) http.Header {
 	if key == "" {
 		return http.Header{}
@@ -167,7 +167,7 @@ func keyOf(t *testing.T, env []string, name string) string {
 	return made.Key
 }
 
-// await waits until ok says so.
+// await waits until ok returns true.
 func (s *server) await(what string, ok func() bool) {
 	s.t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -191,7 +191,7 @@ func (s *server) awaitReady(want int) (body string) {
 	return body
 }
 
-// newNode starts a simulated LND that can be reached over TCP, and returns the setting that names it.
+// newNode starts a simulated LND that is reachable over TCP, and returns the setting that names it.
 func newNode(t *testing.T) (node *lndtest.Server, setting string) {
 	t.Helper()
 	node = lndtest.New(t, simnode.New("sim", time.Now))
@@ -229,7 +229,7 @@ func newNode(t *testing.T) (node *lndtest.Server, setting string) {
 	return node, "HOLDFAST_NODES=sim=localhost:" + port + ";tls=" + filepath.Join(dir, "tls.cert") + ";macaroon=" + filepath.Join(dir, "macaroon")
 }
 
-// join carries bytes both ways until either end closes.
+// join copies bytes both ways until either end closes.
 func join(a, b net.Conn) {
 	var once sync.Once
 	end := func() { once.Do(func() { a.Close(); b.Close() }) }
