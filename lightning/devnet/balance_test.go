@@ -8,8 +8,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// lacks: what a node counts as its own it cannot send to the end, and what is above that it fails for its balance,
-// though it said that it can send as much.
+// lacks: a node cannot send all of what it counts as its own. A larger payment fails for lack of balance, although the
+// node said that it could send as much.
 func lacks(t *testing.T, network *devnet.Network) {
 	ours := clientOf(t, network.Node(devnet.Holdfast2))
 	counted, err := ours.Sendable(t.Context())

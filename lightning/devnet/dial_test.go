@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A connection keeps its macaroon: one that was read between LND's making of the file and its writing would never be
-// let in.
+// A connection keeps its macaroon. One that was read between LND's creating the file and writing it would never be
+// accepted.
 func TestDialRefusesAMacaroonThatIsStillEmpty(t *testing.T) {
 	t.Parallel()
 	macaroon := filepath.Join(t.TempDir(), "admin.macaroon")

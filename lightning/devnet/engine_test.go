@@ -25,14 +25,14 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// client is the adapter on the service's node.
+// client is the adapter for the service's node.
 func client(t *testing.T, network *devnet.Network) *lightning.Client {
 	t.Helper()
 	return clientOf(t, network.Node(devnet.Holdfast))
 }
 
-// clientOf has a macaroon that permits what Holdfast asks for and nothing else, so that all that is tried here is done
-// with that.
+// clientOf has a macaroon with only the permissions that Holdfast asks for, so that everything here is tested with
+// these.
 func clientOf(t *testing.T, node *devnet.Node) *lightning.Client {
 	t.Helper()
 	c := dialWith(t, node, lightning.Permissions(true))
@@ -42,7 +42,7 @@ func clientOf(t *testing.T, node *devnet.Node) *lightning.Client {
 	return c
 }
 
-// dialWith is the adapter on a node, with a macaroon that permits these calls.
+// dialWith is the adapter for a node, with a macaroon that permits these calls.
 func dialWith(t *testing.T, node *devnet.Node, permitted []string) *lightning.Client {
 	t.Helper()
 	var bake lnrpc.BakeMacaroonRequest
@@ -63,7 +63,7 @@ func dialWith(t *testing.T, node *devnet.Node, permitted []string) *lightning.Cl
 }
 
 // Each call that a macaroon does not permit is found at the start, and named as bakemacaroon wants it. The other tests
-// show that those that Check asks for are enough.
+// show that the permissions that Check asks for are enough.
 func permissions(t *testing.T, network *devnet.Network) {
 	all := lightning.Permissions(true)
 	for i, method := range all {
@@ -78,7 +78,7 @@ func permissions(t *testing.T, network *devnet.Network) {
 	}
 }
 
-// realEnv lets the suite that simulated nodes pass run on a real one.
+// realEnv runs the suite of the simulated nodes on a real one.
 type realEnv struct {
 	network *devnet.Network
 	client  *lightning.Client
@@ -89,7 +89,7 @@ func (e realEnv) Events() paidaction.NodeEvents { return e.client }
 func (e realEnv) Advance(time.Duration)         {}
 
 func (e realEnv) Pay(_ context.Context, bolt11 string) error {
-	// A held payment goes on while the test does, and ends with it at the latest.
+	// A held payment goes on in the background, and ends with the test at the latest.
 	go func() { _, _ = e.network.Node(devnet.Payer).Pay(context.Background(), bolt11) }()
 	return nil
 }
@@ -98,8 +98,7 @@ func (e realEnv) MineBlocks(ctx context.Context, blocks uint32) error {
 	return e.network.Mine(ctx, int(blocks))
 }
 
-// TestRealNode holds a real LND to the suite that the simulated ones pass, and the engine to what spec 01 promises on
-// one.
+// TestRealNode runs the simulated nodes' suite on a real LND, and checks what spec 01 promises of the engine on one.
 func TestRealNode(t *testing.T) {
 	network := start(t, t.TempDir(), programs(t), devnet.Holdfast2)
 	c := client(t, network)
@@ -132,7 +131,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("moved to native SQL", func(t *testing.T) { movedToNativeSQL(t, c, network) }) // the last: it stays there
 }
 
-// awaitState waits until the node says that the invoice is in a state.
+// awaitState waits until the node reports the invoice in a state.
 func awaitState(t testing.TB, c paidaction.NodeEvents, h paidaction.Hash, want paidaction.InvoiceState) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -154,7 +153,7 @@ func donate(w *enginetest.World, user int64) *paidaction.PaidAction {
 	return w.Pay(user, community.KindDonate, community.DonateArgs{Sats: 1000}, paidaction.Pessimistic)
 }
 
-// overpaid: SendPaymentV2 pays an invoice exactly. A payer can send more all the same, by naming hash, secret and
+// overpaid: SendPaymentV2 pays exactly the amount of an invoice, but a payer can send more by giving hash, secret and
 // amount.
 func overpaid(w *enginetest.World, network *devnet.Network) {
 	c := client(w.TB.(*testing.T), network)
@@ -195,7 +194,7 @@ func overpaid(w *enginetest.World, network *devnet.Network) {
 	}
 }
 
-// racing pays every plain invoice in the moment between our decision to cancel it and the node's hearing of it.
+// racing pays every plain invoice between our decision to cancel it and the node's learning of it.
 type racing struct {
 	*lightning.Client
 	network *devnet.Network
@@ -233,7 +232,7 @@ func paidAfterCancel(w *enginetest.World, network *devnet.Network) {
 	w.WantConserved()
 }
 
-// safetyHeight mines blocks up to the safety height while an action is HELD and nothing was settled yet.
+// safetyHeight mines up to the safety height while an action is HELD and nothing was settled yet.
 func safetyHeight(w *enginetest.World, network *devnet.Network) {
 	c := client(w.TB.(*testing.T), network)
 	pa := donate(w, w.User("payer", 0, 0))

@@ -20,9 +20,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// addedByKeysend shows what the rules of wrapping have to reckon with: to an invoice that is held, whoever knows the
-// preimage adds parts without having been shown it, each for as few blocks as it asks for, and LND counts them as
-// received. The simulated node does the same.
+// addedByKeysend shows what the rules of wrapping must expect. Anybody who knows the preimage can add parts to a held
+// invoice without having been shown it, each expiring as soon as the invoice permits, and LND counts them as received.
+// The simulated node does the same.
 func addedByKeysend(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

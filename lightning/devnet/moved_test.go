@@ -14,8 +14,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// movedToNativeSQL: a node whose invoices move from buckets into tables counts the settled ones from 1 again. Whoever
-// goes on from where they were is told of the next payment all the same, and what was held before can be taken.
+// movedToNativeSQL: a node whose invoices move from buckets into tables counts the settled ones from 1 again. A client
+// that goes on from its old index is still told of the next payment, and what was held before can be taken.
 func movedToNativeSQL(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -28,8 +28,8 @@ func movedToNativeSQL(t *testing.T, c *lightning.Client, network *devnet.Network
 		}
 		return p, bolt11
 	}
-	// paid pays an invoice, and returns what a stream from these indices tells of that. LND does not say when a stream
-	// has begun: what was paid before is not told, and another one is paid.
+	// paid pays an invoice, and returns what a stream from these indices reports. LND does not say when a stream has
+	// begun, and what was paid before is not reported: then it pays another one.
 	const most = 3
 	paid := func(addIndex, settleIndex uint64) (told paidaction.InvoiceEvent) {
 		events := make(chan paidaction.InvoiceEvent, 1000)

@@ -60,7 +60,7 @@ func TestNodesPayEachOtherOverStartsAndCrashes(t *testing.T) {
 	network := start(t, dir, bin)
 	for _, ours := range network.Ours() {
 		pays(t, network, devnet.Payer, ours.Name())
-		// The payer's node asks 250 msat and a thousandth.
+		// The payer's node charges 250 msat and a thousandth.
 		if p := pays(t, network, ours.Name(), devnet.Receiver); p.FeeMsat != 250+50_000 {
 			t.Errorf("the payer's node took %d msat for forwarding", p.FeeMsat)
 		}
@@ -80,7 +80,7 @@ func TestNodesPayEachOtherOverStartsAndCrashes(t *testing.T) {
 		t.Errorf("height %d after mining 3 blocks on %d (%v)", after, before, err)
 	}
 
-	// The chain is killed before btcd has written anything of the channels.
+	// The chain is killed before btcd has written anything about the channels.
 	network.KillChain()
 	if err := network.ResumeChain(t.Context()); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestNodesPayEachOtherOverStartsAndCrashes(t *testing.T) {
 	if after, err := network.Height(t.Context()); err != nil || after != before+3 {
 		t.Errorf("height %d after btcd was killed at %d (%v)", after, before+3, err)
 	}
-	// A node that comes back to btcd after a block was mined hears of it with the next one.
+	// A node that reconnects to btcd after a block was mined hears of that block only with the next one.
 	if err := network.Mine(t.Context(), 1); err != nil {
 		t.Log(err)
 		if err := network.Mine(t.Context(), 1); err != nil {
@@ -124,7 +124,7 @@ func TestNodesPayEachOtherOverStartsAndCrashes(t *testing.T) {
 		t.Errorf("the record of a stopped network: %v", err)
 	}
 
-	// So looks what an older version made, which had one node of ours.
+	// A network of an older version had only one node of ours.
 	if err := os.RemoveAll(filepath.Join(dir, devnet.Holdfast2)); err != nil {
 		t.Fatal(err)
 	}

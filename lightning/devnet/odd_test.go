@@ -19,7 +19,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// odd is what an invoice can say besides what invoices of LND say, some of it at a time.
+// odd is what an invoice can contain that LND's invoices do not, some of it at a time.
 func odd(r *rand.Rand, node, wallet *btcec.PublicKey) (options []func(*zpay32.Invoice)) {
 	sometimes := func(one int, option func(*zpay32.Invoice)) {
 		if r.IntN(one) == 0 {
@@ -51,9 +51,9 @@ func odd(r *rand.Rand, node, wallet *btcec.PublicKey) (options []func(*zpay32.In
 	return options
 }
 
-// whatIsNotRefusedEnds: LND refuses some invoices without noting that it was asked to pay them, and leaves the payments
-// of others under way for good. Nobody could tell either from a payment that may still arrive, so the rules have to
-// know such invoices.
+// whatIsNotRefusedEnds: LND refuses some invoices without recording that it was asked to pay them, and leaves the
+// payments of others in flight for good. Neither can be distinguished from a payment that may still arrive, so the
+// rules must recognise such invoices.
 func whatIsNotRefusedEnds(t *testing.T, e realSending, network *devnet.Network) {
 	raw, err := hex.DecodeString(network.Node(devnet.Receiver).Pubkey())
 	if err != nil {
@@ -87,7 +87,7 @@ func whatIsNotRefusedEnds(t *testing.T, e realSending, network *devnet.Network) 
 	}
 }
 
-// ends pays what nobody can take.
+// ends pays an invoice that nobody can take.
 func ends(ctx context.Context, node paidaction.SendingNode, bolt11 string, h paidaction.Hash) error {
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
-// receiverTests show what wallets of the receiver can rely on.
+// receiverTests show what the receiver's wallets can rely on.
 func receiverTests(t *testing.T, network *devnet.Network) {
 	t.Run("the lightning address", func(t *testing.T) { lightningAddress(t, network) })
 	t.Run("the invoice macaroon", func(t *testing.T) { invoiceMacaroon(t, network) })
@@ -58,7 +58,7 @@ func ask(t *testing.T, network *devnet.Network, msat int64) (bolt11 string, deco
 	return answer.PR, decode(t, network, answer.PR, terms.Metadata)
 }
 
-// decode decodes an invoice, which has to commit to the metadata.
+// decode decodes an invoice, which must commit to the metadata.
 func decode(t *testing.T, network *devnet.Network, bolt11, metadata string) *lnrpc.PayReq {
 	t.Helper()
 	decoded, err := lnrpc.NewLightningClient(network.Node(devnet.Payer).Conn()).DecodePayReq(t.Context(), &lnrpc.PayReqString{PayReq: bolt11})
@@ -109,7 +109,7 @@ func lightningAddress(t *testing.T, network *devnet.Network) {
 	}
 }
 
-// The macaroon for wallets issues invoices over REST, and can neither pay nor see what the node has.
+// The macaroon for wallets issues invoices over REST, but can neither pay nor see the node's funds.
 func invoiceMacaroon(t *testing.T, network *devnet.Network) {
 	receiver := network.Node(devnet.Receiver)
 	certificate, err := os.ReadFile(receiver.TLSCert())
@@ -157,7 +157,7 @@ func invoiceMacaroon(t *testing.T, network *devnet.Network) {
 	}
 }
 
-// receiverHolds: the receiver takes its time, and takes the payment or gives it back.
+// receiverHolds: the receiver holds a payment for a while, and then takes it or gives it back.
 func receiverHolds(t *testing.T, network *devnet.Network) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

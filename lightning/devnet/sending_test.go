@@ -21,7 +21,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// realSending lets the suite for sending nodes run on a real one of ours.
+// realSending runs the suite for sending nodes on a real one of ours.
 type realSending struct{ ours, receiver *lightning.Client }
 
 func newRealSending(t *testing.T, network *devnet.Network) realSending {
@@ -32,7 +32,7 @@ func (e realSending) Sender() paidaction.SendingNode { return e.ours }
 func (e realSending) Receiver() nodetest.Receiver    { return e.receiver }
 func (e realSending) Advance(time.Duration)          {}
 
-// Unreachable is an invoice of a key that no node of the network has.
+// Unreachable is an invoice with a key that no node of the network has.
 func (e realSending) Unreachable(context.Context) (string, error) {
 	key, err := btcec.NewPrivateKey()
 	if err != nil {
@@ -46,7 +46,7 @@ func (e realSending) Unreachable(context.Context) (string, error) {
 		lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired, lnwire.MPPOptional), lnwire.Features)))
 }
 
-// nobodys is an invoice that this key has signed.
+// nobodys is an invoice signed with this key.
 func nobodys(key *btcec.PrivateKey, h paidaction.Hash, options ...func(*zpay32.Invoice)) (string, error) {
 	invoice, err := zpay32.NewInvoice(&chaincfg.SimNetParams, h, time.Now(),
 		append(options, zpay32.Amount(21_000), zpay32.Description("nobody"), zpay32.CLTVExpiry(80))...)
@@ -58,8 +58,8 @@ func nobodys(key *btcec.PrivateKey, h paidaction.Hash, options ...func(*zpay32.I
 	}})
 }
 
-// refusedUnnoted: LND neither pays an invoice without a payment secret, nor can say afterwards that it was asked to. So
-// it has to be told from its bolt11 alone.
+// refusedUnnoted: LND does not pay an invoice without a payment secret, and cannot say afterwards that it was asked to.
+// So such an invoice must be recognised by its bolt11 alone.
 func refusedUnnoted(t *testing.T, e realSending) {
 	key, err := btcec.NewPrivateKey()
 	if err != nil {
@@ -81,8 +81,8 @@ func refusedUnnoted(t *testing.T, e realSending) {
 	}
 }
 
-// triedAgain: a failed payment that is tried again is told from the one before, which says nothing about it, and is the
-// same whenever the node is asked. Where LND keeps payments in SQLite both have one number.
+// triedAgain: a failed payment that is tried again can be distinguished from the earlier one, which says nothing about
+// it, and is the same whenever the node is asked. Where LND keeps payments in SQLite both have one number.
 func triedAgain(t *testing.T, e realSending) {
 	bolt11, err := e.Unreachable(t.Context())
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
 
-// wallets are what a receiver can save: their LND in both of its protocols, with a macaroon that may issue invoices
-// only, and their lightning address. Our node reads what they issue, and pays it.
+// wallets are what a receiver can save: their LND with either of its protocols and a macaroon that only permits issuing
+// invoices, and their lightning address. Our node reads what they issue, and pays it.
 func wallets(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	ctx, receiver, pool := t.Context(), network.Node(devnet.Receiver), pgtest.New(t)
 	certificate, err := os.ReadFile(receiver.TLSCert())

@@ -25,7 +25,7 @@ import (
 
 const sat paidaction.Msat = 1000
 
-// invoiceOf is an invoice of the receiver's own wallet, and the preimage behind it.
+// invoiceOf is an invoice of the receiver's own wallet, with its preimage.
 func invoiceOf(t *testing.T, network *devnet.Network, amount paidaction.Msat) (paidaction.Preimage, string) {
 	t.Helper()
 	var p paidaction.Preimage
@@ -41,7 +41,7 @@ func invoiceOf(t *testing.T, network *devnet.Network, amount paidaction.Msat) (p
 	return p, bolt11
 }
 
-// way asks for one as it is asked for a zap.
+// way asks for a route as it is asked for a zap.
 func way(bolt11 string) paidaction.RouteRequest {
 	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 10 * sat, CLTVLimit: 920}
 }
@@ -84,7 +84,8 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if err != nil || route.Fee != 250+900 || route.Height != chain.Height+80+40+3 {
 		t.Errorf("at %d: %+v, %v", chain.Height, route, err)
 	}
-	// One that is dearer or longer is not tried: what is tried comes back with the receiver's refusal, and is a route.
+	// A dearer or longer route is not tried. Every route that is tried comes back with the receiver's refusal, and so
+	// is a route.
 	for _, beyond := range []paidaction.RouteRequest{
 		{Bolt11: inner, FeeLimit: 250 + 899, CLTVLimit: 920}, {Bolt11: inner, FeeLimit: 10 * sat, CLTVLimit: 80 + 40 + 2}, {Bolt11: inner, FeeLimit: 10 * sat, CLTVLimit: 40},
 	} {
@@ -95,7 +96,7 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if again, err := c.EstimateRoute(ctx, paidaction.RouteRequest{Bolt11: inner, FeeLimit: 250 + 900, CLTVLimit: 80 + 40 + 3}); err != nil || again != route {
 		t.Errorf("within its own limits: %+v, %v", again, err)
 	}
-	// The payer's node is the provider of a wallet that nobody knows, and its neighbour: to it the way is free.
+	// The payer's node is our neighbour, and the provider of a wallet that nobody else knows: the way to it is free.
 	route, err = c.EstimateRoute(ctx, way(behind(t, network.Node(devnet.Payer))))
 	if err != nil || route.Fee != 300 || route.Height != chain.Height+144+3+40 {
 		t.Errorf("at %d, behind a provider: %+v, %v", chain.Height, route, err)
@@ -136,7 +137,7 @@ func behind(t *testing.T, provider *devnet.Node) string {
 	return bolt11
 }
 
-// onlyProbesLackAnInvoice: that is how a probe can be told from a payment of ours.
+// onlyProbesLackAnInvoice: this distinguishes a probe from a payment of ours.
 func onlyProbesLackAnInvoice(t *testing.T, network *devnet.Network, inner string, hash paidaction.Hash) {
 	t.Helper()
 	all, err := lnrpc.NewLightningClient(network.Node(devnet.Holdfast).Conn()).ListPayments(t.Context(), &lnrpc.ListPaymentsRequest{IncludeIncomplete: true})
@@ -161,8 +162,8 @@ func onlyProbesLackAnInvoice(t *testing.T, network *devnet.Network, inner string
 	}
 }
 
-// wrapped: one LND holds the outer and pays the inner under the same hash (spec 03 §3.3), and the inner's preimage
-// takes the outer.
+// wrapped: one LND holds the outer invoice and pays the inner one with the same hash (spec 03 §3.3), and the inner's
+// preimage takes the outer.
 func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	ctx := t.Context()
 	p, inner := invoiceOf(t, network, 900*sat)
@@ -215,7 +216,7 @@ func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
 		t.Fatalf("%+v", last)
 	}
 	onlyProbesLackAnInvoice(t, network, inner, f.Inner.Hash)
-	// The two have the hash in common and nothing else: paying the inner has not touched the outer.
+	// The two have only the hash in common: paying the inner has not touched the outer.
 	if held, err := c.LookupInvoice(ctx, f.Inner.Hash); err != nil || held.State != paidaction.InvoiceAccepted || held.Bolt11 != outer {
 		t.Fatalf("%+v, %v", held, err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// listening is a server at a port, with a client.
+// listening is a server on a port, with a client.
 func listening(t *testing.T, node *simnode.Node) (*lndtest.Server, *lightning.Client) {
 	t.Helper()
 	s, err := lndtest.Listen(node)
@@ -35,8 +35,8 @@ func listening(t *testing.T, node *simnode.Node) (*lndtest.Server, *lightning.Cl
 	return s, client
 }
 
-// A server at a port pays an invoice of its peer within the limits, once, and shows it; what nobody can reach it does
-// not pay.
+// A server on a port pays an invoice of its peer within the limits, once, and shows the payment. It does not pay an
+// invoice that nobody can reach.
 func TestServersReachEachOther(t *testing.T) {
 	t.Parallel()
 	net := simnode.NewNetwork(time.Now)

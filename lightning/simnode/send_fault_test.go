@@ -44,7 +44,7 @@ func TestCallsOfPaymentsThatFail(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// spec 05.16d: who was stopped on the way to the node, and goes on when the claim is over, sends nothing.
+// spec 05.16d: a caller that was stopped on the way to the node, and goes on when the claim is over, sends nothing.
 func TestACallAfterItsDeadlineSendsNothing(t *testing.T) {
 	w := newTown(t)
 	inv := w.carol.Issue(ask(simnode.Pays))
@@ -91,7 +91,7 @@ func TestANodeThatHangs(t *testing.T) {
 	w.wantReceipt(inv.Hash, simnode.Receipt{Received: sum, Payments: 1})
 }
 
-// updates follows a payment in the background. The returned function waits for its end.
+// updates follows a payment in the background. The returned function waits for the end of the payment.
 func (w *town) updates(h paidaction.Hash) func() ([]paidaction.PaymentUpdate, error) {
 	tracked, ended := make(chan struct{}), make(chan error, 1)
 	var all []paidaction.PaymentUpdate
@@ -147,7 +147,7 @@ func TestUpdatesLateRepeatedDropped(t *testing.T) {
 	w.want(w.alice, other.Hash, paidaction.PaymentInFlight, "")
 }
 
-// spec 05.16e: what such a node says of payments it was given is worth nothing.
+// spec 05.16e: what such a node says of earlier payments is worthless.
 func TestANodeThatLosesItsData(t *testing.T) {
 	unknown := func(w *town, h paidaction.Hash) {
 		w.Helper()
@@ -190,7 +190,7 @@ func TestANodeThatLosesItsData(t *testing.T) {
 			if name == "restored" {
 				wantState(t, w.alice, own.Hash, paidaction.InvoiceOpen)
 			}
-			// What was under way goes on without it, and what it does not know it pays again.
+			// What was in flight goes on without it, and payments that it does not know it makes again.
 			w.carol.Change(later.Hash, simnode.Unsteady)
 			w.give(w.alice, pay(later.Bolt11))
 			if err := w.carol.Settle(later.Hash); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// town is a network with two nodes that send and one receiver.
+// town is a network with two sending nodes and one receiver.
 type town struct {
 	*testing.T
 	*clock
@@ -54,7 +54,7 @@ func (w *town) sendable(n *simnode.Node) paidaction.Msat {
 
 var errSeen = errors.New("seen")
 
-// give gives the node a payment, and goes away with the first update.
+// give gives the node a payment, and leaves after the first update.
 func (w *town) give(n *simnode.Node, r paidaction.PaymentRequest) {
 	w.Helper()
 	if err := n.Pay(w.Context(), r, func(paidaction.PaymentUpdate) error { return errSeen }); !errors.Is(err, errSeen) {
@@ -62,7 +62,7 @@ func (w *town) give(n *simnode.Node, r paidaction.PaymentRequest) {
 	}
 }
 
-// present is what the node says of a payment now.
+// present is what the node now says of a payment.
 func (w *town) present(n *simnode.Node, h paidaction.Hash) (now paidaction.PaymentUpdate) {
 	w.Helper()
 	err := n.TrackPayment(w.Context(), h, func(u paidaction.PaymentUpdate) error { now = u; return errSeen })
@@ -88,7 +88,7 @@ func (w *town) wantReceipt(h paidaction.Hash, want simnode.Receipt) {
 	}
 }
 
-// wantSpent checks what has left alice for good or is locked.
+// wantSpent checks how much has left alice for good or is locked.
 func (w *town) wantSpent(want paidaction.Msat) {
 	w.Helper()
 	if got := w.aliceAtHand - w.sendable(w.alice); got != want {
@@ -130,7 +130,7 @@ func TestWhatReceiversDo(t *testing.T) {
 	}
 }
 
-// spec 05.16c, and its two ends.
+// spec 05.16c, with both outcomes.
 func TestOnePartSettledAndOneHung(t *testing.T) {
 	for name, c := range map[string]struct {
 		end     func(*simnode.Receiver, paidaction.Hash) error
@@ -171,7 +171,7 @@ func TestOnePartSettledAndOneHung(t *testing.T) {
 	}
 }
 
-// spec 05.5: what the simulation is for. Nobody but us can prevent it, and the receiver tells.
+// spec 05.5, the purpose of the simulation: nobody but us can prevent this, and the receiver shows it.
 func TestTheSameHashFromTwoNodesIsPaidTwice(t *testing.T) {
 	w := newTown(t)
 	inv := w.carol.Issue(ask(simnode.Pays))
@@ -184,7 +184,7 @@ func TestTheSameHashFromTwoNodesIsPaidTwice(t *testing.T) {
 	w.wantReceipt(inv.Hash, simnode.Receipt{Received: 2 * sum, Payments: 2})
 }
 
-// A wrapped payment: one hash comes in at alice and leaves her, and both are kept apart.
+// A wrapped payment: one hash comes in at alice and leaves her, and she keeps the two apart.
 func TestAWrappedPayment(t *testing.T) {
 	w := newTown(t)
 	inner := w.carol.Issue(ask(simnode.Holds))
@@ -214,8 +214,7 @@ func TestThePayerOfAnOuterInvoiceGetsItBack(t *testing.T) {
 	r := request(1, true)
 	outer := open(t, w.alice, r)
 	w.give(w.bob, pay(outer))
-	// spec 05.16b: alice gives it back by herself, 18 blocks before it expires; a node that is behind the chain does
-	// not.
+	// spec 05.16b: alice gives it back by herself, 18 blocks before it expires, but not while she is behind the chain.
 	w.alice.SetSynced(false)
 	w.net.Mine(80 + 3 - simnode.HoldExpiryDelta)
 	w.want(w.bob, r.Hash, paidaction.PaymentInFlight, "")
@@ -229,7 +228,7 @@ func TestThePayerOfAnOuterInvoiceGetsItBack(t *testing.T) {
 	w.want(w.bob, r.Hash, paidaction.PaymentFailed, "INCORRECT_PAYMENT_DETAILS")
 }
 
-// The node that was to give it back does not see the blocks: the HTLC expires under it, and nothing is left to take.
+// The node that should give it back does not see the blocks. The HTLC expires under it, and nothing is left to take.
 func TestAnHTLCExpiresUnderItsReceiver(t *testing.T) {
 	w := newTown(t)
 	r := request(1, true)
@@ -376,7 +375,7 @@ func TestWhatInvoicesSay(t *testing.T) {
 	w.give(w.alice, r)
 	w.give(w.bob, pay(first.Bolt11))
 	w.wantReceipt(first.Hash, simnode.Receipt{Received: 21_003, Payments: 2})
-	// A hash that is somebody else's can be asked for, and never be taken.
+	// A hash of somebody else's can be asked for, but never taken.
 	foreign := w.carol.Issue(simnode.Ask{Amount: 1, Hash: paidaction.Hash{1}})
 	w.give(w.alice, pay(foreign.Bolt11))
 	w.want(w.alice, foreign.Hash, paidaction.PaymentFailed, "INCORRECT_PAYMENT_DETAILS")

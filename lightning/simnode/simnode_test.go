@@ -59,7 +59,7 @@ func TestPartsWithTheirOwnExpiry(t *testing.T) {
 	n, _ := newNode()
 	r := request(1, true)
 	open(t, n, r)
-	// The first part expires soonest but is given back; it must not count for anything afterwards.
+	// The first part expires soonest but is given back; after that it must not count.
 	lost, err := n.AddPart(r.Hash, 60_000, 0, 185)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestFaults(t *testing.T) {
 	if n.Count(simnode.MethodOpen, r.Hash) != 2 || n.Calls()[0].Reached {
 		t.Fatalf("calls: %+v", n.Calls())
 	}
-	// A payment that arrives while the cancel is on its way.
+	// A payment arrives while the cancel is on its way.
 	n.Before(simnode.MethodCancel, func(h paidaction.Hash) {
 		if err := n.PayHash(h, simnode.Payment{}); err != nil {
 			t.Error(err)
