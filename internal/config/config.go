@@ -80,8 +80,9 @@ const (
 	maxCLTVDelta     = 2012 // blocks: LND pays only invoices whose final CLTV plus 3 blocks is below its max-cltv-expiry, by default 2016
 	settleBlocks     = 24   // blocks that a held payment must have left to be settled
 
-	// A receiver's own LND asks for 80 blocks; its payer's node adds 3, and sends only what takes longer than that. So
-	// of the time for which the payer's money may be locked, this much must be left for the receiver's invoice.
+	// A receiver's own LND asks for 80 blocks. The sending LND adds 3, and refuses a payment that may take no more than
+	// these. So this much of the time for which the payer's money may be locked must be left for the receiver's
+	// invoice.
 	maxDistance = wrap.MaxOuterCLTV - (80 + 3 + 1) - settleBlocks
 )
 
