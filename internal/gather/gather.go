@@ -9,7 +9,7 @@ import (
 )
 
 // Group does things of one kind, several at once, so that a cost per group is paid seldom. While nothing is under way,
-// nobody waits: the one who comes is a group alone. While a group is under way, newcomers wait for its end and then
+// nobody waits: a newcomer is a group of one. While a group is under way, newcomers wait for its end and then
 // form the next group. If another place is free, they begin earlier: once they number half of a full group, or once one
 // of them has waited for Patience. The first of a group, or the one who makes it large enough, does the work for all of
 // them, in its own goroutine.

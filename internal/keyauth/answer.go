@@ -166,8 +166,8 @@ type Signed struct {
 // who asks, with the authority that this needs, and who says that it was their own wallet that signed: a stranger's may
 // have been first. A caller who does not say so (nil) is answered for a link as if no wallet had signed.
 //
-// Errors: NOT_FOUND if the secret is none, was used, or is not about that account; CONTESTED if two wallets have signed
-// a link; EXPIRED if nobody signed in time. For a link also DUPLICATE if the wallet opens another account, and
+// Errors: NOT_FOUND if the secret is unknown, was used, or is not about that account; CONTESTED if two wallets have
+// signed a link; EXPIRED if nobody signed in time. For a link also DUPLICATE if the wallet opens another account, and
 // INVALID_INPUT if this account has too many keys.
 func Collect(ctx context.Context, q *db.Queries, secret string, links *int64, now time.Time) (*Signed, error) {
 	if links != nil { // locked before anything else
