@@ -38,7 +38,7 @@ func (c locksCommand) Run(ctx context.Context, e *environment) error {
 		return err
 	}
 	if kept := e.config.Lock.Strategy; kept != "postgres" {
-		// An empty list would say that nobody waits for anybody.
+		// An empty list would claim that nobody waits for anybody.
 		return fmt.Errorf("%w: the locks are not in the database but in %s (HOLDFAST_LOCK_STRATEGY); each process's /metrics says how many are held and waited for, as holdfast_lock_…", errArguments, kept)
 	}
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {

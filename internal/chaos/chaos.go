@@ -30,7 +30,7 @@ func Stack() stack.Options {
 	}}
 }
 
-// limit is how soon the API has to serve again after a kill of the service or of the database.
+// limit is how soon the API must serve again after a kill of the service or of the database.
 const limit = 2 * time.Second
 
 const (

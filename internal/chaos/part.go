@@ -18,8 +18,8 @@ type part struct {
 	start func(context.Context) error // starts it unless it runs
 	runs  func() bool
 
-	serves func(context.Context) error // asks once whether it does
-	// bounded is whether it has to serve again within limit; the service does without the others.
+	serves func(context.Context) error // asks once whether it serves
+	// bounded says that it must serve again within limit. The service can do without the others.
 	bounded bool
 	// patience is how long it may run without serving before it is killed as hung; 0: no limit.
 	patience time.Duration

@@ -26,7 +26,7 @@ type Summary struct {
 	Repeated    int64          `json:"repeated"` // repeated because there was no answer
 	ServedP50   int64          `json:"served_again_p50_ms"`
 	ServedMax   int64          `json:"served_again_max_ms"`
-	Late        int            `json:"late"` // served again after more than limit
+	Late        int            `json:"late"` // times that a part served again only after more than limit
 }
 
 // OK reports whether nothing was lost, nothing is stuck, and the API was never away for too long.

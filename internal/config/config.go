@@ -113,7 +113,7 @@ func (c *Config) Check() error {
 		"Invoices would expire after %s: set HOLDFAST_INVOICE_EXPIRY to between 1s and %s.", c.InvoiceExpiry, maxInvoiceExpiry)
 	refuse(c.HoldExpiryDelta < 1 || c.SafetyBlocks < 1,
 		"Held payments need a safety distance from the height at which a node gives them back: set HOLDFAST_HOLD_EXPIRY_DELTA and HOLDFAST_SAFETY_BLOCKS to 1 block or more.")
-	// In 64 bits, which no sum of theirs overflows.
+	// In 64 bits, so that the sum cannot overflow.
 	distance := uint64(c.HoldExpiryDelta) + uint64(c.SafetyBlocks)
 	refuse(distance > maxDistance,
 		"Nothing could be passed on to a receiver's wallet before a node gives the payment back: set HOLDFAST_HOLD_EXPIRY_DELTA (%d blocks) and HOLDFAST_SAFETY_BLOCKS (%d blocks) to %d blocks or less together.",

@@ -156,7 +156,7 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 	}
 }
 
-// A claim reads the first of what waits and its own attempts, whatever waited when it was planned.
+// A claim reads the first waiting payment and its own attempts, however many were waiting when it was planned.
 func TestAClaimReadsOnePayment(t *testing.T) {
 	t.Parallel()
 	for name, waiting := range map[string]int{"planned with a backlog": 1000, "planned with little to do": 5, "planned with nothing to do": 0} {
