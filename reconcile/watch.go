@@ -119,25 +119,25 @@ func (w *Watch) Turn(ctx context.Context) error {
 // leave writes into the report of a run what the run leaves to the next one, and returns the moment up to which all
 // changes were looked at by then. The previous run has left it the report before, and checked. This run began at began,
 // when history and postings went as far as newest, and looked at what has changed since.
-func (r *Report) leave(before Report, checked *time.Time, since, began time.Time, newest Marks) *time.Time {
-	r.Unasked, r.Marks, r.MarksBefore = before.Unasked, before.Marks, before.MarksBefore
-	silent := len(r.Unknown) > 0
+func (report *Report) leave(before Report, checked *time.Time, since, began time.Time, newest Marks) *time.Time {
+	report.Unasked, report.Marks, report.MarksBefore = before.Unasked, before.Marks, before.MarksBefore
+	silent := len(report.Unknown) > 0
 	switch {
-	case !r.reached.IsZero():
+	case !report.reached.IsZero():
 		// It got as far as its time allowed, and the next run goes on from there. Changes about which a node could not
 		// be asked wait until there is time again.
-		r.Marks, r.MarksBefore = nil, nil // with marks, the next run would not go on from there
-		if silent && r.Unasked == nil {
-			r.Unasked = new(since.Add(overlap))
+		report.Marks, report.MarksBefore = nil, nil // with marks, the next run would not go on from there
+		if silent && report.Unasked == nil {
+			report.Unasked = new(since.Add(overlap))
 		}
-		return &r.reached
+		return &report.reached
 	case silent: // what a node could not be asked is looked at again
 		return checked
-	case r.Unasked != nil:
-		checked, r.Unasked = r.Unasked, nil
+	case report.Unasked != nil:
+		checked, report.Unasked = report.Unasked, nil
 		return checked
 	}
-	r.Marks, r.MarksBefore = &newest, before.Marks
+	report.Marks, report.MarksBefore = &newest, before.Marks
 	return &began
 }
 
