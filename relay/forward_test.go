@@ -459,6 +459,7 @@ func TestTheNextAttemptIsPreparedThroughTheNextWallet(t *testing.T) {
 	pa := b.zap()
 	b.pay(pa)
 	b.Await(pa.ID, paidaction.Failed)
+	b.AwaitFailure(b.wallet.ID, pa.ID)
 	b.Drain()
 	pa = b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor)
 	if pa.Attempt != 2 || pa.State != paidaction.PendingHeld || len(second.Issued) != 1 {

@@ -265,6 +265,22 @@ func (w *World) AwaitBlocked(many int) {
 	}
 }
 
+// AwaitFailure waits until a failed payment of an action has been counted against a wallet. The relay counts it after the
+// commit that ends the payment, and whoever drives the action on may be faster than that.
+func (w *World) AwaitFailure(wallet, genesis int64) {
+	w.Helper()
+	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(time.Millisecond)
+	defer limit.Stop()
+	defer tick.Stop()
+	for w.Wallets.Failures(wallet, genesis) == 0 {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			w.Fatalf("no failed payment of action %d was counted against wallet %d", genesis, wallet)
+		}
+	}
+}
+
 // AwaitStage waits until an action's outgoing payment is in a stage. It polls, because a stage can change without the
 // action.
 func (w *World) AwaitStage(id int64, want string) db.RelayPayment {
