@@ -122,15 +122,7 @@ func TestTheWayDownNeedsWhatIsArchived(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	dsn := pool.Config().ConnString()
-	for v := uint(99); v > 36; { // to this one, if it is no longer the last
-		var err error
-		if v, _, err = migrations.Version(context.Background(), dsn); err == nil && v > 36 {
-			err = migrations.Down(context.Background(), dsn, 1)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	downTo(t, dsn, 37)
 	do(t, pool, `UPDATE action_range SET archived_at = '2026-01-03', steps = 0, postings = 0 WHERE first_action = 1`, `SELECT detach_action_range(1)`,
 		`DROP TABLE archive.posting_1`)
 	if err := migrations.Down(context.Background(), dsn, 1); err == nil || !strings.Contains(err.Error(), "posting_1") {

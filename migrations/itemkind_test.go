@@ -20,19 +20,7 @@ func TestItemsSurviveTheKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	down := func() {
-		t.Helper()
-		for v := uint(10); v >= 10; {
-			err := migrations.Down(ctx, dsn, 1)
-			if err == nil {
-				v, _, err = migrations.Version(ctx, dsn)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	down()
+	downTo(t, dsn, 10)
 	exec(`INSERT INTO usr (name, created_at) VALUES ('author', '2026-01-01')`)
 	exec(`INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args)
 		VALUES ('ITEM_CREATE', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, 1000, '2026-01-01', '2026-01-01', '{}')`)
@@ -46,7 +34,7 @@ func TestItemsSurviveTheKinds(t *testing.T) {
 		t.Errorf("the kinds are %s, %v", kinds, err)
 	}
 	exec(`INSERT INTO item (kind, author_id, action_id, state, ancestors, body, created_at) VALUES ('BIO', 1, 1, 'PAID', '{}', 'me', '2026-01-01')`)
-	down()
+	downTo(t, dsn, 10)
 	var items int
 	if err := pool.QueryRow(ctx, `SELECT count(*) FROM item`).Scan(&items); err != nil || items != 3 {
 		t.Errorf("%d items, %v", items, err)

@@ -18,15 +18,7 @@ func TestPeriodsGetTheirDayBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for v := uint(51); v >= 51; {
-		err := migrations.Down(t.Context(), dsn, 1)
-		if err == nil {
-			v, _, err = migrations.Version(t.Context(), dsn)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	downTo(t, dsn, 51)
 	exec(`INSERT INTO usr (name, created_at) VALUES ('founder', '2026-01-01')`)
 	exec(`INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args)
 		SELECT 'TERRITORY_UNARCHIVE', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, 1000, '2026-01-01', '2026-01-01', '{}' FROM generate_series(1, 2)`)

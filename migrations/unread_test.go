@@ -18,18 +18,6 @@ func TestAddressesGoFromInvoicesToTheirActions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	down := func() {
-		t.Helper()
-		for v := uint(56); v >= 56; {
-			err := migrations.Down(t.Context(), dsn, 1)
-			if err == nil {
-				v, _, err = migrations.Version(t.Context(), dsn)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	wantKnown := func(table, want string) {
 		t.Helper()
 		var known string
@@ -38,7 +26,7 @@ func TestAddressesGoFromInvoicesToTheirActions(t *testing.T) {
 			t.Errorf("known: %s, %v; want %s", known, err, want)
 		}
 	}
-	down()
+	downTo(t, dsn, 56)
 	exec(`INSERT INTO usr (name, created_at) VALUES ('somebody', '2026-01-01')`)
 	exec(`ALTER TABLE paid_action DISABLE TRIGGER refuse_beginning;
 		WITH began (id, state, payer, failure, refused) AS (VALUES
@@ -54,6 +42,6 @@ func TestAddressesGoFromInvoicesToTheirActions(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKnown("paid_action JOIN invoice ON invoice.action_id = paid_action.id", "1 FORWARDING, 2 FAILED PAYMENT_FAILED")
-	down()
+	downTo(t, dsn, 56)
 	wantKnown("invoice", "1 FORWARDING, 2 FAILED PAYMENT_FAILED")
 }

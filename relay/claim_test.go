@@ -174,10 +174,7 @@ func TestANodeThatForgotWhatWasLeftToItSaysNothing(t *testing.T) {
 	b := setup(t, "one", "two").rich(100)
 	inv := b.issue(simnode.Ask{Amount: 50_000})
 	pa := b.withdraw(inv.Bolt11)
-	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.paidByTheSecond(inv.Bolt11)
 	if claimed, err := b.Relay.Step(b.Ctx, "one", func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil }); !claimed || err != nil {
 		t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
 	}

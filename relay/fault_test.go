@@ -65,6 +65,23 @@ func (b *bundle) runWith(r *relay.Relay, advance relay.Advance) (stop func()) {
 	return stop
 }
 
+// giveUpUnheard has the relay give a payment up, and its process die before the action hears of it.
+func (b *bundle) giveUpUnheard(pa *paidaction.PaidAction) {
+	b.Helper()
+	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
+	b.AwaitStage(pa.ID, "failed")
+	stop()
+}
+
+// paidByTheSecond has the second node pay an invoice of which nothing is noted here, as after a restore.
+func (b *bundle) paidByTheSecond(bolt11 string) {
+	b.Helper()
+	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
 // rounds has the relays compare everything with the nodes, and the engine sweep, a few times.
 func (b *bundle) rounds(n int) {
 	b.Helper()

@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -34,10 +33,7 @@ func TestAWithdrawalThatIsRequeuedIsWaitedForAnew(t *testing.T) {
 	b := setup(t).rich(100)
 	inv := b.issue(simnode.Ask{Amount: 50_000, Expiry: 7 * 24 * time.Hour, Act: simnode.Refuses})
 	pa := b.withdraw(inv.Bolt11)
-	// The relay gives it up, and the action does not hear of it.
-	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
-	b.AwaitStage(pa.ID, "failed")
-	stop()
+	b.giveUpUnheard(pa)
 	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
 	b.Clock.Advance(2 * time.Hour)
 	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); err != nil {
@@ -100,10 +96,7 @@ func TestNothingIsGivenUpWhileNoNodeCanBeAsked(t *testing.T) {
 	b := setup(t, "one", "two").rich(100)
 	inv := b.issue(simnode.Ask{Amount: 50_000})
 	pa := b.withdraw(inv.Bolt11)
-	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.paidByTheSecond(inv.Bolt11)
 	for _, node := range b.Nodes {
 		node.FailBefore(simnode.MethodTrack, 1<<30)
 	}

@@ -40,9 +40,7 @@ func TestAPaymentIsNotRequeuedOnceTheMoneyIsOnItsWayBack(t *testing.T) {
 	b := setup(t).rich(100)
 	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
 	pa := b.withdraw(inv.Bolt11)
-	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
-	b.AwaitStage(pa.ID, "failed")
-	stop()
+	b.giveUpUnheard(pa)
 	b.Advance(pa.ID)
 	b.WantState(pa.ID, paidaction.FailedForward)
 	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
@@ -78,10 +76,7 @@ func TestAFailedForwardIsRequeuedWhileThePayersPaymentIsHeld(t *testing.T) {
 	b.wallet.Ask.Act = simnode.Refuses
 	pa := b.zap()
 	b.pay(pa)
-	// The relay gives it up, and the process dies before the action hears of it.
-	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
-	b.AwaitStage(pa.ID, "failed")
-	stop()
+	b.giveUpUnheard(pa)
 	b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Pays)
 	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); err != nil {
 		t.Fatal(err)
@@ -102,9 +97,7 @@ func TestARequeueWhoseAnswerIsLostIsUnknown(t *testing.T) {
 	b.wallet.Ask.Act = simnode.Refuses
 	pa := b.zap()
 	b.pay(pa)
-	stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
-	b.AwaitStage(pa.ID, "failed")
-	stop()
+	b.giveUpUnheard(pa)
 	proxy := pgtest.NewProxy(t, b.Pool)
 	pool, err := pgxpool.New(b.Ctx, proxy.URL)
 	if err != nil {
@@ -145,9 +138,7 @@ func TestARequeueIsFasterThanWhoHeardOfTheFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			pa, hash := begin(b)
-			stop := b.runWith(b.Relay, func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
-			b.AwaitStage(pa.ID, "failed")
-			stop()
+			b.giveUpUnheard(pa)
 			b.wallet.Receiver.Change(hash, simnode.Pays)
 			first, err := b.Pool.Begin(b.Ctx)
 			if err != nil {

@@ -543,10 +543,7 @@ func TestAPaymentThatAnotherNodeHasIsFollowedThere(t *testing.T) {
 			t.Run(name+", "+when, func(t *testing.T) {
 				b := setup(t, "one", "two")
 				pa, bolt11 := begin(b)
-				err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
-				if err != nil {
-					t.Fatal(err)
-				}
+				b.paidByTheSecond(bolt11)
 				b.Nodes[1].SetSendable(0) // it has spent that, and need not have it once more
 				goesOn(t, b, pa.ID)
 				for b.Advance(pa.ID) == paidaction.Moved {
@@ -569,10 +566,7 @@ func TestAPaymentIsNotGivenUpThatAnotherNodeHas(t *testing.T) {
 	b := setup(t, "one", "two").rich(100)
 	inv := b.issue(simnode.Ask{Amount: 50_000})
 	pa := b.withdraw(inv.Bolt11)
-	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.paidByTheSecond(inv.Bolt11)
 	b.wallet.Receiver.Change(inv.Hash, simnode.Refuses) // what comes a second time
 	b.Nodes[1].SetAway(true)
 	b.Nodes[0].After(simnode.MethodPay, func(paidaction.Hash) { b.Nodes[1].SetAway(false) })
@@ -635,10 +629,7 @@ func TestWhatIsPaidAboveTheAmountIsALoss(t *testing.T) {
 	inv := b.issue(simnode.Ask{Amount: 50_000})
 	pa := b.withdraw(inv.Bolt11)
 	larger := b.issue(simnode.Ask{Amount: 60_000, Hash: inv.Hash})
-	err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: larger.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.paidByTheSecond(larger.Bolt11)
 	if _, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); err != nil {
 		t.Fatal(err)
 	}

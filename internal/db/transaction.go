@@ -20,7 +20,7 @@ import (
 // So the error of a statement that returns nothing comes from the next statement, or from Commit; and whatever its
 // arguments point to must not change until then. A Transaction is not safe for concurrent use.
 type Transaction struct {
-	pgx.Tx // nil: methods that are not implemented here panic
+	pgx.Tx // nil: a method that is missing here panics
 
 	conn   *pgxpool.Conn
 	queued pgx.Batch
