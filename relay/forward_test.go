@@ -455,11 +455,15 @@ func TestTheNextAttemptIsPreparedThroughTheNextWallet(t *testing.T) {
 	b := setup(t)
 	b.wallet.Ask.Act = simnode.Refuses
 	second := b.Wallets.Add(b.author)
+	b.Wallets.Counting = func(wallet, genesis int64) {
+		if n := b.Count(`SELECT count(*) FROM relay_payment WHERE action_id = $1 AND stage = 'in_work'`, genesis); wallet != b.wallet.ID || n != 1 {
+			t.Error("whoever sees that the payment failed may not see yet that this counts against the wallet")
+		}
+	}
 	b.Run(b.Relay)
 	pa := b.zap()
 	b.pay(pa)
 	b.Await(pa.ID, paidaction.Failed)
-	b.AwaitFailure(b.wallet.ID, pa.ID)
 	b.Drain()
 	pa = b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor)
 	if pa.Attempt != 2 || pa.State != paidaction.PendingHeld || len(second.Issued) != 1 {

@@ -348,10 +348,14 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 		}
 		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(paidaction.StageInWork), FailureCode: new(string(refusal.Code)),
 			FailureMessage: &refusal.Message, At: now})
-		if n == 1 {
-			out.Failure = refusal
+		if err != nil || n == 0 {
+			return err
 		}
-		return err
+		out.Failure = refusal
+		if outcome == endedFailed {
+			return r.blame(ctx, q, row, reason)
+		}
+		return nil
 	})
 	if err != nil {
 		return paidaction.Outcome{}, err
@@ -361,9 +365,6 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 		return out, nil
 	}
 	r.Metrics.failed(reason)
-	if outcome == endedFailed {
-		r.tellReceiver(ctx, row, reason)
-	}
 	return out, nil
 }
 
@@ -390,18 +391,21 @@ func refusalOf(reason string) *paidaction.Error {
 	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. The money is back.")
 }
 
-// tellReceiver notes a failure for the wallet's owner, who has to mend it; the next attempt may leave the wallet out.
-func (r *Relay) tellReceiver(ctx context.Context, row db.RelayPayment, reason string) {
+// blame counts a failed payment against the receiver's wallet in the transaction that ends it. The payer's next attempt
+// may begin right after its commit, and must not be sent to the same wallet first.
+func (r *Relay) blame(ctx context.Context, q *db.Queries, row db.RelayPayment, reason string) error {
 	if row.WalletID == nil || r.Wallets == nil {
-		return
+		return nil
+	}
+	a, err := q.GetAction(ctx, row.ActionID)
+	if err != nil {
+		return fmt.Errorf("read the action of a failed payment: %w", err)
 	}
 	genesis := row.ActionID
-	if a, err := db.New(r.Pool).GetAction(ctx, row.ActionID); err == nil && a.PaidAction.GenesisID != nil {
+	if a.PaidAction.GenesisID != nil {
 		genesis = *a.PaidAction.GenesisID
 	}
-	if err := r.Wallets.Failed(ctx, *row.WalletID, genesis, paidaction.FailureReason(reason)); err != nil {
-		r.Log.WarnContext(ctx, "a wallet's failure could not be noted", "wallet", *row.WalletID, "error", err)
-	}
+	return r.Wallets.Failed(ctx, q, *row.WalletID, genesis, paidaction.FailureReason(reason))
 }
 
 // confirm asks whether all parts of a payment are final, and what they cost.

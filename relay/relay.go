@@ -71,8 +71,8 @@ type Wallets interface {
 	// is logged for the wallet's owner; any other error of try is ours, and ends Each. paidaction.ErrNoReceiver if no
 	// wallet is left.
 	Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error
-	// Failed notes that a payment of a wallet's invoice failed.
-	Failed(ctx context.Context, wallet, genesis int64, reason paidaction.FailureReason) error
+	// Failed notes, in the caller's transaction, that a payment of a wallet's invoice failed.
+	Failed(ctx context.Context, q *db.Queries, wallet, genesis int64, reason paidaction.FailureReason) error
 	// Address gets an invoice from a lightning address or an LNURL.
 	Address(ctx context.Context, address string, amount paidaction.Msat, comment string) (bolt11 string, err error)
 }

@@ -101,21 +101,21 @@ func (w *Wallets) ask(ctx context.Context, s Settings, r Request) (invoice, erro
 	return got, nil
 }
 
-// Failed notes that the payment of a wallet's invoice failed, with the node's reason. It counts as a failure of the
-// wallet, unless the fault was ours.
-func (w *Wallets) Failed(ctx context.Context, wallet, genesis int64, reason paidaction.FailureReason) error {
+// Failed notes, in the caller's transaction, that the payment of a wallet's invoice failed, with the node's reason. It
+// counts as a failure of the wallet, unless the fault was ours.
+func (w *Wallets) Failed(ctx context.Context, q *db.Queries, wallet, genesis int64, reason paidaction.FailureReason) error {
 	why, theirs := ofPayment(reason)
 	if !theirs {
 		return nil
 	}
-	return w.record(ctx, wallet, genesis, why, 0)
+	return w.record(ctx, q, wallet, genesis, why, 0)
 }
 
 // note is record for callers that must not fail with it.
 func (w *Wallets) note(ctx context.Context, wallet, genesis int64, failure error, ms int64) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
-	if err := w.record(limited, wallet, genesis, failure, ms); err != nil {
+	if err := w.record(limited, db.New(w.Pool), wallet, genesis, failure, ms); err != nil {
 		w.Log.WarnContext(ctx, "what became of a wallet's invoice could not be noted", "wallet", wallet, "error", err)
 	}
 }
@@ -128,8 +128,7 @@ const (
 )
 
 // record logs what became of an invoice. failure is nil or a refusal, which it counts.
-func (w *Wallets) record(ctx context.Context, wallet, genesis int64, failure error, ms int64) error {
-	q := db.New(w.Pool)
+func (w *Wallets) record(ctx context.Context, q *db.Queries, wallet, genesis int64, failure error, ms int64) error {
 	entry := db.AppendWalletLogParams{WalletID: wallet, Ok: failure == nil, Code: string(CodeInvoiceIssued), Message: "The wallet issued an invoice.",
 		Ms: ms, At: w.Now()}
 	if genesis != 0 {

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
@@ -66,6 +67,31 @@ func TestWalletsAreAskedInOrder(t *testing.T) {
 	w.wantLog(ids[2])
 }
 
+// A failed payment counts if, and only if, the transaction that ends it is committed (spec 01 §1.7).
+func TestAFailureOfATransactionThatIsUndoneDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, genesis := w.user(), w.genesis()
+	a, b := w.save(user, newLNbits(t, w.mint).settings()).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
+	undone := errors.New("undone")
+	err := db.InTransaction(w.ctx, w.pool, func(tx *db.Transaction) error {
+		if err := w.Failed(w.ctx, db.New(tx), a, genesis, "NO_ROUTE"); err != nil {
+			return err
+		}
+		w.want(user, genesis, a) // others do not see it yet
+		return undone
+	})
+	if !errors.Is(err, undone) {
+		t.Fatal(err)
+	}
+	w.want(user, genesis, a)
+	w.wantLog(a, "ok INVOICE_ISSUED", "ok INVOICE_ISSUED", "ok INVOICE_ISSUED") // when it was saved, and twice here
+	if err := w.failed(a, genesis, "NO_ROUTE"); err != nil {
+		t.Fatal(err)
+	}
+	w.want(user, genesis, b)
+}
+
 // Failed twice for the same genesis, it is skipped; for another genesis it is not (spec 03 §3.1).
 func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 	t.Parallel()
@@ -85,7 +111,7 @@ func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 	w.want(user, genesis, a) // failed once only
 	second.breaks(nil)
 	w.want(user, genesis, a) // both have
-	if err := w.Failed(w.ctx, a, genesis, "NO_ROUTE"); err != nil {
+	if err := w.failed(a, genesis, "NO_ROUTE"); err != nil {
 		t.Fatal(err)
 	}
 	w.want(user, genesis, b)
@@ -94,7 +120,7 @@ func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 
 	// A payment that failed by our own fault is no fault of the wallet.
 	for range 3 {
-		if err := w.Failed(w.ctx, b, genesis, "INSUFFICIENT_BALANCE"); err != nil {
+		if err := w.failed(b, genesis, "INSUFFICIENT_BALANCE"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,16 +135,16 @@ func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 	}
 	w.want(user, genesis, b)
 	for _, reason := range []paidaction.FailureReason{paidaction.ReasonTimeout, paidaction.ReasonIncorrectDetails} {
-		if err := w.Failed(w.ctx, b, genesis, reason); err != nil {
+		if err := w.failed(b, genesis, reason); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.want(user, genesis, 0) // none is left
 	w.want(user, other, a)
-	if err := w.Failed(w.ctx, 1<<40, genesis, "NO_ROUTE"); err != nil {
+	if err := w.failed(1<<40, genesis, "NO_ROUTE"); err != nil {
 		t.Errorf("of a wallet that was removed: %v", err)
 	}
-	if err := w.Failed(w.ctx, b, other, "the node at 10.0.0.1 said something new"); err != nil {
+	if err := w.failed(b, other, "the node at 10.0.0.1 said something new"); err != nil {
 		t.Error(err)
 	}
 	if log := w.log(b); strings.Join(log[len(log)-3:], " ") != "PAYMENT_TIMEOUT PAYMENT_REFUSED PAYMENT_FAILED" {
@@ -139,7 +165,7 @@ func TestRefusedInvoicesAreFailures(t *testing.T) {
 	unreadable := paidaction.Errorf(wallet.CodeBadInvoice, "The wallet's invoice could not be used for a payment.").Because(errors.New("node 10.0.0.1"))
 	for i, failure := range []error{refusal, unreadable} {
 		if i > 0 {
-			if err := w.Failed(w.ctx, b, genesis, "NO_ROUTE"); err != nil { // as often as the first
+			if err := w.failed(b, genesis, "NO_ROUTE"); err != nil { // as often as the first
 				t.Fatal(err)
 			}
 		}
@@ -180,7 +206,7 @@ func TestAFaultOfOursIsNoWalletsFailure(t *testing.T) {
 		}
 	}
 	w.want(user, genesis, a)
-	w.wantLog(a, "ok INVOICE_ISSUED", "ok INVOICE_ISSUED")
+	w.wantLog(a, "ok INVOICE_ISSUED", "ok INVOICE_ISSUED", "ok INVOICE_ISSUED") // when it was saved, and twice here
 	w.wantLog(b, "ok INVOICE_ISSUED")
 }
 
@@ -240,7 +266,7 @@ func TestRemovedWhileAsked(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := w.Failed(w.ctx, id, genesis, "NO_ROUTE"); err != nil {
+	if err := w.failed(id, genesis, "NO_ROUTE"); err != nil {
 		t.Error(err)
 	}
 	if strings.Contains(w.out.String(), "could not be noted") {
@@ -288,7 +314,7 @@ func TestTheFirstThatWorksIsTaken(t *testing.T) {
 					}
 				case 2:
 					m.failures++
-					if err := w.Failed(w.ctx, m.id, genesis, "TIMEOUT"); err != nil {
+					if err := w.failed(m.id, genesis, "TIMEOUT"); err != nil {
 						t.Fatal(err)
 					}
 				case 3:
@@ -340,7 +366,7 @@ func TestTheLogIsBounded(t *testing.T) {
 			reason = paidaction.ReasonNoRoute
 		}
 		for _, id := range []int64{a, b} {
-			if err := w.Failed(w.ctx, id, genesis, reason); err != nil {
+			if err := w.failed(id, genesis, reason); err != nil {
 				t.Fatal(err)
 			}
 		}

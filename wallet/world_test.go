@@ -149,6 +149,13 @@ func (w *world) want(receiver, genesis, wallet int64) {
 
 func isNone(err error) bool { return errors.Is(err, wallet.ErrNoWallet) }
 
+// failed notes a failed payment in a transaction of its own.
+func (w *world) failed(wallet, genesis int64, reason paidaction.FailureReason) error {
+	return db.InTransaction(w.ctx, w.pool, func(tx *db.Transaction) error {
+		return w.Failed(w.ctx, db.New(tx), wallet, genesis, reason)
+	})
+}
+
 // log is a wallet's, oldest first, as "ok CODE" or "CODE".
 func (w *world) log(wallet int64) []string {
 	w.t.Helper()

@@ -18,6 +18,8 @@ import (
 // Wallets are the receivers' wallets. Each issues invoices of a simulated receiver, as a test wants them. Real wallets
 // and their protocols are tested in package wallet.
 type Wallets struct {
+	Counting func(wallet, genesis int64) // called before a failed payment is counted
+
 	network *simnode.Network
 
 	mu       sync.Mutex
@@ -118,7 +120,10 @@ func (w *Wallet) invoice(amount paidaction.Msat, memo string) (string, error) {
 }
 
 // Failed implements relay.Wallets.
-func (ws *Wallets) Failed(_ context.Context, wallet, genesis int64, _ paidaction.FailureReason) error {
+func (ws *Wallets) Failed(_ context.Context, _ *db.Queries, wallet, genesis int64, _ paidaction.FailureReason) error {
+	if ws.Counting != nil {
+		ws.Counting(wallet, genesis)
+	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.failures[[2]int64{wallet, genesis}]++
@@ -261,22 +266,6 @@ func (w *World) AwaitBlocked(many int) {
 		case <-tick.C:
 		case <-limit.C:
 			w.Fatalf("%d transactions wait for locks, want %d", n, many)
-		}
-	}
-}
-
-// AwaitFailure waits until a failed payment of an action has been counted against a wallet. The relay counts it after the
-// commit that ends the payment, and whoever drives the action on may be faster than that.
-func (w *World) AwaitFailure(wallet, genesis int64) {
-	w.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(time.Millisecond)
-	defer limit.Stop()
-	defer tick.Stop()
-	for w.Wallets.Failures(wallet, genesis) == 0 {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			w.Fatalf("no failed payment of action %d was counted against wallet %d", genesis, wallet)
 		}
 	}
 }

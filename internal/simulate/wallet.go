@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
@@ -163,8 +164,9 @@ func (ws *wallets) ask(ctx context.Context, p *purse, amount paidaction.Msat) (s
 	return inv.Bolt11, ctx.Err()
 }
 
-// Failed implements relay.Wallets.
-func (ws *wallets) Failed(ctx context.Context, wallet, genesis int64, _ paidaction.FailureReason) error {
+// Failed implements relay.Wallets. A transaction that is undone leaves its count here, which changes only which
+// wallets the next attempt asks.
+func (ws *wallets) Failed(ctx context.Context, _ *db.Queries, wallet, genesis int64, _ paidaction.FailureReason) error {
 	if f := fiberOf(ctx); f != nil && f.dead() {
 		return errDead
 	}
