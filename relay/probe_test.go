@@ -1,7 +1,9 @@
 package relay_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +23,11 @@ func (b *bundle) probes() (n int) {
 		}
 	}
 	return n
+}
+
+// wrapping asks for an invoice around one of the author's.
+func (b *bundle) wrapping() paidaction.WrapRequest {
+	return paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}}
 }
 
 // asks has somebody ask for a zap, and says how it is to be paid.
@@ -52,6 +59,97 @@ func TestAReceiverWhoLetsProbesHangIsBounded(t *testing.T) {
 	b.Clock.Advance(25 * time.Hour)
 	if m := b.asks(); m != paidaction.P2P || b.Count(`SELECT count(*) FROM route_probe WHERE until > $1`, b.Clock.Now()) != 0 {
 		t.Errorf("%s: those that hung have expired, the one after them came back", m)
+	}
+}
+
+// slowNodes are nodes whose probes are out until back is closed, whatever their time limit.
+type slowNodes struct {
+	relay.Nodes
+	out, back chan struct{}
+}
+
+type slowNode struct {
+	paidaction.SendingNode
+	nodes slowNodes
+}
+
+func (n slowNodes) Sender(name string) (paidaction.SendingNode, error) {
+	node, err := n.Nodes.Sender(name)
+	return slowNode{node, n}, err
+}
+
+func (n slowNode) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (paidaction.Route, error) {
+	n.nodes.out <- struct{}{}
+	<-n.nodes.back
+	return n.SendingNode.EstimateRoute(ctx, r)
+}
+
+// slowly is a relay with slow probes.
+func (b *bundle) slowly(change func(*relay.Config)) (*relay.Relay, slowNodes) {
+	slow := slowNodes{out: make(chan struct{}, 10), back: make(chan struct{})}
+	r := b.NewRelay(func(c *relay.Config) {
+		slow.Nodes = c.Nodes
+		c.Nodes = slow
+		change(c)
+	})
+	return r, slow
+}
+
+// Several who pay somebody popular at the same moment wait for each other's probes, and all are wrapped.
+func TestProbesThatComeBackAreWaitedFor(t *testing.T) {
+	b := setup(t)
+	waits := make(chan struct{}, 5)
+	r, slow := b.slowly(func(c *relay.Config) {
+		c.Settings.ProbeTimeout = time.Minute
+		c.Wait = func(context.Context, func() bool) { waits <- struct{}{} }
+	})
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			if _, err := r.Wrap(b.Ctx, b.wrapping()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 {
+		<-slow.out
+	}
+	for range 2 {
+		<-waits
+	}
+	close(slow.back)
+	all.Wait()
+	if n := b.probes(); n != 5 || b.Count(`SELECT count(*) FROM route_probe`) != 0 {
+		t.Errorf("%d probes, want 5, or one is still noted", n)
+	}
+}
+
+// Whoever waits for probes that do not come back gives up, and so does one whose request ends. Neither probes.
+func TestNobodyWaitsLongForOthersProbes(t *testing.T) {
+	b := setup(t)
+	ended, end := context.WithCancelCause(b.Ctx)
+	gone := errors.New("gone")
+	r, slow := b.slowly(func(c *relay.Config) {
+		c.Settings.ProbeTimeout = 50 * time.Millisecond
+		c.Wait = func(context.Context, func() bool) { end(gone) }
+	})
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { _, _ = r.Wrap(b.Ctx, b.wrapping()) })
+	}
+	for range 3 {
+		<-slow.out
+	}
+	if _, err := r.Wrap(ended, b.wrapping()); !errors.Is(err, gone) {
+		t.Errorf("of a request that ended: %v", err)
+	}
+	if _, err := r.Wrap(b.Ctx, b.wrapping()); !errors.Is(err, paidaction.ErrNoReceiver) {
+		t.Error(err)
+	}
+	close(slow.back)
+	all.Wait()
+	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 3 || len(slow.out) != 0 {
+		t.Errorf("%d probes are noted as hanging and %d came later, want 3 and 0", n, len(slow.out))
 	}
 }
 
@@ -124,7 +222,7 @@ func TestANodeThatHangsWithAProbeIsNotWaitedFor(t *testing.T) {
 	r := b.NewRelay(func(c *relay.Config) { c.Settings.ProbeTimeout = 50 * time.Millisecond })
 	b.Node.Before(simnode.MethodEstimate, func(paidaction.Hash) { b.Node.SetHung(true) })
 	defer b.Node.SetHung(false)
-	_, err := r.Wrap(b.Ctx, paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}})
+	_, err := r.Wrap(b.Ctx, b.wrapping())
 	if err == nil || b.Count(`SELECT count(*) FROM route_probe`) != 1 {
 		t.Errorf("got %v", err)
 	}
@@ -134,7 +232,7 @@ func TestANodeThatHangsWithAProbeIsNotWaitedFor(t *testing.T) {
 func TestWhileOurNodeIsAwayWhoeverAsksIsToldSo(t *testing.T) {
 	b := setup(t)
 	b.Node.SetAway(true)
-	_, err := b.Relay.Wrap(b.Ctx, paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}})
+	_, err := b.Relay.Wrap(b.Ctx, b.wrapping())
 	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
 }
 
@@ -142,7 +240,7 @@ func TestWhileOurNodeIsAwayWhoeverAsksIsToldSo(t *testing.T) {
 // be asked for the way the wallet's owner is told so, which counts for nothing.
 func TestWhatFailsAtOurEndIsNoWalletsFailure(t *testing.T) {
 	b := setup(t)
-	request := paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}}
+	request := b.wrapping()
 	if _, err := b.Pool.Exec(b.Ctx, `ALTER TABLE route_probe RENAME TO away`); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +266,7 @@ func TestInvoicesThatOurNodeIsNotAskedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			spoil(&b.wallet.Ask)
-			_, err := b.Relay.Wrap(b.Ctx, paidaction.WrapRequest{Receiver: b.author, Node: "one", Outer: 100_000, Share: 70_000, Memo: "a zap", Calling: func() {}})
+			_, err := b.Relay.Wrap(b.Ctx, b.wrapping())
 			if !errors.Is(err, paidaction.ErrNoReceiver) || b.probes() != 0 {
 				t.Errorf("%v after %d probes", err, b.probes())
 			}

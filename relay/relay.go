@@ -133,6 +133,10 @@ type Config struct {
 
 	Beside paidaction.Beside // default paidaction.InGoroutine
 
+	// Wait, if not nil, is called before somebody waits for others' probes. It returns once still is false or ctx has
+	// ended (paidaction.Hooks).
+	Wait func(ctx context.Context, still func() bool)
+
 	// Conflict is called when the database broke a transaction (paidaction.Hooks). May be nil.
 	Conflict func(code string)
 
@@ -148,6 +152,7 @@ type Relay struct {
 	turn     atomic.Uint32            // which node's fresh is signalled next
 	claiming map[string]*atomic.Int32 // by node: how many workers of this process look for a payment or claim one
 	lacks    map[string]*lack         // by node
+	probing  probing
 
 	// heard holds, by action, the latest update of a payment that this process follows, once the preimage is known:
 	// nobody needs to ask the node again.
@@ -181,7 +186,7 @@ func New(c Config) (*Relay, error) {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
 	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{},
-		lacks: map[string]*lack{}}
+		lacks: map[string]*lack{}, probing: probing{receivers: map[int64]*probed{}}}
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &atomic.Int32{}
 		r.lacks[name] = &lack{}

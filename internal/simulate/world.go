@@ -116,7 +116,7 @@ func (w *world) start(number, life int) {
 	binary.BigEndian.PutUint64(random[:], w.chance.hash(p.String(), 0))
 	shared := rand.NewChaCha8(random) // shared by two, of which one runs at a time
 	var err error
-	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: places{&w.fences}, Beside: inTurn,
+	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: places{&w.fences}, Beside: inTurn, Wait: w.waitInProcess,
 		Wallets: w.wallets, Now: p.now, Random: shared, Log: quiet, Settings: relay.Settings{SendWindow: 30 * time.Second, Grace: 30 * time.Second,
 			AskTimeout: 30 * time.Second, Pause: time.Millisecond}})
 	if err == nil {
