@@ -32,13 +32,12 @@ type exposed struct {
 // described reads a metric's description, which client_golang offers in no other way.
 var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
-// expose makes the service with every role, as serve does, and reads its registry. Nothing runs, so most series do not
-// exist yet; but every metric is described.
-func expose(t *testing.T) exposed {
+// assemble makes the service with every role and one node, as serve does. Nothing of it runs.
+func assemble(t *testing.T, more ...string) *service {
 	t.Helper()
 	_, setting := newNode(t)
 	var c cli
-	parser, err := kong.New(&c, kong.Resolvers(config.Resolver(settings(pgtest.New(t), setting))))
+	parser, err := kong.New(&c, kong.Resolvers(config.Resolver(settings(pgtest.New(t), append(more, setting)...))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +55,14 @@ func expose(t *testing.T) exposed {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
+	return s
+}
+
+// expose reads the registry of the service. Nothing runs, so most series do not exist yet; but every metric is
+// described.
+func expose(t *testing.T) exposed {
+	t.Helper()
+	s := assemble(t)
 	x := exposed{t, map[string][]string{}, map[string]*dto.MetricFamily{}}
 	descriptions := make(chan *prometheus.Desc)
 	go func() { s.registry.Describe(descriptions); close(descriptions) }()
