@@ -123,6 +123,7 @@ type Config struct {
 	Nodes    Nodes
 	Issuers  paidaction.Nodes // the nodes of the outer invoices
 	Leases   Leases           // needed to send
+	Places   map[string]int   // by node: how many payments it may have in flight; 0: withdrawals may hold all places
 	Wallets  Wallets          // nil: nobody is paid directly
 	Rules    wrap.Settings
 	Settings Settings
@@ -152,6 +153,7 @@ type Relay struct {
 	turn     atomic.Uint32            // which node's fresh is signalled next
 	claiming map[string]*atomic.Int32 // by node: how many workers of this process look for a payment or claim one
 	lacks    map[string]*lack         // by node
+	shares   map[string]*share        // by node
 	probing  probing
 
 	// heard holds, by action, the latest update of a payment that this process follows, once the preimage is known:
@@ -186,10 +188,10 @@ func New(c Config) (*Relay, error) {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
 	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{},
-		lacks: map[string]*lack{}, probing: probing{receivers: map[int64]*probed{}}}
+		lacks: map[string]*lack{}, shares: map[string]*share{}, probing: probing{receivers: map[int64]*probed{}}}
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &atomic.Int32{}
-		r.lacks[name] = &lack{}
+		r.lacks[name], r.shares[name] = &lack{}, newShare(c.Places[name])
 	}
 	return r, nil
 }

@@ -139,6 +139,9 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 			r.Metrics.succeeded.WithLabelValues(c.attempt.Node).Inc()
 			r.Metrics.took.Observe(r.now().Sub(c.row.CreatedAt).Seconds())
 			c.done = r.bringOn(ctx, c.row.ActionID, advance)
+			if c.row.PayerID != nil {
+				r.lookAgain() // it counts among the withdrawals that hold a place until this is committed
+			}
 		}
 		return nil
 	}

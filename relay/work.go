@@ -189,7 +189,9 @@ func (r *Relay) askForClaim(ctx context.Context, node paidaction.SendingNode, na
 func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat, others int32) (paidaction.Msat, error) {
 	var msat int64
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
-		msat, err = q.NextClaimable(ctx, db.NextClaimableParams{Node: &node, Sendable: int64(sendable), At: new(r.now()), Others: others})
+		now := r.now()
+		msat, err = q.NextClaimable(ctx, db.NextClaimableParams{Node: &node, Sendable: int64(sendable), At: &now, Others: others,
+			Withdrawals: r.shares[node].most, Since: r.since(now)})
 		return err
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -198,15 +200,39 @@ func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat,
 	return paidaction.Msat(msat), nil
 }
 
-// claim commits the promise to send, before anything is sent. pgx.ErrNoRows where nothing is left to claim.
+// claim claims the next payment whose kind may have a place now (share). pgx.ErrNoRows where nothing is left to claim.
 func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) error {
+	s := r.shares[c.attempt.Node]
+	if s.most == unbounded {
+		return r.claimOf(ctx, c, sendable, kinds{forwards: true, withdrawals: unbounded})
+	}
+	if !s.claiming.TryLock() {
+		if err := r.claimOf(ctx, c, sendable, kinds{forwards: true}); !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		s.claiming.Lock() // free again after a statement or two; whoever holds it may have looked before our payment came
+	}
+	defer s.claiming.Unlock()
+	if s.begin(r.now()) {
+		if err := r.claimOf(ctx, c, sendable, kinds{withdrawals: s.most}); !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+	}
+	return r.claimOf(ctx, c, sendable, kinds{forwards: true, withdrawals: s.most})
+}
+
+// since is the moment after which those payments were claimed that can still hold a place.
+func (r *Relay) since(now time.Time) time.Time { return now.Add(-r.Settings.SendWindow) }
+
+// claimOf commits the promise to send, before anything is sent.
+func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat, of kinds) error {
 	a := &c.attempt
 	a.ClaimedAt = r.now()
 	a.SendUntil = a.ClaimedAt.Add(r.Settings.SendWindow)
 	var claimed db.ClaimRelayRow
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
 		claimed, err = q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(min(sendable, r.most(a.Node))),
-			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil})
+			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Forwards: of.forwards, Withdrawals: of.withdrawals, Since: r.since(a.ClaimedAt)})
 		return err
 	})
 	if err != nil {

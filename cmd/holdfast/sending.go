@@ -92,8 +92,10 @@ func (s *service) openRelay(conflict func(code string)) (err error) {
 		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
 	if s.sends() {
 		members := make([]pool.Member, len(s.clients))
+		c.Places = make(map[string]int, len(s.clients))
 		for i, client := range s.clients {
 			members[i] = pool.Member{Name: client.Name(), Node: client, Slots: s.config.Slots(s.config.Nodes[i])}
+			c.Places[client.Name()] = members[i].Slots
 		}
 		s.places, err = pool.New(pool.Config{Nodes: members, Locker: s.locker, Register: pool.NewRegister(s.pool, time.Now),
 			Settings: s.config.Sending.Pool(), Log: s.log, Metrics: pool.NewMetrics(s.registry)})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"maps"
 	"testing"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -54,5 +55,13 @@ func TestAWithdrawalOfTooMuchKeepsNoNodeFromOthers(t *testing.T) {
 		if !s.Eligible {
 			t.Errorf("node %s gets no payments: %s", s.Name, s.Why)
 		}
+	}
+}
+
+// The relay keeps withdrawals from taking all of a node's slots, so it has to know how many these are.
+func TestTheRelayKnowsHowManySlotsANodeHas(t *testing.T) {
+	t.Parallel()
+	if got := assemble(t, "HOLDFAST_NODE_SLOTS=3").relay.Places; !maps.Equal(got, map[string]int{"sim": 3}) {
+		t.Errorf("%v", got)
 	}
 }

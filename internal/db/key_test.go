@@ -156,7 +156,8 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 	}
 }
 
-// A claim reads the first waiting payment and its own attempts, however many were waiting when it was planned.
+// A claim reads the first waiting payment and its own attempts, however many were waiting when it was planned, and of withdrawals in work those that were claimed lately,
+// once.
 func TestAClaimReadsOnePayment(t *testing.T) {
 	t.Parallel()
 	for name, waiting := range map[string]int{"planned with a backlog": 1000, "planned with little to do": 5, "planned with nothing to do": 0} {
@@ -172,6 +173,9 @@ func TestAClaimReadsOnePayment(t *testing.T) {
 				UPDATE relay_payment SET stage = 'completed', preimage = sha256('x'), fee_msat = 1 WHERE id > %d;
 				INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until, outcome, ended_at)
 					SELECT id, 'one', 'node:one', 1, now(), now(), 'PAID', now() FROM relay_payment WHERE stage = 'completed';
+				INSERT INTO usr (name, created_at) VALUES ('rich', now());
+				UPDATE relay_payment SET payer_id = (SELECT id FROM usr) WHERE id %% 2 = 0;
+				UPDATE relay_payment SET stage = 'in_work', preimage = NULL, fee_msat = NULL WHERE id %% 10 = 0 AND stage = 'completed';
 				ANALYZE`, waiting)); err != nil {
 				t.Fatal(err)
 			}
@@ -187,11 +191,11 @@ func TestAClaimReadsOnePayment(t *testing.T) {
 			q := db.New(e)
 			for name, do := range map[string]func() error{
 				"ClaimRelay": func() error {
-					_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now})
+					_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now, Forwards: true, Withdrawals: 2, Since: now})
 					return err
 				},
 				"NextClaimable": func() error {
-					_, err := q.NextClaimable(ctx, db.NextClaimableParams{Node: new("one"), Sendable: 10, At: &now})
+					_, err := q.NextClaimable(ctx, db.NextClaimableParams{Node: new("one"), Sendable: 10, At: &now, Withdrawals: 2, Since: now})
 					return err
 				},
 			} {
@@ -200,6 +204,9 @@ func TestAClaimReadsOnePayment(t *testing.T) {
 				}
 				if !strings.Contains(e.plan, "relay_payment_incoming") || !strings.Contains(e.plan, "Index Cond: (payment_id = p.id)") || strings.Contains(e.plan, "Sort") {
 					t.Errorf("%s reads more:\n%s", name, e.plan)
+				}
+				if strings.Count(e.plan, "relay_payment_withdrawing") != 1 || !strings.Contains(e.plan, "InitPlan") || !strings.Contains(e.plan, "Index Cond: ((node = 'one'::text) AND (changed_at > ") {
+					t.Errorf("%s counts withdrawals otherwise:\n%s", name, e.plan)
 				}
 			}
 		})

@@ -199,12 +199,15 @@ WITH next AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
     WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $3::bigint
         AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz)
+        AND CASE WHEN p.payer_id IS NULL THEN $4::boolean ELSE (SELECT count(*) FROM (SELECT FROM relay_payment w
+            WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $5
+            ORDER BY w.changed_at LIMIT $6::bigint) AS holding) < $6 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-    SELECT next.id, $1, $4, $5, $2, $6 FROM next RETURNING relay_attempt.id
+    SELECT next.id, $1, $7, $8, $2, $9 FROM next RETURNING relay_attempt.id
 )
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
@@ -212,12 +215,15 @@ RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_
 `
 
 type ClaimRelayParams struct {
-	Node      *string
-	ClaimedAt time.Time
-	Sendable  int64
-	NodeKey   string
-	Fence     int64
-	SendUntil time.Time
+	Node        *string
+	ClaimedAt   time.Time
+	Sendable    int64
+	Forwards    bool
+	Since       time.Time
+	Withdrawals int64
+	NodeKey     string
+	Fence       int64
+	SendUntil   time.Time
 }
 
 type ClaimRelayRow struct {
@@ -229,12 +235,18 @@ type ClaimRelayRow struct {
 // Claims the next payment for a node, with the promise to send it: the one that expires first, of those that the node
 // can pay and has not refused. It skips those being claimed at this moment. It is one statement, so that nobody can
 // stand still between the lock and the claim. pinned: it was claimed for this node before. Refusals are looked up for
-// each payment (OFFSET 0): a join, planned while many wait, would read all attempts that there ever were.
+// each payment (OFFSET 0): a join, planned while many wait, would read all attempts that there ever were. A withdrawal
+// is claimed only while fewer than so many hold a place at the node: those claimed there after the given moment that
+// are not paid, given up or put back. They are counted once, and only if the scan meets a withdrawal; without their
+// order, a plan made while there are few would read all that hang.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
 		arg.Node,
 		arg.ClaimedAt,
 		arg.Sendable,
+		arg.Forwards,
+		arg.Since,
+		arg.Withdrawals,
 		arg.NodeKey,
 		arg.Fence,
 		arg.SendUntil,
@@ -674,25 +686,32 @@ const nextClaimable = `-- name: NextClaimable :one
 SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1)
     AND p.amount_msat + p.budget_msat <= $2::bigint AND (p.not_before IS NULL OR p.not_before <= $3)
+    AND (p.payer_id IS NULL OR (SELECT count(*) FROM (SELECT FROM relay_payment w
+        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $4
+        ORDER BY w.changed_at LIMIT $5::bigint) AS holding) < $5)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
         AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
-ORDER BY p.expires_at, p.id LIMIT 1 OFFSET $4::int
+ORDER BY p.expires_at, p.id LIMIT 1 OFFSET $6::int
 `
 
 type NextClaimableParams struct {
-	Node     *string
-	Sendable int64
-	At       *time.Time
-	Others   int32
+	Node        *string
+	Sendable    int64
+	At          *time.Time
+	Since       time.Time
+	Withdrawals int64
+	Others      int32
 }
 
 // The cost of the next payment to claim, behind the given number of others, if there is one: so nobody takes a lease on
-// a node for nothing.
+// a node for nothing. It passes over withdrawals as ClaimRelay does.
 func (q *Queries) NextClaimable(ctx context.Context, arg NextClaimableParams) (int64, error) {
 	row := q.db.QueryRow(ctx, nextClaimable,
 		arg.Node,
 		arg.Sendable,
 		arg.At,
+		arg.Since,
+		arg.Withdrawals,
 		arg.Others,
 	)
 	var msat int64

@@ -1,0 +1,1 @@
+DROP INDEX relay_payment_withdrawing;

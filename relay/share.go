@@ -1,0 +1,57 @@
+package relay
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Whoever lets payments hang holds places at a node, and by the expiry of their invoices they come before others, so
+// they could hold all places again and again. The two kinds of payments are kept apart in this, so that withdrawals
+// that hang hold up no forward, and forwards that hang keep no withdrawal waiting for good:
+//
+//   - Withdrawals hold at most half of a node's places, rounded up.
+//   - Once a second, a place goes to a withdrawal if one waits, whatever expires first.
+//
+// Forwards have no bound of their own. They give their places back before their claims end, so to count claims would
+// leave places empty; and to keep a place for withdrawals that may not come would, of two places, halve what is
+// forwarded.
+
+// turn is the time between two claims of a process for a node that prefer a withdrawal.
+const turn = time.Second
+
+// share is the part of a node's places that withdrawals may hold.
+type share struct {
+	most int64 // so many; unbounded where the node has one place, or nobody says how many
+
+	// claiming is held by the one worker of this process that may claim a withdrawal. Two at a time would both see the
+	// last place of the share free. Of several processes that claim in the same moment, each but one can still take one
+	// too many.
+	claiming sync.Mutex
+	next     time.Time // when the next turn begins; claiming guards it
+}
+
+const unbounded = math.MaxInt64
+
+// newShare is the share of a node with so many places.
+func newShare(places int) *share {
+	if places < 2 {
+		return &share{most: unbounded}
+	}
+	return &share{most: int64(places+1) / 2}
+}
+
+// begin reports whether it is the turn of withdrawals, which is over with that.
+func (s *share) begin(now time.Time) bool {
+	if now.Before(s.next) {
+		return false
+	}
+	s.next = now.Add(turn)
+	return true
+}
+
+// kinds are the payments that a claim may take.
+type kinds struct {
+	forwards    bool
+	withdrawals int64 // while fewer than so many hold a place; 0: none
+}

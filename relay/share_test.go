@@ -1,0 +1,143 @@
+package relay_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// withPlaces gives a node so many places, which a payment that hangs keeps for longer than any test lasts.
+func withPlaces(n int) func(*relay.Config) {
+	return func(c *relay.Config) {
+		c.Leases, c.Places, c.Settings.SendWindow = newCounted(n, "one"), map[string]int{"one": n}, time.Hour
+	}
+}
+
+// hanging are withdrawals of so many accounts whose receivers let them hang.
+func (b *bundle) hanging(accounts int) (held []simnode.Issued) {
+	b.Helper()
+	before := b.payer
+	defer func() { b.payer = before }()
+	for i := range accounts {
+		b.payer = b.User(fmt.Sprintf("hanging_%d", i), 0, 100_000)
+		inv := b.issue(simnode.Ask{Amount: 1_000, Act: simnode.Holds, Expiry: 10 * time.Minute})
+		b.withdraw(inv.Bolt11)
+		held = append(held, inv)
+	}
+	return held
+}
+
+// claimedWithdrawals is how many withdrawals are in work.
+func (b *bundle) claimedWithdrawals() int64 {
+	b.Helper()
+	return b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'in_work' AND receiver_id IS NULL`)
+}
+
+// Several accounts whose withdrawals hang, and expire before all else, leave places for a zap.
+func TestWithdrawalsThatHangHoldUpNoForward(t *testing.T) {
+	b := setup(t)
+	held := b.hanging(5)
+	b.Run(b.NewRelay(withPlaces(3)))
+	b.await("two withdrawals hang", func() bool { return b.claimedWithdrawals() == 2 })
+	for range 2 {
+		pa := b.zap()
+		b.pay(pa)
+		b.Await(pa.ID, paidaction.Paid)
+		if n := b.claimedWithdrawals(); n != 2 {
+			t.Errorf("%d withdrawals hold places, want 2 of 3", n)
+		}
+	}
+	for _, inv := range held { // each place goes to the next of them
+		b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 1_000 })
+		if err := b.wallet.Receiver.Cancel(inv.Hash); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.await("all have ended", func() bool { return b.claimedWithdrawals() == 0 })
+	b.wantSound()
+}
+
+// Forwards that hang may hold all places, and more of them wait that expire sooner: a withdrawal is sent all the same, with one of the next
+// places.
+func TestForwardsThatHangKeepNoWithdrawalWaiting(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	var zaps []*paidaction.PaidAction
+	for range 4 {
+		pa := b.zap()
+		b.pay(pa)
+		zaps = append(zaps, pa)
+	}
+	b.Run(b.NewRelay(withPlaces(2)))
+	b.awaitHeld(zaps[0])
+	b.awaitHeld(zaps[1])
+	b.rich(100)
+	pa := b.withdraw(b.issue(simnode.Ask{Amount: 50_000, Expiry: 24 * time.Hour}).Bolt11)
+	b.Clock.Advance(2 * time.Second)
+	if err := b.wallet.Receiver.Cancel(zaps[0].Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.Await(pa.ID, paidaction.Paid)
+	b.awaitHeld(zaps[2]) // no place is left empty
+	b.wantSound()
+}
+
+// However many claim at the same time, withdrawals hold half of the places, rounded up. Where there is one place only, or nobody says how
+// many, their share is not bounded.
+func TestWithdrawalsHoldHalfOfThePlaces(t *testing.T) {
+	for places, want := range []int{0: 4, 1: 4, 2: 1, 3: 2, 4: 2, 5: 3} {
+		t.Run(fmt.Sprintf("%d places", places), func(t *testing.T) {
+			b := setup(t)
+			held := b.hanging(4)
+			g := &gate{asked: make(chan struct{}, len(held)), open: make(chan struct{})}
+			r := b.NewRelay(withPlaces(places), func(c *relay.Config) { c.Leases = g })
+			taken := make(chan bool, len(held))
+			for range held {
+				go func() {
+					more, err := r.Step(b.Ctx, "one", b.Engine.Advance)
+					if err != nil {
+						t.Error(err)
+					}
+					taken <- more
+				}()
+				<-g.asked
+			}
+			close(g.open)
+			b.await("some hang, and the others get no place", func() bool {
+				return b.claimedWithdrawals() == int64(want) && len(taken) == len(held)-want
+			})
+			another := b.NewRelay(withPlaces(places), func(c *relay.Config) {
+				c.Leases = &slow{meanwhile: func() { t.Error("a place is taken for a withdrawal that may not have it") }}
+			})
+			if more, err := another.Step(b.Ctx, "one", b.Engine.Advance); more || err != nil {
+				t.Errorf("one more is claimed by another process: %t, error %v", more, err)
+			}
+			for range len(taken) {
+				if <-taken {
+					t.Error("a withdrawal that hangs has ended")
+				}
+			}
+			for _, inv := range held {
+				_ = b.wallet.Receiver.Cancel(inv.Hash)
+			}
+		})
+	}
+}
+
+// The next withdrawal follows the one whose place it gets, and waits for no look that nobody announced.
+func TestTheNextWithdrawalFollowsThePaidOne(t *testing.T) {
+	b := setup(t).rich(1_000)
+	var all []*paidaction.PaidAction
+	for range 8 {
+		all = append(all, b.withdraw(b.issue(simnode.Ask{Amount: 1_000}).Bolt11))
+	}
+	b.Run(b.NewRelay(withPlaces(2), func(c *relay.Config) { c.Settings.Poll = time.Hour }))
+	for _, pa := range all {
+		b.Await(pa.ID, paidaction.Paid)
+	}
+	b.wantSound()
+}
