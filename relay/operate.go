@@ -14,8 +14,27 @@ import (
 )
 
 // ErrNotRequeued says that the payment did not fail, or that its payer has the money back: sending it now would pay the
-// receiver with our money. Start a new action instead (spec 05.16j).
-var ErrNotRequeued = errors.New("the payment did not fail, or what it was to be paid with is on its way back: start a new action")
+// receiver with our money (spec 05.16j).
+var ErrNotRequeued = errors.New("the payment is not requeued")
+
+// notRequeued says why, and what to do. A new action is right only once the payment has failed: while it is under way,
+// or after it was made, a new one would pay a second time.
+func notRequeued(ctx context.Context, q *db.Queries, action int64) error {
+	row, err := q.GetRelay(ctx, action)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("%w: action %d has none", ErrNotRequeued, action)
+	case err != nil:
+		return fmt.Errorf("read the payment: %w", err)
+	}
+	switch paidaction.Stage(row.Stage) {
+	case paidaction.StageFailed:
+		return fmt.Errorf("%w: what it was to be paid with is on its way back, or back already: start a new action", ErrNotRequeued)
+	case paidaction.StagePendingConfirmation, paidaction.StageCompleted:
+		return fmt.Errorf("%w: its receiver has been paid", ErrNotRequeued)
+	}
+	return fmt.Errorf("%w: it has not failed and goes on by itself, and a new action may pay a second time; holdfast relay show %d says where it is", ErrNotRequeued, action)
+}
 
 // Requeue puts a failed payment back into the pipeline, unless its money was already given back. UNKNOWN_OUTCOME if the
 // answer to the commit did not come.
@@ -25,7 +44,7 @@ func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Tim
 		q := db.New(tx)
 		row, err := q.LockAction(ctx, action)
 		if errors.Is(err, pgx.ErrNoRows) || (err == nil && paidaction.State(row.State) != paidaction.Forwarding) {
-			return ErrNotRequeued
+			return notRequeued(ctx, q, action)
 		}
 		if err != nil {
 			return fmt.Errorf("lock the action: %w", err)
@@ -35,7 +54,7 @@ func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Tim
 			return fmt.Errorf("requeue the payment: %w", err)
 		}
 		if n == 0 {
-			return ErrNotRequeued
+			return notRequeued(ctx, q, action)
 		}
 		put = true
 		return nil

@@ -65,6 +65,8 @@ func TestWhatIsUnderWayIsNotRequeued(t *testing.T) {
 	b.awaitHeld(pa)
 	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); !errors.Is(err, relay.ErrNotRequeued) {
 		t.Errorf("what is under way is requeued: %v", err)
+	} else if strings.Contains(err.Error(), "start a new action") || !strings.Contains(err.Error(), "may pay a second time") {
+		t.Errorf("whoever is told this pays twice: %v", err)
 	}
 	b.AwaitStage(pa.ID, "in_work")
 	b.wantSent(pa.Invoice.Hash, 1)
@@ -87,6 +89,8 @@ func TestAFailedForwardIsRequeuedWhileThePayersPaymentIsHeld(t *testing.T) {
 	b.AwaitStage(pa.ID, "completed")
 	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); !errors.Is(err, relay.ErrNotRequeued) {
 		t.Errorf("what was paid is requeued: %v", err)
+	} else if strings.Contains(err.Error(), "start a new action") || !strings.Contains(err.Error(), "its receiver has been paid") {
+		t.Errorf("whoever is told this pays twice: %v", err)
 	}
 	b.wantSound()
 }
