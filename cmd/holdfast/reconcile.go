@@ -20,6 +20,9 @@ type reconcileCommand struct {
 
 // Run only reads, and locks nothing: it may run at any time while the service runs.
 func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	pool, err := openPool(ctx, e)
 	if err != nil {
 		return err
@@ -48,6 +51,19 @@ func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
 		return exitCode(exitFound)
 	case !report.OK:
 		return errors.New("nothing was found broken, and not everything could be looked at: " + strings.Join(report.Unknown, "; "))
+	}
+	return nil
+}
+
+// check refuses what would look at nothing that has ended, and then say that nothing is broken.
+func (c reconcileCommand) check() error {
+	switch {
+	case c.Since <= 0:
+		return fmt.Errorf("%w: --since must be longer than 0, such as 168h", errArguments)
+	case c.Grace < 0:
+		return fmt.Errorf("%w: --grace must not be below 0", errArguments)
+	case c.Again < 0:
+		return fmt.Errorf("%w: --again must not be below 0", errArguments)
 	}
 	return nil
 }

@@ -109,3 +109,15 @@ func TestTheServiceReconciles(t *testing.T) {
 		return strings.Contains(s.said(), "an invariant is broken") && strings.Contains(s.said(), `"level":"ERROR"`)
 	})
 }
+
+// A span that lies in the future has nothing in it: what a node took or paid would go unseen, and all would seem well.
+func TestReconcileRefusesToLookAtNothing(t *testing.T) {
+	t.Parallel()
+	env := settings(pgtest.New(t))
+	for _, wrong := range []string{"--since=-168h", "--since=0", "--grace=-1s", "--again=-1s"} {
+		flag, _, _ := strings.Cut(wrong, "=")
+		if code, out, said := command(t, env, "reconcile", wrong); code != exitUsage || out != "" || !strings.Contains(said, flag) {
+			t.Errorf("%s: exit code %d\n%s%s", wrong, code, out, said)
+		}
+	}
+}
