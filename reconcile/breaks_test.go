@@ -227,6 +227,8 @@ var breakings = map[string]breaking{
 	"8 guard":   {sql: `DROP INDEX paid_action_anonymous_key`},
 
 	"9 node-missing": {do: open, sql: `UPDATE invoice SET node = 'elsewhere' WHERE action_id = (SELECT max(id) FROM paid_action)`, also: []int{7}},
+	"9 two-names": {sql: `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', 'the same', now()), ('before', 'the same', now())
+		ON CONFLICT (name) DO UPDATE SET public_key = 'the same'; UPDATE invoice SET node = 'before'; UPDATE relay_attempt SET node = 'before' WHERE node = 'sim'`},
 	"9 invoice-lost": {do: func(w *enginetest.World) { w.Node.Wipe() }},
 	"9 settled":      {lies: liars{invoice: saying(paidaction.InvoiceCanceled, paidaction.InvoiceSettled)}},
 	"9 canceled":     {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceCanceled)}},
@@ -483,6 +485,25 @@ func TestWhatIsGivenBackByHandIsNoBreak(t *testing.T) {
 		exec(w, someAction.Replace(`{transfer} VALUES (`+action+`, 3, 33, 5, 'given back by hand', '2026-01-01') {booked}`))
 		if report := run(t, w); !report.OK {
 			t.Errorf("%s: %+v", kind, report)
+		}
+	}
+}
+
+// A node that was given another name has taken and paid what is recorded under the one before. Whoever is told that it
+// is not recorded, or was paid by two nodes, gives money back that nobody lost.
+func TestANodeOfTwoNamesIsNotTakenForTwo(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, breakings["9 two-names"].sql)
+	report, err := reconcile.Run(w.Ctx, compared(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		for _, b := range i.Breaks {
+			if b.Kind != "two-names" || b.Node != "sim" || !strings.Contains(b.What, "before") {
+				t.Errorf("invariant %d: %+v", i.ID, b)
+			}
 		}
 	}
 }

@@ -61,13 +61,18 @@ func (r *run) issued(ctx context.Context, node string, taken []paidaction.NodeIn
 	for i, inv := range taken {
 		hashes[i] = inv.Hash[:]
 	}
-	rows, err := db.New(r.Pool).KnownInvoices(ctx, db.KnownInvoicesParams{Hashes: hashes, Node: node})
+	names, err := r.namesOf(ctx, node)
+	if err != nil {
+		return err
+	}
+	rows, err := db.New(r.Pool).KnownInvoices(ctx, db.KnownInvoicesParams{Hashes: hashes, Names: names})
 	if err != nil {
 		return fmt.Errorf("look up invoices: %w", err)
 	}
 	known := map[paidaction.Hash]bool{}
-	for _, hash := range rows {
-		known[paidaction.Hash(hash)] = true
+	for _, row := range rows {
+		known[paidaction.Hash(row.PaymentHash)] = true
+		r.renamed(node, row.Node)
 	}
 	for _, inv := range taken {
 		if !known[inv.Hash] {
@@ -76,4 +81,22 @@ func (r *run) issued(ctx context.Context, node string, taken []paidaction.NodeIn
 		}
 	}
 	return nil
+}
+
+// namesOf returns the names under which a node is known, or was, by its key. What it was given under another name is its
+// own, and known here.
+func (r *run) namesOf(ctx context.Context, node string) ([]string, error) {
+	names, err := db.New(r.Pool).NamesOfNode(ctx, node)
+	if err != nil {
+		return nil, fmt.Errorf("look up the names of node %s: %w", node, err)
+	}
+	return append(names, node), nil
+}
+
+// renamed records that a node was given something under another name: what is open under that name may be asked of
+// nobody.
+func (r *run) renamed(node, former string) {
+	if former != "" && former != node {
+		r.found(twoNames.broken(at{node: node}, "node %s has the public key of node %s: it is one node under two names", node, former))
+	}
 }

@@ -179,6 +179,8 @@ var (
 var (
 	nodeGone = kind(9, "node-missing", "the settings", "The node of an action that is open is not configured: nobody can ask it.",
 		"Configure {node} again under that name, in HOLDFAST_NODES, until nothing of it is open.")
+	twoNames = kind(9, "two-names", "NamesOfNode, RecordedHashes, KnownInvoices", "A node has another name than before: what is open under that one may be asked of nobody.",
+		"Give it the name back under which it was known before, in HOLDFAST_NODES, at least until nothing of that name is open. Nothing is to be booked for it. It is told until `--since` has passed.")
 	invoiceLost = kind(9, "invoice-lost", "LookupInvoice", "A node does not know an invoice that it issued: it was wiped, or restored from an old backup.",
 		"`holdfast nodes drain {node}`, and bring the node's own data back. What is held there cannot be told without them. Of a forward that has paid its receiver: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
 	settledUnpaid = kind(9, "settled", "LookupInvoice", "A node has taken a payment, and its action is not PAID.",

@@ -128,7 +128,11 @@ func (r *run) recorded(ctx context.Context, node string, made []paidaction.Payme
 	for i, u := range made {
 		hashes[i] = u.Hash[:]
 	}
-	rows, err := db.New(r.Pool).RecordedHashes(ctx, db.RecordedHashesParams{Hashes: hashes, Node: node})
+	names, err := r.namesOf(ctx, node)
+	if err != nil {
+		return err
+	}
+	rows, err := db.New(r.Pool).RecordedHashes(ctx, db.RecordedHashesParams{Hashes: hashes, Node: node, Names: names})
 	if err != nil {
 		return fmt.Errorf("look up payment hashes: %w", err)
 	}
@@ -138,6 +142,7 @@ func (r *run) recorded(ctx context.Context, node string, made []paidaction.Payme
 	}
 	for _, u := range made {
 		row := known[u.Hash]
+		r.renamed(node, row.Former)
 		if !row.Here {
 			r.found(unrecorded.broken(at{node: node, hash: u.Hash.String()}, "node %s has a payment of %d msat with the hash %s (%s) that is not recorded",
 				node, u.Amount, u.Hash, u.State))
@@ -158,7 +163,11 @@ func (r *run) earlierPayments(ctx context.Context) error {
 		if b.kind != unrecorded || err != nil || len(hash) != len(paidaction.Hash{}) {
 			continue
 		}
-		rows, err := db.New(r.Pool).RecordedHashes(ctx, db.RecordedHashesParams{Hashes: [][]byte{hash}, Node: b.Node})
+		names, err := r.namesOf(ctx, b.Node)
+		if err != nil {
+			return err
+		}
+		rows, err := db.New(r.Pool).RecordedHashes(ctx, db.RecordedHashesParams{Hashes: [][]byte{hash}, Node: b.Node, Names: names})
 		if err != nil {
 			return fmt.Errorf("look up a payment hash: %w", err)
 		}

@@ -1107,28 +1107,33 @@ func (q *Queries) ItemsTwice(ctx context.Context, actions []int64) ([]ItemsTwice
 }
 
 const knownInvoices = `-- name: KnownInvoices :many
-SELECT payment_hash FROM invoice WHERE payment_hash = ANY($1::bytea[]) AND node = $2
+SELECT payment_hash, node FROM invoice WHERE payment_hash = ANY($1::bytea[]) AND node = ANY($2::text[])
 `
 
 type KnownInvoicesParams struct {
 	Hashes [][]byte
-	Node   string
+	Names  []string
 }
 
-// Which of these hashes are those of invoices that we gave a node.
-func (q *Queries) KnownInvoices(ctx context.Context, arg KnownInvoicesParams) ([][]byte, error) {
-	rows, err := q.db.Query(ctx, knownInvoices, arg.Hashes, arg.Node)
+type KnownInvoicesRow struct {
+	PaymentHash []byte
+	Node        string
+}
+
+// - Which of these hashes are those of invoices that we gave a node, and under which of its names.
+func (q *Queries) KnownInvoices(ctx context.Context, arg KnownInvoicesParams) ([]KnownInvoicesRow, error) {
+	rows, err := q.db.Query(ctx, knownInvoices, arg.Hashes, arg.Names)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items [][]byte
+	var items []KnownInvoicesRow
 	for rows.Next() {
-		var payment_hash []byte
-		if err := rows.Scan(&payment_hash); err != nil {
+		var i KnownInvoicesRow
+		if err := rows.Scan(&i.PaymentHash, &i.Node); err != nil {
 			return nil, err
 		}
-		items = append(items, payment_hash)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1293,6 +1298,31 @@ func (q *Queries) MissingEffects(ctx context.Context, arg MissingEffectsParams) 
 	return items, nil
 }
 
+const namesOfNode = `-- name: NamesOfNode :many
+SELECT other.name FROM lightning_node AS known JOIN lightning_node AS other ON other.public_key = known.public_key WHERE known.name = $1
+`
+
+// - The names under which a node is known, or was: it is who its key says.
+func (q *Queries) NamesOfNode(ctx context.Context, name string) ([]string, error) {
+	rows, err := q.db.Query(ctx, namesOfNode, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const paymentsToCompare = `-- name: PaymentsToCompare :many
 SELECT relay_attempt.node, relay_attempt.outcome, relay_attempt.seen, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
     coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
@@ -1374,13 +1404,15 @@ func (q *Queries) PlanAnew(ctx context.Context) error {
 }
 
 const recordedHashes = `-- name: RecordedHashes :many
-SELECT relay_payment.payment_hash, min(relay_payment.action_id)::bigint AS action_id, bool_or(relay_attempt.node = $1::text)::boolean AS here,
-    bool_or(relay_attempt.node <> $1 AND (relay_attempt.outcome IS NULL OR relay_attempt.outcome = 'PAID'))::boolean AS elsewhere
+SELECT relay_payment.payment_hash, min(relay_payment.action_id)::bigint AS action_id, bool_or(relay_attempt.node = ANY($1::text[]))::boolean AS here,
+    bool_or(relay_attempt.node <> ALL($1::text[]) AND (relay_attempt.outcome IS NULL OR relay_attempt.outcome = 'PAID'))::boolean AS elsewhere,
+    coalesce(min(relay_attempt.node) FILTER (WHERE relay_attempt.node = ANY($1::text[]) AND relay_attempt.node <> $2::text), '')::text AS former
 FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_payment.id
-WHERE relay_payment.payment_hash = ANY($2::bytea[]) GROUP BY relay_payment.payment_hash
+WHERE relay_payment.payment_hash = ANY($3::bytea[]) GROUP BY relay_payment.payment_hash
 `
 
 type RecordedHashesParams struct {
+	Names  []string
 	Node   string
 	Hashes [][]byte
 }
@@ -1390,11 +1422,12 @@ type RecordedHashesRow struct {
 	ActionID    int64
 	Here        bool
 	Elsewhere   bool
+	Former      string
 }
 
-// Which of these hashes a node was ever given by us, and which another node has paid or may still pay.
+// - Which of these hashes a node was ever given by us, under which other of its names, and which another node has paid or may still pay.
 func (q *Queries) RecordedHashes(ctx context.Context, arg RecordedHashesParams) ([]RecordedHashesRow, error) {
-	rows, err := q.db.Query(ctx, recordedHashes, arg.Node, arg.Hashes)
+	rows, err := q.db.Query(ctx, recordedHashes, arg.Names, arg.Node, arg.Hashes)
 	if err != nil {
 		return nil, err
 	}
@@ -1407,6 +1440,7 @@ func (q *Queries) RecordedHashes(ctx context.Context, arg RecordedHashesParams) 
 			&i.ActionID,
 			&i.Here,
 			&i.Elsewhere,
+			&i.Former,
 		); err != nil {
 			return nil, err
 		}
