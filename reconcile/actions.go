@@ -38,9 +38,10 @@ func payment(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	rows, err := q.BreaksOfPayment(ctx, ids)
 	for _, b := range rows {
 		a := of(b.ID)
+		free := !b.Pays && b.Due == 0
 		switch {
 		case b.Posted == b.Due && b.Sources == number(b.Pays):
-		case !b.Pays && b.Due == 0:
+		case free:
 			r.found(charged.broken(a, "action %d (%s) is %s, and %d msat were taken for it", b.ID, b.Method, b.State, b.Posted))
 		case b.Sources == 0:
 			r.found(noSource.broken(a, "action %d (%s) is %s for %d msat, and nothing was taken for it", b.ID, b.Method, b.State, b.Due))
@@ -49,7 +50,8 @@ func payment(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 		default:
 			r.found(wrongAmount.broken(a, "action %d (%s) was to be paid with %d msat, and %d were taken for it", b.ID, b.Method, b.Due, b.Posted))
 		}
-		if b.Others && b.Sources == 1 {
+		// Where nothing was to be paid all goes back: from no account is it to be taken instead.
+		if b.Others && b.Sources == 1 && !free {
 			r.found(othersMoney.broken(a, "action %d (%s) was paid from %s, which is not where its payer's money for it is", b.ID, b.Method, ledger.Account(b.Account)))
 		}
 		if b.Ends != number(b.Over) {

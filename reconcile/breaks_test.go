@@ -507,3 +507,18 @@ func TestANodeOfTwoNamesIsNotTakenForTwo(t *testing.T) {
 		}
 	}
 }
+
+// What was taken for an action that is not paid goes back, whoever's it was. Whoever is also told that it is not the
+// payer's would take it from the payer.
+func TestWhatWasTakenForNothingIsNotToBeTakenFromThePayer(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, guardsOff+someAction.Replace(breakings["2 charged"].sql)+guardsOn)
+	report, err := reconcile.Run(w.Ctx, compared(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if breaks := report.Invariants[1].Breaks; len(breaks) != 1 || breaks[0].Kind != "charged" {
+		t.Errorf("%+v", breaks)
+	}
+}
