@@ -54,7 +54,7 @@ func (r *runCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	greet(running, r.Dir, key, time.Since(begun))
+	greet(running, r.Dir, bin, key, time.Since(begun))
 	return running.Died(ctx)
 }
 
@@ -79,7 +79,7 @@ func exampleKey(ctx context.Context, running *stack.Stack, file string) (string,
 	return key, os.WriteFile(file, []byte(key+"\n"), 0o600)
 }
 
-func greet(running *stack.Stack, dir, key string, took time.Duration) {
+func greet(running *stack.Stack, dir, bin, key string, took time.Duration) {
 	fmt.Printf(`
 Holdfast is ready, after %.1f s.
 
@@ -90,6 +90,7 @@ Holdfast is ready, after %.1f s.
   Database    psql '%[3]s'
   Log         %[4]s
 `, took.Seconds(), running.URL(), running.DSN(), running.ServiceLog(), running.OperatorKey())
+	fmt.Printf("  Commands    (cd %s && %s --config %s actions list)\n", dir, program(dir, bin), stack.SettingsFile)
 	for _, name := range []string{devnet.Holdfast, devnet.Holdfast2, devnet.Payer, devnet.Receiver} {
 		node := running.Network.Node(name)
 		fmt.Printf("  Node        %-9s lncli --network simnet --rpcserver %s --tlscertpath %s --macaroonpath %s\n",
@@ -114,6 +115,17 @@ Pay for a post without the page: ask for it, and pay the bolt11 in the answer fr
 
 Ctrl-C stops all of it.
 `, key, running.URL(), selfPath(), dirFlag(dir))
+}
+
+// program is how the service's program is called from dir.
+func program(dir, bin string) string {
+	full := filepath.Join(bin, "holdfast")
+	from, err := filepath.Abs(dir)
+	to, err2 := filepath.Abs(full)
+	if near, err3 := filepath.Rel(from, to); errors.Join(err, err2, err3) == nil && filepath.IsLocal(near) {
+		return near
+	}
+	return full
 }
 
 func selfPath() string {

@@ -4,10 +4,12 @@ package stack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,6 +109,9 @@ func Start(ctx context.Context, options Options) (_ *Stack, err error) {
 	if s.wallet, err = startDemoWallet(s.Network.Node(devnet.Payer)); err != nil {
 		return nil, err
 	}
+	if err := s.writeSettings(); err != nil {
+		return nil, err
+	}
 	s.service = child.NewServer(s.command("serve"))
 	if err := s.migrate(ctx); err != nil {
 		return nil, err
@@ -145,25 +150,49 @@ func (s *Stack) DSN() string { return s.Postgres.DSN(database) }
 // Environment is the environment that the service runs in. It is valid only for programs that run in the stack's
 // directory: its paths are relative, because the list of nodes cannot contain a path with a space or a comma.
 func (s *Stack) Environment() []string {
+	return slices.Concat(os.Environ(), s.settings(), s.options.Environment)
+}
+
+// SettingsFile is the name of a file in the stack's directory with the service's settings, for those who call its
+// commands there.
+const SettingsFile = "settings.json"
+
+// writeSettings writes SettingsFile. The secret is in it, so it is the owner's alone.
+func (s *Stack) writeSettings() error {
+	settings := map[string]string{}
+	for _, setting := range slices.Concat(s.settings(), s.options.Environment) {
+		if setting, ours := strings.CutPrefix(setting, "HOLDFAST_"); ours {
+			name, value, _ := strings.Cut(setting, "=")
+			settings[strings.ReplaceAll(strings.ToLower(name), "_", "-")] = value
+		}
+	}
+	text, err := json.MarshalIndent(settings, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.options.Dir, SettingsFile), append(text, '\n'), 0o600)
+}
+
+// settings are what the service is given here, as variables.
+func (s *Stack) settings() []string {
 	var nodes []string
 	for _, node := range s.Network.Ours() {
 		nodes = append(nodes, fmt.Sprintf("%s=%s;tls=%s;macaroon=%s",
 			node.Name(), node.Address(), s.relative(node.TLSCert()), s.relative(node.Macaroon())))
 	}
-	ours := append(os.Environ(),
-		"HOLDFAST_DATABASE_URL="+s.DSN(),
+	return []string{
+		"HOLDFAST_DATABASE_URL=" + s.DSN(),
 		fmt.Sprintf("HOLDFAST_LISTEN=127.0.0.1:%d", s.options.Port),
-		"HOLDFAST_NODES="+strings.Join(nodes, ","),
+		"HOLDFAST_NODES=" + strings.Join(nodes, ","),
 		"HOLDFAST_NETWORK=simnet",
-		"HOLDFAST_SECRET="+s.secret,
-		"HOLDFAST_OPERATOR_KEY="+s.key,
+		"HOLDFAST_SECRET=" + s.secret,
+		"HOLDFAST_OPERATOR_KEY=" + s.key,
 		"HOLDFAST_DEVELOPMENT=1",
-		"HOLDFAST_DEMO_WALLET="+s.wallet.url,
-		"HOLDFAST_PUBLIC_URL="+s.URL(),
+		"HOLDFAST_DEMO_WALLET=" + s.wallet.url,
+		"HOLDFAST_PUBLIC_URL=" + s.URL(),
 		// Somebody who measures its speed sends everything from one address, with one key.
 		"HOLDFAST_RATE_KEY=0", "HOLDFAST_RATE_KEY_PAYING=0", "HOLDFAST_RATE_ADDRESS=0", "HOLDFAST_RATE_ADDRESS_PAYING=0",
-	)
-	return append(ours, s.options.Environment...)
+	}
 }
 
 func (s *Stack) relative(path string) string {

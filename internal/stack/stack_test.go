@@ -3,12 +3,14 @@ package stack_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +134,7 @@ func TestPartsCanBeKilledAloneAndTheRestDiesWithTheParent(t *testing.T) {
 	if !answers(running.URL()) {
 		t.Fatal("the service does not answer")
 	}
+	wantSettings(t, running, filepath.Join(dir, "data", stack.SettingsFile))
 	running.ServiceKill()
 	if answers(running.URL()) {
 		t.Error("the service answers after it was killed")
@@ -164,6 +167,30 @@ func TestPartsCanBeKilledAloneAndTheRestDiesWithTheParent(t *testing.T) {
 	}
 
 	killedParent(t, dir)
+}
+
+// wantSettings expects a file from which a command reads what the service was given, and that nobody else can read.
+func wantSettings(t *testing.T, running *stack.Stack, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings map[string]string
+	if err := json.Unmarshal(text, &settings); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range settings {
+		if variable := "HOLDFAST_" + strings.ReplaceAll(strings.ToUpper(name), "-", "_") + "=" + value; !slices.Contains(running.Environment(), variable) {
+			t.Errorf("the service is not given %s", variable)
+		}
+	}
+	if settings["database-url"] != running.DSN() || settings["nodes"] == "" {
+		t.Errorf("%s", text)
+	}
+	if about, err := os.Stat(file); err != nil || about.Mode() != 0o600 {
+		t.Errorf("%v, %v", about.Mode(), err)
+	}
 }
 
 // killedParent kills a process that runs the stack and expects every part to be gone.
