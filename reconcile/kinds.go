@@ -119,7 +119,7 @@ var (
 		"Stop every process with the role worker at once. `holdfast relay show {action}`; settle the payer's invoice at its node with the preimage in relay_payment (lncli settleinvoice) while its payment is held.")
 	givenUp = kind(5, "given-up", "BreaksOfRelay",
 		"The payment to the receiver was given up, and the action counts as paid on.",
-		byHand+bug+"look at what the node says of the payment: `holdfast relay show {action}`.")
+		byHand+bug+"ask the node that `holdfast relay show {action}` names what became of the payment (lncli trackpayment).")
 	stillLive = kind(5, "live", "BreaksOfRelay",
 		"The action gives the payer's money back, and the payment to the receiver was not given up.",
 		"Drain its node: `holdfast nodes drain {node}`. `holdfast relay show {action}`; if the receiver is paid in the end, the amount is a loss.")
@@ -200,7 +200,7 @@ var (
 	bookedUnpaid = kind(9, "not-paid-out", "TrackPayment", "A payment is booked as made, and its node says that it failed.",
 		"`holdfast relay show {action}`. "+bug+"give the payer of a withdrawal the money back by hand; a receiver of a forward was not paid.")
 	mayStillPay = kind(9, "may-pay", "TrackPayment", "A payment was given up, or booked to its end, and the node may still pay.",
-		"`holdfast nodes drain {node}` and `holdfast relay show {action}`: wait until the node says FAILED or SUCCEEDED; what it pays then is a loss.")
+		"`holdfast nodes drain {node}`. `holdfast relay show {action}` has the hash: ask the node (lncli trackpayment) until it says FAILED or SUCCEEDED; what it pays then is a loss.")
 	leftDiffers = kind(9, "fee", "TrackPayment, PaymentsToCompare", "What left with a payment, or its fee, is not what is booked to the millisatoshi.",
 		byHand+bug+"book the difference between lightning and loss sats by a posting of no action (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
 	otherTerms = kind(9, "terms", "BreaksOfRelay", "An outgoing payment is recorded with another amount or routing budget than the receiver's invoice, or than its payer set aside.",
