@@ -192,6 +192,8 @@ func New(c Config) (*Relay, error) {
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &atomic.Int32{}
 		r.lacks[name], r.shares[name] = &lack{}, newShare(c.Places[name])
+		// Prometheus sees no increase in a number that begins with the first loss.
+		c.Metrics.lost.WithLabelValues(name)
 	}
 	return r, nil
 }
