@@ -414,11 +414,11 @@ SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = @action_id AND fro
     (EXISTS (SELECT FROM relay_payment WHERE inside_id = @action_id AND preimage IS NOT NULL))::boolean AS paid_inside;
 
 -- name: NamesOfNode :many
---- The names under which a node is known, or was: it is who its key says.
+-- The names under which a node is known, or was: it is who its key says.
 SELECT other.name FROM lightning_node AS known JOIN lightning_node AS other ON other.public_key = known.public_key WHERE known.name = $1;
 
 -- name: RecordedHashes :many
---- Which of these hashes a node was ever given by us, under which other of its names, and which another node has paid or may still pay.
+-- Which of these hashes a node was ever given by us, under which other of its names, and which another node has paid or may still pay.
 SELECT relay_payment.payment_hash, min(relay_payment.action_id)::bigint AS action_id, bool_or(relay_attempt.node = ANY(@names::text[]))::boolean AS here,
     bool_or(relay_attempt.node <> ALL(@names::text[]) AND (relay_attempt.outcome IS NULL OR relay_attempt.outcome = 'PAID'))::boolean AS elsewhere,
     coalesce(min(relay_attempt.node) FILTER (WHERE relay_attempt.node = ANY(@names::text[]) AND relay_attempt.node <> @node::text), '')::text AS former
@@ -426,7 +426,7 @@ FROM relay_payment JOIN relay_attempt ON relay_attempt.payment_id = relay_paymen
 WHERE relay_payment.payment_hash = ANY(@hashes::bytea[]) GROUP BY relay_payment.payment_hash;
 
 -- name: KnownInvoices :many
---- Which of these hashes are those of invoices that we gave a node, and under which of its names.
+-- Which of these hashes are those of invoices that we gave a node, and under which of its names.
 SELECT payment_hash, node FROM invoice WHERE payment_hash = ANY(@hashes::bytea[]) AND node = ANY(@names::text[]);
 
 -- name: Losses :many

@@ -1120,7 +1120,7 @@ type KnownInvoicesRow struct {
 	Node        string
 }
 
-// - Which of these hashes are those of invoices that we gave a node, and under which of its names.
+// Which of these hashes are those of invoices that we gave a node, and under which of its names.
 func (q *Queries) KnownInvoices(ctx context.Context, arg KnownInvoicesParams) ([]KnownInvoicesRow, error) {
 	rows, err := q.db.Query(ctx, knownInvoices, arg.Hashes, arg.Names)
 	if err != nil {
@@ -1302,7 +1302,7 @@ const namesOfNode = `-- name: NamesOfNode :many
 SELECT other.name FROM lightning_node AS known JOIN lightning_node AS other ON other.public_key = known.public_key WHERE known.name = $1
 `
 
-// - The names under which a node is known, or was: it is who its key says.
+// The names under which a node is known, or was: it is who its key says.
 func (q *Queries) NamesOfNode(ctx context.Context, name string) ([]string, error) {
 	rows, err := q.db.Query(ctx, namesOfNode, name)
 	if err != nil {
@@ -1425,7 +1425,7 @@ type RecordedHashesRow struct {
 	Former      string
 }
 
-// - Which of these hashes a node was ever given by us, under which other of its names, and which another node has paid or may still pay.
+// Which of these hashes a node was ever given by us, under which other of its names, and which another node has paid or may still pay.
 func (q *Queries) RecordedHashes(ctx context.Context, arg RecordedHashesParams) ([]RecordedHashesRow, error) {
 	rows, err := q.db.Query(ctx, recordedHashes, arg.Names, arg.Node, arg.Hashes)
 	if err != nil {
