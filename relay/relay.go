@@ -85,6 +85,7 @@ type Settings struct {
 	SendTimeout   time.Duration   // how long a node tries routes for a withdrawal; default 30 s
 	ExpirySlack   time.Duration   // added to a bolt11's expiry, because clocks differ; default 2 min
 	AskTimeout    time.Duration   // for a node's answer about a payment; default 10 s
+	LookTimeout   time.Duration   // for what a node can answer at once, while somebody waits for an invoice; default 2 s
 	MaxWait       time.Duration   // how long a withdrawal waits for a node that can send it; default 1 h
 	Audit         time.Duration   // between comparisons with the nodes; default 5 s
 	Pause         time.Duration   // before an unsent payment is tried again; default 2 s, doubling up to sixteenfold
@@ -106,6 +107,7 @@ func (s Settings) withDefaults() Settings {
 	s.SendTimeout = cmp.Or(s.SendTimeout, 30*time.Second)
 	s.ExpirySlack = cmp.Or(s.ExpirySlack, 2*time.Minute)
 	s.AskTimeout = cmp.Or(s.AskTimeout, 10*time.Second)
+	s.LookTimeout = cmp.Or(s.LookTimeout, 2*time.Second)
 	s.MaxWait = cmp.Or(s.MaxWait, time.Hour)
 	s.Audit = cmp.Or(s.Audit, 5*time.Second)
 	s.Pause = cmp.Or(s.Pause, 2*time.Second)

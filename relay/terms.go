@@ -29,6 +29,13 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	if !has {
 		return paidaction.Forward{}, paidaction.ErrNoReceiver
 	}
+	sending, err := r.sending(ctx)
+	if err != nil {
+		return paidaction.Forward{}, err
+	}
+	if len(sending) == 0 { // nothing would be forwarded before the payer has their money back
+		return paidaction.Forward{}, paidaction.ErrNoReceiver
+	}
 	issuer, err := r.Issuers.Node(q.Node)
 	if err != nil {
 		return paidaction.Forward{}, err
@@ -41,10 +48,11 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 		return paidaction.Forward{}, errAway(fmt.Errorf("ask node %s for the chain: %w", q.Node, err))
 	}
 	q.Calling()
+	asking := r.asking()
 	var f paidaction.Forward
 	err = r.Wallets.Each(ctx, q.Receiver, q.Genesis, q.Share, q.Memo, func(wallet int64, bolt11 string) error {
 		var err error
-		f, err = r.wrapped(ctx, q, bolt11, chain)
+		f, err = r.wrapped(ctx, q, bolt11, chain, asking, sending)
 		f.Receiver, f.Wallet = q.Receiver, wallet
 		return forOwner(r.counted(err))
 	})
@@ -83,22 +91,25 @@ func ruleOf(err error) (string, bool) {
 }
 
 // wrapped is what our invoice around this one must look like.
-func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 string, chain paidaction.Chain) (paidaction.Forward, error) {
-	inner, err := r.decode(ctx, bolt11)
+func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 string, chain paidaction.Chain, a *asking,
+	sending []string) (paidaction.Forward, error) {
+	inner, err := r.decode(ctx, a, bolt11)
 	if err != nil {
 		return paidaction.Forward{}, err
 	}
 	facts := wrap.Facts{Inner: inner, Requested: q.Share, Outer: q.Outer, Now: r.now(), Chain: chain}
-	if facts.Own, err = r.own(ctx, inner); err != nil {
+	if facts.Own, err = r.own(ctx, a, inner); err != nil {
 		return paidaction.Forward{}, err
 	}
-	if facts.HashUsed, err = r.used(ctx, inner.Hash); err != nil {
+	if facts.HashUsed, err = r.used(ctx, a, inner.Hash); err != nil {
 		return paidaction.Forward{}, err
 	}
 	if err := r.Rules.CheckInner(facts); err != nil {
 		return paidaction.Forward{}, err
 	}
-	terms, err := r.route(ctx, q.Receiver, bolt11, facts, q.Outer-q.Promised-inner.Amount)
+	awake := a.nodes()
+	sending = slices.DeleteFunc(slices.Clone(sending), func(name string) bool { return !slices.Contains(awake, name) })
+	terms, err := r.route(ctx, sending, q.Receiver, bolt11, facts, q.Outer-q.Promised-inner.Amount)
 	if err != nil {
 		return paidaction.Forward{}, err
 	}
@@ -108,7 +119,7 @@ func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 st
 
 // used reports whether a hash was wrapped or withdrawn before, or a node knows a payment with it, since our own records
 // may be lost. If the preimage is known already, we would take the payer's payment for nothing.
-func (r *Relay) used(ctx context.Context, h paidaction.Hash) (bool, error) {
+func (r *Relay) used(ctx context.Context, a *asking, h paidaction.Hash) (bool, error) {
 	_, err := db.New(r.Pool).ForeignHashUse(ctx, h[:])
 	switch {
 	case err == nil:
@@ -116,7 +127,7 @@ func (r *Relay) used(ctx context.Context, h paidaction.Hash) (bool, error) {
 	case !errors.Is(err, pgx.ErrNoRows):
 		return false, err
 	}
-	err = r.notPaid(ctx, h)
+	err = r.notPaid(ctx, a, h)
 	if errors.Is(err, paidaction.Refused(paidaction.CodeDuplicate)) {
 		return true, nil
 	}
@@ -125,15 +136,19 @@ func (r *Relay) used(ctx context.Context, h paidaction.Hash) (bool, error) {
 
 // decode lets the nodes that may pay an invoice read it. ErrBolt11 where none can and at least one says so;
 // LIGHTNING_UNAVAILABLE where none answers.
-func (r *Relay) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+func (r *Relay) decode(ctx context.Context, a *asking, bolt11 string) (paidaction.Bolt11, error) {
 	var said []error
-	for _, name := range r.Nodes.Names() {
+	for _, name := range a.nodes() {
 		node, err := r.Nodes.Sender(name)
+		var inv paidaction.Bolt11
 		if err == nil {
-			var inv paidaction.Bolt11
-			if inv, err = node.DecodeInvoice(ctx, bolt11); err == nil {
-				return inv, nil
-			}
+			err = a.ask(ctx, name, func(ctx context.Context) (err error) {
+				inv, err = node.DecodeInvoice(ctx, bolt11)
+				return err
+			})
+		}
+		if err == nil {
+			return inv, nil
 		}
 		said = append(said, err)
 	}
@@ -149,7 +164,7 @@ func (r *Relay) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, e
 
 // own reports whether one of our nodes issued an invoice. A blinded invoice does not show its node's key: then each
 // node is asked for the hash.
-func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
+func (r *Relay) own(ctx context.Context, a *asking, inv paidaction.Bolt11) (bool, error) {
 	if _, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:]); !errors.Is(err, pgx.ErrNoRows) {
 		return true, err
 	}
@@ -168,7 +183,11 @@ func (r *Relay) own(ctx context.Context, inv paidaction.Bolt11) (bool, error) {
 		if !inv.Blinded {
 			continue
 		}
-		if _, err := node.LookupInvoice(ctx, inv.Hash); err == nil {
+		err = a.ask(ctx, name, func(ctx context.Context) error {
+			_, err := node.LookupInvoice(ctx, inv.Hash)
+			return err
+		})
+		if err == nil {
 			return true, nil
 		} else if !errors.Is(err, paidaction.ErrInvoiceNotFound) {
 			return false, errAway(err)
@@ -205,9 +224,12 @@ func errAway(cause error) error {
 // route is the first route within the budget that a node finds to the receiver, with the terms of an outer invoice for
 // it. The budget is at most spare: what the outer amount exceeds the inner one and what others are promised. The node
 // that sends looks for a route again, under the same limits.
-func (r *Relay) route(ctx context.Context, receiver int64, bolt11 string, facts wrap.Facts, spare paidaction.Msat) (wrap.Terms, error) {
+func (r *Relay) route(ctx context.Context, sending []string, receiver int64, bolt11 string, facts wrap.Facts, spare paidaction.Msat) (wrap.Terms, error) {
+	if len(sending) == 0 {
+		return wrap.Terms{}, errAway(errors.New("no node that sends payments answers"))
+	}
 	var said []error
-	for _, name := range r.Nodes.Names() {
+	for _, name := range sending {
 		node, err := r.Nodes.Sender(name)
 		if err == nil {
 			request := r.Rules.Probe(bolt11, facts)
@@ -246,7 +268,8 @@ func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Pay
 			return paidaction.Payout{}, err
 		}
 	}
-	inv, err := r.decode(ctx, bolt11)
+	asking := r.asking()
+	inv, err := r.decode(ctx, asking, bolt11)
 	if errors.Is(err, paidaction.ErrBolt11) {
 		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is not an invoice or address that can be paid from here.").Because(err)
 	}
@@ -254,7 +277,7 @@ func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Pay
 		return paidaction.Payout{}, err
 	}
 	out := paidaction.Payout{Bolt11: bolt11, Hash: inv.Hash, Amount: inv.Amount, Budget: p.FeeLimit, FinalCLTV: inv.CLTVDelta, Expires: inv.Expires}
-	return r.payable(ctx, p, inv, out)
+	return r.payable(ctx, p, inv, out, asking)
 }
 
 func (r *Relay) address(ctx context.Context, p paidaction.Payee) (string, error) {
@@ -273,7 +296,7 @@ func (r *Relay) address(ctx context.Context, p paidaction.Payee) (string, error)
 
 // payable refuses what a withdrawal may not pay. Our own plain invoice is paid inside. A payment of any other invoice
 // of ours would come back to us, or go to the receiver whose invoice it wraps.
-func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.Bolt11, out paidaction.Payout) (paidaction.Payout, error) {
+func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.Bolt11, out paidaction.Payout, a *asking) (paidaction.Payout, error) {
 	switch {
 	case inv.Amount <= 0:
 		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice names no amount. Use one that does.")
@@ -298,40 +321,49 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	case !errors.Is(err, pgx.ErrNoRows):
 		return out, fmt.Errorf("look for the invoice among ours: %w", err)
 	}
-	own, err := r.own(ctx, inv)
+	own, err := r.own(ctx, a, inv)
 	if err == nil && own {
 		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
 	}
 	if err != nil {
 		return out, err
 	}
-	return out, r.notPaid(ctx, inv.Hash)
+	return out, r.notPaid(ctx, a, inv.Hash)
 }
 
 // notPaid asks every node whether it has paid, or is paying, a hash already, since our own records may be lost. The
 // records decide, by a unique index; if a node is down, we go on without its word. If no node can be asked, nothing
 // could be sent either.
-func (r *Relay) notPaid(ctx context.Context, h paidaction.Hash) error {
-	var away []error
-	for _, name := range r.Nodes.Names() {
+func (r *Relay) notPaid(ctx context.Context, a *asking, h paidaction.Hash) error {
+	names := a.nodes()
+	questions, errs, found := make([]func() error, len(names)), make([]error, len(names)), make([]bool, len(names))
+	for i, name := range names {
 		node, err := r.Nodes.Sender(name)
 		if err != nil {
 			return err
 		}
-		now, err := r.present(ctx, node, h)
-		switch {
-		case errors.Is(err, paidaction.ErrPaymentNotFound), err == nil && now.State == paidaction.PaymentFailed:
-		case err != nil && ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil:
-			away = append(away, fmt.Errorf("ask node %s: %w", name, err))
-		default:
-			r.Metrics.already.Inc()
-			return paidaction.Errorf(paidaction.CodeDuplicate, "This invoice is being paid, or was already paid.")
+		questions[i] = func() error {
+			errs[i] = a.ask(ctx, name, func(ctx context.Context) error {
+				now, err := r.present(ctx, node, h)
+				found[i] = err == nil && now.State != paidaction.PaymentFailed
+				if errors.Is(err, paidaction.ErrPaymentNotFound) {
+					err = nil
+				}
+				return err
+			})
+			return nil
 		}
 	}
-	if len(away) == len(r.Nodes.Names()) {
-		return errAway(errors.Join(away...))
+	_ = r.together(questions...)
+	if slices.Contains(found, true) {
+		r.Metrics.already.Inc()
+		return paidaction.Errorf(paidaction.CodeDuplicate, "This invoice is being paid, or was already paid.")
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !slices.Contains(errs, nil) {
+		return errAway(errors.Join(errs...))
 	}
 	return nil
 }

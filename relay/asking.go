@@ -1,0 +1,58 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// asking is which nodes are asked about one invoice while somebody waits for the answer. A node that hangs is waited
+// for once, and not with each further question.
+type asking struct {
+	limit time.Duration // for one answer
+	mu    sync.Mutex
+	names []string
+}
+
+func (r *Relay) asking() *asking {
+	return &asking{limit: r.Settings.LookTimeout, names: r.Nodes.Names()}
+}
+
+// nodes are those that may still answer.
+func (a *asking) nodes() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.names)
+}
+
+// ask runs a question to a node that it can answer at once. If it takes longer than the limit, it is asked no more.
+func (a *asking) ask(ctx context.Context, name string, question func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, a.limit)
+	defer cancel()
+	err := question(limited)
+	if err == nil || limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })
+	return fmt.Errorf("node %s does not answer: %w", name, err)
+}
+
+// sending are the nodes that may be given payments: an operator neither drains nor has disabled them, and no other node
+// answers under their names. Whatever else keeps a payment from a node passes by itself.
+func (r *Relay) sending(ctx context.Context) ([]string, error) {
+	known, err := db.New(r.Pool).ListNodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read what is known of the nodes: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(r.Nodes.Names()), func(name string) bool {
+		return slices.ContainsFunc(known, func(n db.LightningNode) bool {
+			return n.Name == name && (n.Draining || n.DisabledReason != nil || n.OtherKey != nil)
+		})
+	}), nil
+}

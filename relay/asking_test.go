@@ -1,0 +1,119 @@
+package relay_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// replaced are nodes of which one is another.
+type replaced struct {
+	relay.Nodes
+	name string
+	by   func(paidaction.SendingNode) paidaction.SendingNode
+}
+
+func (n replaced) Sender(name string) (paidaction.SendingNode, error) {
+	node, err := n.Nodes.Sender(name)
+	if err == nil && name == n.name {
+		node = n.by(node)
+	}
+	return node, err
+}
+
+// hangs is a node that answers nothing but what it was asked before it hung, and that may be waited for once.
+type hangs struct {
+	paidaction.SendingNode
+	t     *testing.T
+	reads bool // it still reads invoices
+	asked chan struct{}
+}
+
+func (h hangs) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+	if h.reads {
+		return h.SendingNode.DecodeInvoice(ctx, bolt11)
+	}
+	return paidaction.Bolt11{}, h.wait(ctx)
+}
+
+func (h hangs) TrackPayment(ctx context.Context, _ paidaction.Hash, _ func(paidaction.PaymentUpdate) error) error {
+	return h.wait(ctx)
+}
+
+func (h hangs) EstimateRoute(ctx context.Context, _ paidaction.RouteRequest) (paidaction.Route, error) {
+	return paidaction.Route{}, h.wait(ctx)
+}
+
+func (h hangs) wait(ctx context.Context) error {
+	select {
+	case h.asked <- struct{}{}:
+	default:
+		h.t.Error("the node is asked again")
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Whoever pays through another node waits once, and not long, for one that hangs; so does whoever withdraws.
+func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
+	for name, reads := range map[string]bool{"it reads no invoice": false, "it says of no payment": true} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two")
+			asked := make(chan struct{}, 1)
+			r := b.NewRelay(func(c *relay.Config) {
+				c.Nodes = replaced{c.Nodes, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return hangs{n, t, reads, asked} }}
+				c.Settings.LookTimeout = 20 * time.Millisecond
+				c.Settings.AskTimeout, c.Settings.ProbeTimeout = time.Hour, time.Hour
+			})
+			request := b.wrapping()
+			request.Node = "two"
+			if _, err := r.Wrap(b.Ctx, request); err != nil || len(asked) != 1 || b.probes() != 1 {
+				t.Errorf("error %v; it is asked %d times; %d probes by the other", err, len(asked), b.probes())
+			}
+			<-asked
+			inv := b.wallet.Receiver.Issue(simnode.Ask{Amount: 50_000})
+			if _, err := r.Resolve(b.Ctx, paidaction.Payee{To: inv.Bolt11, FeeLimit: 5_000}); err != nil || len(asked) != 1 {
+				t.Errorf("a withdrawal: error %v; it is asked %d times", err, len(asked))
+			}
+		})
+	}
+}
+
+// What no node would forward is not wrapped: its payer would wait for nothing, and the receiver has credits instead. A node that is drained sends no
+// probes either.
+func TestNothingIsWrappedForNodesThatSendNothing(t *testing.T) {
+	for name, away := range map[string]string{"draining": "draining = true", "disabled": "disabled_reason = 'for repair'", "another one": "other_key = 'new', disabled_reason = 'another one'"} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two")
+			exec := func(sql string) {
+				t.Helper()
+				if _, err := b.Pool.Exec(b.Ctx, sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exec(`INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('one', 'key of one', now()), ('two', 'key of two', now())`)
+			exec(`UPDATE lightning_node SET ` + away + ` WHERE name = 'one'`)
+			if m := b.asks(); m != paidaction.P2P {
+				t.Errorf("%s, though one node sends", m)
+			}
+			for _, c := range b.Nodes[0].Calls() {
+				if c.Method == simnode.MethodEstimate {
+					t.Error("a probe is sent by the node that gets no payments")
+				}
+			}
+			issued := len(b.wallet.Issued)
+			exec(`UPDATE lightning_node SET ` + away)
+			if m := b.asks(); m == paidaction.P2P || len(b.wallet.Issued) != issued {
+				t.Errorf("%s, or the wallet is asked for nothing", m)
+			}
+			exec(`UPDATE lightning_node SET draining = false, disabled_reason = NULL, other_key = NULL`)
+			if m := b.asks(); m != paidaction.P2P {
+				t.Errorf("%s, though both send again", m)
+			}
+		})
+	}
+}
