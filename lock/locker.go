@@ -35,6 +35,7 @@ type Locker struct {
 	stopped    <-chan struct{}
 	loops      sync.WaitGroup
 	listening  atomic.Bool
+	missed     atomic.Bool               // wakes may have been: listening began or ceased since all tickets were looked at
 	beaten     atomic.Pointer[time.Time] // when the last successful heartbeat was sent
 	keeper     *keeper
 	background sync.WaitGroup // store calls that nobody waits for

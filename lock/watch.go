@@ -34,7 +34,7 @@ func (l *Locker) watch(ctx context.Context) {
 		if l.listening.Load() {
 			every = l.settings.Heartbeat
 		}
-		if time.Since(looked) >= every {
+		if l.missed.Swap(false) || time.Since(looked) >= every {
 			urgent, looked = all, time.Now()
 		}
 		if err == nil && len(urgent) > 0 {
@@ -144,7 +144,10 @@ func (l *Locker) listen(ctx context.Context) {
 			return
 		}
 		l.metrics.listening.Set(map[bool]float64{true: 1}[is])
-		token(l.kick) // we do not know what was missed while nobody listened
+		// What was handed over while nobody listened is found by a look only. Without one, a ticket whose wake fell into a
+		// short gap, between two polls, would wait for the next heartbeat.
+		l.missed.Store(true)
+		token(l.kick)
 	}
 	for wait := l.settings.Poll; ; wait = min(2*wait, l.settings.Patience) {
 		begun := time.Now()

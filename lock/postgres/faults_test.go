@@ -39,6 +39,45 @@ func handOver(t *testing.T, s locktest.Strategy, from, to *lock.Locker, key stri
 	return took
 }
 
+// deaf is a store whose listener hears no wake, and says what the test says.
+type deaf struct {
+	lock.Store
+	up chan func(bool)
+}
+
+func (d deaf) Listen(ctx context.Context, _ lock.Process, up func(bool), _ func(string, int64)) error {
+	up(true)
+	d.up <- up
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestWakeInAGap: a wake that was sent while nobody listened for a moment costs no more than a look, even if nobody polled meanwhile.
+func TestWakeInAGap(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString()})
+	a := locktest.Open(t, s, locktest.Patient)
+	ups, plain := make(chan func(bool), 1), s.Open
+	s.Open = func() (lock.Store, error) {
+		store, err := plain()
+		return deaf{store, ups}, err
+	}
+	b := locktest.Open(t, s, lock.Settings{Heartbeat: time.Hour, Poll: time.Hour, Patience: time.Hour})
+	up := <-ups
+	held := locktest.Acquire(t, a, "k", lock.Options{})
+	next := locktest.Go(t.Context(), b, "k", lock.Options{})
+	locktest.Queued(t, s, "k", 1)
+	locktest.Release(t, held)
+	up(false)
+	up(true)
+	r := locktest.Wait(t, "the lock", next)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	locktest.Release(t, r.Lease)
+}
+
 // TestListenerCut: while the listener's connection is gone waiters poll, and it comes back.
 func TestListenerCut(t *testing.T) {
 	t.Parallel()
