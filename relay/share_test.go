@@ -122,7 +122,10 @@ func TestWithdrawalsHoldHalfOfThePlaces(t *testing.T) {
 				}
 			}
 			for _, inv := range held {
-				_ = b.wallet.Receiver.Cancel(inv.Hash)
+				_ = b.wallet.Receiver.Cancel(inv.Hash) // some were never sent
+			}
+			for range want {
+				<-taken
 			}
 		})
 	}
