@@ -19,7 +19,7 @@ type asking struct {
 }
 
 func (r *Relay) asking() *asking {
-	return &asking{limit: r.Settings.LookTimeout, names: r.Nodes.Names()}
+	return &asking{limit: r.Settings.LookTimeout, names: slices.Clone(r.Nodes.Names())}
 }
 
 // nodes are those that may still answer.

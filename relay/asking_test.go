@@ -10,12 +10,15 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// replaced are nodes of which one is another.
+// replaced are nodes of which one is another. Their names are always the same slice, which is not to be changed.
 type replaced struct {
 	relay.Nodes
-	name string
-	by   func(paidaction.SendingNode) paidaction.SendingNode
+	names []string
+	name  string
+	by    func(paidaction.SendingNode) paidaction.SendingNode
 }
+
+func (n replaced) Names() []string { return n.names }
 
 func (n replaced) Sender(name string) (paidaction.SendingNode, error) {
 	node, err := n.Nodes.Sender(name)
@@ -65,7 +68,7 @@ func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
 			b := setup(t, "one", "two")
 			asked := make(chan struct{}, 1)
 			r := b.NewRelay(func(c *relay.Config) {
-				c.Nodes = replaced{c.Nodes, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return hangs{n, t, reads, asked} }}
+				c.Nodes = replaced{c.Nodes, []string{"one", "two"}, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return hangs{n, t, reads, asked} }}
 				c.Settings.LookTimeout = 20 * time.Millisecond
 				c.Settings.AskTimeout, c.Settings.ProbeTimeout = time.Hour, time.Hour
 			})
@@ -81,6 +84,16 @@ func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The node that is to issue the invoice is not waited for for long either.
+func TestAnIssuerThatHangsIsNotWaitedFor(t *testing.T) {
+	b := setup(t)
+	b.Node.SetHung(true)
+	defer b.Node.SetHung(false)
+	r := b.NewRelay(func(c *relay.Config) { c.Settings.LookTimeout = 20 * time.Millisecond })
+	_, err := r.Wrap(b.Ctx, b.wrapping())
+	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
 }
 
 // What no node would forward is not wrapped: its payer would wait for nothing, and the receiver has credits instead. A node that is drained sends no

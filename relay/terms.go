@@ -40,7 +40,9 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	if err != nil {
 		return paidaction.Forward{}, err
 	}
-	chain, err := issuer.Chain(ctx)
+	limited, cancel := context.WithTimeout(ctx, r.Settings.LookTimeout)
+	defer cancel()
+	chain, err := issuer.Chain(limited)
 	if ctx.Err() != nil {
 		return paidaction.Forward{}, ctx.Err() // the caller is gone: that says nothing about the node
 	}
