@@ -13,13 +13,22 @@ import (
 // asking is which nodes are asked about one invoice while somebody waits for the answer. A node that hangs is waited
 // for once, and not with each further question.
 type asking struct {
-	limit time.Duration // for one answer
+	relay *Relay
 	mu    sync.Mutex
 	names []string
 }
 
+// asking leaves out nodes that have just hung, as long as another one is left.
 func (r *Relay) asking() *asking {
-	return &asking{limit: r.Settings.LookTimeout, names: slices.Clone(r.Nodes.Names())}
+	all := r.Nodes.Names()
+	awake := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		until, hung := r.hung.Load(name)
+		return hung && r.now().Before(until.(time.Time))
+	})
+	if len(awake) == 0 {
+		awake = slices.Clone(all)
+	}
+	return &asking{relay: r, names: awake}
 }
 
 // nodes are those that may still answer.
@@ -29,14 +38,18 @@ func (a *asking) nodes() []string {
 	return slices.Clone(a.names)
 }
 
-// ask runs a question to a node that it can answer at once. If it takes longer than the limit, it is asked no more.
+// hungFor is how long after a node has hung nobody who waits for an invoice asks it.
+const hungFor = 10 * time.Second
+
+// ask runs a question to a node that it can answer at once. If it takes longer than LookTimeout, it is asked no more.
 func (a *asking) ask(ctx context.Context, name string, question func(ctx context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, a.limit)
+	limited, cancel := context.WithTimeout(ctx, a.relay.Settings.LookTimeout)
 	defer cancel()
 	err := question(limited)
 	if err == nil || limited.Err() == nil || ctx.Err() != nil {
 		return err
 	}
+	a.relay.hung.Store(name, a.relay.now().Add(hungFor))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })

@@ -61,7 +61,8 @@ func (h hangs) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Whoever pays through another node waits once, and not long, for one that hangs; so does whoever withdraws.
+// Whoever pays through another node waits once, and not long, for one that hangs. For a while nobody else does; then one who withdraws finds
+// out whether it answers.
 func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
 	for name, reads := range map[string]bool{"it reads no invoice": false, "it says of no payment": true} {
 		t.Run(name, func(t *testing.T) {
@@ -78,9 +79,20 @@ func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
 				t.Errorf("error %v; it is asked %d times; %d probes by the other", err, len(asked), b.probes())
 			}
 			<-asked
-			inv := b.wallet.Receiver.Issue(simnode.Ask{Amount: 50_000})
-			if _, err := r.Resolve(b.Ctx, paidaction.Payee{To: inv.Bolt11, FeeLimit: 5_000}); err != nil || len(asked) != 1 {
-				t.Errorf("a withdrawal: error %v; it is asked %d times", err, len(asked))
+			withdraw := func() int {
+				t.Helper()
+				inv := b.wallet.Receiver.Issue(simnode.Ask{Amount: 50_000})
+				if _, err := r.Resolve(b.Ctx, paidaction.Payee{To: inv.Bolt11, FeeLimit: 5_000}); err != nil {
+					t.Error(err)
+				}
+				return len(asked)
+			}
+			if n := withdraw(); n != 0 {
+				t.Error("who comes right after waits as well")
+			}
+			b.Clock.Advance(11 * time.Second)
+			if n := withdraw(); n != 1 {
+				t.Errorf("after a while it is asked %d times, want once", n)
 			}
 		})
 	}

@@ -157,6 +157,7 @@ type Relay struct {
 	lacks    map[string]*lack         // by node
 	shares   map[string]*share        // by node
 	probing  probing
+	hung     sync.Map // by node: until when nobody who waits for an invoice asks it
 
 	// heard holds, by action, the latest update of a payment that this process follows, once the preimage is known:
 	// nobody needs to ask the node again.
