@@ -153,7 +153,7 @@ type Relay struct {
 	wakes    map[string]chan struct{} // by node: there may be something to send
 	fresh    map[string]chan struct{} // by node: there certainly is
 	turn     atomic.Uint32            // which node's fresh is signalled next
-	claiming map[string]*atomic.Int32 // by node: how many workers of this process look for a payment or claim one
+	claiming map[string]*claimingNow  // by node
 	lacks    map[string]*lack         // by node
 	shares   map[string]*share        // by node
 	probing  probing
@@ -190,10 +190,10 @@ func New(c Config) (*Relay, error) {
 	if c.Trace == nil {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
-	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*atomic.Int32{},
+	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*claimingNow{},
 		lacks: map[string]*lack{}, shares: map[string]*share{}, probing: probing{receivers: map[int64]*probed{}}}
 	for _, name := range c.Nodes.Names() {
-		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &atomic.Int32{}
+		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &claimingNow{}
 		r.lacks[name], r.shares[name] = &lack{}, newShare(c.Places[name])
 		// Prometheus sees no increase in a number that begins with the first loss.
 		c.Metrics.lost.WithLabelValues(name)

@@ -126,16 +126,24 @@ func (r *Relay) release(ctx context.Context, c *claim, blame Blame) {
 
 // take claims the next payment that a node can pay, if there is one. It looks for one before it takes a lease, which
 // costs more; fresh says that there certainly is one, so that it need not look.
-func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, error) {
+func (r *Relay) take(ctx context.Context, name string, fresh bool) (got *claim, err error) {
 	// Pass over as many payments as other workers are claiming, and look at the next: of two that race for the same
 	// payment, the slower would take a lease for nothing. If such a claim is committed meanwhile, the payment wrongly
-	// passed over is found by that claim's worker, which looks again.
-	others := r.claiming[name].Add(1) - 1
-	defer r.claiming[name].Add(-1)
+	// passed over is found by that claim's worker, which looks again. If those others claim nothing, since they looked
+	// before the payment could be claimed, the last of them wakes somebody to look once more.
+	claiming := r.claiming[name]
+	others := claiming.now.Add(1) - 1
+	defer func() {
+		if others > 0 && got == nil {
+			claiming.passed.Store(true)
+		}
+		if claiming.now.Add(-1) == 0 && claiming.passed.Swap(false) {
+			signal(r.wakes[name])
+		}
+	}()
 	most := r.most(name)
 	var next paidaction.Msat
 	if !fresh {
-		var err error
 		if next, err = r.next(ctx, name, most, others); err != nil || next == 0 {
 			return nil, err
 		}
@@ -166,6 +174,12 @@ func (r *Relay) take(ctx context.Context, name string, fresh bool) (*claim, erro
 		return nil, err
 	}
 	return c, nil
+}
+
+// claimingNow is who of this process looks for a payment to a node, or claims one.
+type claimingNow struct {
+	now    atomic.Int32
+	passed atomic.Bool // somebody passed over what the others may leave
 }
 
 // askForClaim asks a node for what a claim needs: what the node can send, and its key.
