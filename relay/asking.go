@@ -10,8 +10,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// asking is which nodes are asked about one invoice while somebody waits for the answer. A node that hangs is waited
-// for once, and not with each further question.
+// asking is which nodes are asked about one invoice while somebody waits for the answer. A node that hangs is not waited
+// for again and again, where another one can answer as well. That is so of all questions but one: whether it has paid a
+// hash, only the node itself can say, so every node is asked that (notPaid).
 type asking struct {
 	relay *Relay
 	mu    sync.Mutex
@@ -41,9 +42,9 @@ func (a *asking) nodes() []string {
 // hungFor is how long after a node has hung nobody who waits for an invoice asks it.
 const hungFor = 10 * time.Second
 
-// ask runs a question to a node that it can answer at once. If it takes longer than LookTimeout, it is asked no more.
-func (a *asking) ask(ctx context.Context, name string, question func(ctx context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, a.relay.Settings.LookTimeout)
+// ask runs a question to a node. If the answer takes longer than limit, the node is left out from then on.
+func (a *asking) ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := question(limited)
 	if err == nil || limited.Err() == nil || ctx.Err() != nil {

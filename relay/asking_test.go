@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,12 +29,13 @@ func (n replaced) Sender(name string) (paidaction.SendingNode, error) {
 	return node, err
 }
 
-// hangs is a node that answers nothing but what it was asked before it hung, and that may be waited for once.
+// hangs is a node that answers nothing, or only reads invoices. It may be waited for once, except for whether it has paid.
 type hangs struct {
 	paidaction.SendingNode
-	t     *testing.T
-	reads bool // it still reads invoices
-	asked chan struct{}
+	t      *testing.T
+	reads  bool // it still reads invoices
+	asked  chan struct{}
+	hashes *atomic.Int32 // how often it is asked whether it has paid
 }
 
 func (h hangs) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
@@ -44,7 +46,9 @@ func (h hangs) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bol
 }
 
 func (h hangs) TrackPayment(ctx context.Context, _ paidaction.Hash, _ func(paidaction.PaymentUpdate) error) error {
-	return h.wait(ctx)
+	h.hashes.Add(1)
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (h hangs) EstimateRoute(ctx context.Context, _ paidaction.RouteRequest) (paidaction.Route, error) {
@@ -61,39 +65,45 @@ func (h hangs) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Whoever pays through another node waits once, and not long, for one that hangs. For a while nobody else does; then one who withdraws finds
-// out whether it answers.
+// Whoever pays through another node waits once for one that hangs to read an invoice, and for no route. For a while nobody else does; then one
+// who withdraws finds out whether it answers. But each time it is asked whether it has paid the hash: nobody else can say.
 func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
 	for name, reads := range map[string]bool{"it reads no invoice": false, "it says of no payment": true} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, "one", "two")
-			asked := make(chan struct{}, 1)
+			asked, hashes := make(chan struct{}, 1), new(atomic.Int32)
 			r := b.NewRelay(func(c *relay.Config) {
-				c.Nodes = replaced{c.Nodes, []string{"one", "two"}, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return hangs{n, t, reads, asked} }}
-				c.Settings.LookTimeout = 20 * time.Millisecond
-				c.Settings.AskTimeout, c.Settings.ProbeTimeout = time.Hour, time.Hour
+				c.Nodes = replaced{c.Nodes, []string{"one", "two"}, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return hangs{n, t, reads, asked, hashes} }}
+				c.Settings.LookTimeout, c.Settings.AskTimeout, c.Settings.ProbeTimeout = 20*time.Millisecond, 40*time.Millisecond, time.Hour
 			})
 			request := b.wrapping()
 			request.Node = "two"
-			if _, err := r.Wrap(b.Ctx, request); err != nil || len(asked) != 1 || b.probes() != 1 {
-				t.Errorf("error %v; it is asked %d times; %d probes by the other", err, len(asked), b.probes())
+			want := func(asks int, questions int32) {
+				t.Helper()
+				if len(asked) != asks || hashes.Load() != questions {
+					t.Errorf("it is waited for %d times, and asked %d times whether it has paid, want %d and %d", len(asked), hashes.Load(), asks, questions)
+				}
 			}
-			<-asked
-			withdraw := func() int {
+			once := map[bool]int{false: 1}[reads]
+			if _, err := r.Wrap(b.Ctx, request); err != nil || b.probes() != 1 {
+				t.Errorf("error %v; %d probes by the other", err, b.probes())
+			}
+			want(once, 1)
+			withdraw := func() {
 				t.Helper()
 				inv := b.wallet.Receiver.Issue(simnode.Ask{Amount: 50_000})
 				if _, err := r.Resolve(b.Ctx, paidaction.Payee{To: inv.Bolt11, FeeLimit: 5_000}); err != nil {
 					t.Error(err)
 				}
-				return len(asked)
 			}
-			if n := withdraw(); n != 0 {
-				t.Error("who comes right after waits as well")
+			withdraw() // right after: nobody else waits for it to read anything
+			want(once, 2)
+			for range once {
+				<-asked
 			}
 			b.Clock.Advance(11 * time.Second)
-			if n := withdraw(); n != 1 {
-				t.Errorf("after a while it is asked %d times, want once", n)
-			}
+			withdraw()
+			want(once, 3)
 		})
 	}
 }

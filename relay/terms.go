@@ -144,7 +144,7 @@ func (r *Relay) decode(ctx context.Context, a *asking, bolt11 string) (paidactio
 		node, err := r.Nodes.Sender(name)
 		var inv paidaction.Bolt11
 		if err == nil {
-			err = a.ask(ctx, name, func(ctx context.Context) (err error) {
+			err = a.ask(ctx, r.Settings.LookTimeout, name, func(ctx context.Context) (err error) {
 				inv, err = node.DecodeInvoice(ctx, bolt11)
 				return err
 			})
@@ -185,7 +185,7 @@ func (r *Relay) own(ctx context.Context, a *asking, inv paidaction.Bolt11) (bool
 		if !inv.Blinded {
 			continue
 		}
-		err = a.ask(ctx, name, func(ctx context.Context) error {
+		err = a.ask(ctx, r.Settings.LookTimeout, name, func(ctx context.Context) error {
 			_, err := node.LookupInvoice(ctx, inv.Hash)
 			return err
 		})
@@ -335,9 +335,10 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 
 // notPaid asks every node whether it has paid, or is paying, a hash already, since our own records may be lost. The
 // records decide, by a unique index; if a node is down, we go on without its word. If no node can be asked, nothing
-// could be sent either.
+// could be sent either. None is left out because it has just hung: if it has paid the hash, we would take a payer's
+// payment for nothing.
 func (r *Relay) notPaid(ctx context.Context, a *asking, h paidaction.Hash) error {
-	names := a.nodes()
+	names := r.Nodes.Names()
 	questions, errs, found := make([]func() error, len(names)), make([]error, len(names)), make([]bool, len(names))
 	for i, name := range names {
 		node, err := r.Nodes.Sender(name)
@@ -345,7 +346,7 @@ func (r *Relay) notPaid(ctx context.Context, a *asking, h paidaction.Hash) error
 			return err
 		}
 		questions[i] = func() error {
-			errs[i] = a.ask(ctx, name, func(ctx context.Context) error {
+			errs[i] = a.ask(ctx, r.Settings.AskTimeout, name, func(ctx context.Context) error {
 				now, err := r.present(ctx, node, h)
 				found[i] = err == nil && now.State != paidaction.PaymentFailed
 				if errors.Is(err, paidaction.ErrPaymentNotFound) {
