@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
 // An invite is made, given away, redeemed and revoked. The newcomer sees the gift, and the inviter sees the action that
@@ -90,6 +92,31 @@ func TestInvites(t *testing.T) {
 	}
 	if r := a.Want(newcomer, redeem, vars{"c": code}); r.Raw != got.Raw {
 		t.Errorf("what was redeemed once became %s", r.Raw)
+	}
+}
+
+// Whoever knows an invite's code has its gift: a key that may only read sees which invites there are, and not the codes.
+func TestAKeyThatMayOnlyReadGivesNoInviteAway(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	inviter, thief := a.Person("inviter", 100, 0), a.Person("thief", 0, 0)
+	a.Want(inviter, `mutation { createInvite(giftCredits: 60, limit: 1) { code } }`, nil)
+	reads := a.key("inviter", graph.ScopeRead)
+	if r := a.Want(reads, `{ invites { nodes { giftMsat used } } }`, nil); len(r.at("invites", "nodes").([]any)) != 1 {
+		t.Errorf("%s", r.Raw)
+	}
+	r := a.Do(reads, `{ invites { nodes { code } } }`, nil)
+	if r.code() != "FORBIDDEN" {
+		t.Errorf("%s", r.Raw)
+		code := r.at("invites", "nodes").([]any)[0].(map[string]any)["code"]
+		a.Want(thief, `mutation($c: String!) { redeemInvite(code: $c) { giftMsat } }`, vars{"c": code})
+	}
+	if me := a.Want(inviter, `{ me { creditsMsat } }`, nil); me.text("me", "creditsMsat") != "100000" {
+		t.Errorf("the inviter has %s", me.Raw)
+	}
+	both := a.key("inviter", graph.ScopeRead, graph.ScopeWithdraw)
+	if r := a.Want(both, `{ invites { nodes { code } } }`, nil); len(r.at("invites", "nodes").([]any)) != 1 {
+		t.Errorf("%s", r.Raw)
 	}
 }
 

@@ -5372,7 +5372,8 @@ type Reward {
 
 "Newcomers who have the code can redeem it."
 type Invite {
-  code: String!
+  "Whoever has it can take the gift, so it needs the scope that createInvite needs."
+  code: String! @needs(scope: WITHDRAW)
   "What each newcomer gets, in credits (msat)."
   giftMsat: Msat!
   "How many newcomers may redeem it."
