@@ -148,11 +148,12 @@ func (z Zap) Peers(ctx context.Context, tx *paidaction.Tx, a ZapArgs) ([]paidact
 // founder's gain or loss.
 func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 	shares := z.shares(tx, item)
-	rest := tx.Cost
-	theirs := tx.Cost - tx.Cost.Percent(z.Settings.SybilPct)
+	rest, fee := tx.Cost, tx.Cost.Percent(z.Settings.SybilPct)
+	theirs := rest - fee
 	if tx.Forward != nil {
 		rest -= tx.Forward.Amount + tx.Forward.Budget
 		theirs -= tx.Forward.Amount
+		fee -= tx.Forward.Budget // below zero where routing may cost more than the fee, out of what is an anonymous author's
 		if i := slices.IndexFunc(shares, func(s zapShare) bool { return s.user == tx.Forward.Receiver }); i >= 0 {
 			if shares[i].amount -= tx.Forward.Amount; shares[i].amount < 1000 { // a wallet may have cut off less than a sat
 				shares = slices.Delete(shares, i, i+1)
@@ -167,7 +168,7 @@ func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 		rest -= part
 		theirs -= part
 	}
-	fee := min(tx.Cost.Percent(z.Settings.SybilPct), rest)
+	fee = max(0, min(fee, rest))
 	if item.AuthorID != nil {
 		fee = rest // including the msat that a receiver's wallet has cut off
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -267,6 +268,42 @@ func TestASmallZapLeavesNoShareNegative(t *testing.T) {
 	b.AwaitStage(pa.ID, "completed")
 	b.WantBalance(ledger.UserCredits(b.author), before+1_050) // half of 2,100, though a sat for routing would have left less
 	b.wantSound()
+}
+
+// The routing budget comes out of the fee also where nobody has the author's part: the founder gets their share of what is left of the fee.
+func TestTheRoutingBudgetComesOutOfTheFeeOfWhatTheAnonymousWrote(t *testing.T) {
+	for name, c := range map[string]struct{ sats, direct, founder, rewards int64 }{
+		// Of 100 sats 30 are the fee, and 3 of these are for routing, which takes 1. Half of the 70 is the friend's, and half is the anonymous author's.
+		"of a zap":             {100, 35_000, 27_000 * 70 / 100, 27_000*30/100 + 35_000 + 2_000},
+		"of one of three sats": {3, 1_050, 0, 950}, // a sat for routing is more than the fee of 900 msat
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			friend, founder := b.User("friend", 0, 0), b.User("founder", 0, 0)
+			if err := db.New(b.Pool).InsertTerritory(b.Ctx, db.InsertTerritoryParams{Name: "bitcoin", FounderID: founder, BaseCostMsat: 1000,
+				ReplyCostMsat: 1000, CreatedAt: b.Clock.Now()}); err != nil {
+				t.Fatal(err)
+			}
+			post := b.Pay(0, community.KindItemCreate, community.ItemCreateArgs{Title: "by nobody", Territory: "bitcoin",
+				Forwards: []community.Forward{{User: friend, Pct: 50}}}, "")
+			if err := b.Node.PayBolt11(post.Invoice.Bolt11, simnode.Payment{}); err != nil {
+				t.Fatal(err)
+			}
+			b.Advance(post.ID)
+			b.Drain()
+			b.item, b.wallet = b.Item(b.WantState(post.ID, paidaction.Paid)), b.Wallets.Add(friend)
+			revenue, rewards := b.Balance(ledger.UserSats(founder)), b.Balance(ledger.RewardSats)
+			pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: c.sats}, paidaction.P2P)
+			b.pay(pa)
+			b.Run(b.Relay)
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantReceived(pa, paidaction.Msat(c.direct))
+			b.AwaitStage(pa.ID, "completed")
+			b.WantBalance(ledger.UserSats(founder), revenue+c.founder)
+			b.WantBalance(ledger.RewardSats, rewards+c.rewards)
+			b.wantSound()
+		})
+	}
 }
 
 func TestAWalletThatTruncatesToWholeSatsIsPaid(t *testing.T) { // spec 05.11

@@ -137,7 +137,7 @@ func zapShares(m *model, a *attempt) []share {
 			}
 		}
 		if it.author == 0 {
-			fee = min(a.cost*30/100, fee)
+			fee = max(0, min(a.cost*30/100-a.direct.budget, fee))
 		}
 	}
 	return append(all, share{it.founder, same, fee * 70 / 100})
