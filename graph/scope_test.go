@@ -98,6 +98,26 @@ func TestWithoutReadNothingOfOnesOwnIsSeen(t *testing.T) {
 	}
 }
 
+// What changes wallets and webhooks answers with them, but their logs say what has happened to the owner's money: these need READ.
+func TestLogsAreForKeysThatMayRead(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner := a.Person("owner", 0, 0)
+	wallet := a.saveWallet(owner, newLNbits(t).URL, "the owner's")
+	hook := a.Want(owner, `mutation { webhookCreate(url: "https://owner.example") { webhook { id } } }`, nil).text("webhookCreate", "webhook", "id")
+	sets, both := a.key("owner", graph.ScopeSettings), a.key("owner", graph.ScopeSettings, graph.ScopeRead)
+	for query, id := range map[string]string{
+		`mutation($id: ID!) { walletsReorder(ids: [$id]) { id log { nodes { message } } } }`:              wallet,
+		`mutation($id: ID!) { webhookEnable(id: $id, enabled: true) { id messages { nodes { type } } } }`: hook,
+	} {
+		if r := a.Do(sets, query, vars{"id": id}); r.code() != "FORBIDDEN" {
+			t.Errorf("%s", r.Raw)
+		}
+		a.Want(both, query, vars{"id": id})
+	}
+	a.Want(sets, `mutation($id: ID!) { walletsReorder(ids: [$id]) { id label } }`, vars{"id": wallet})
+}
+
 // A revoked key opens nothing any more, not even on connections that it has opened. Running subscriptions end within
 // RecheckKeys and a wake.
 func TestRevocation(t *testing.T) {

@@ -5623,7 +5623,7 @@ type Wallet {
   createdAt: Time!
   changedAt: Time!
   "What happened when it was asked for invoices, newest first."
-  log(first: Int! = 20, after: ID): WalletLogPage!
+  log(first: Int! = 20, after: ID): WalletLogPage! @needs(scope: READ)
 }
 type WalletLogEntry {
   id: ID!
@@ -5649,7 +5649,7 @@ type Webhook {
   "Null unless it is disabled."
   disabledAt: Time
   "Its messages, sent and still to send, newest first. Those that have ended are kept for 30 days."
-  messages(first: Int! = 20, after: ID): WebhookMessagePage!
+  messages(first: Int! = 20, after: ID): WebhookMessagePage! @needs(scope: READ)
 }
 type WebhookSecret {
   webhook: Webhook!
