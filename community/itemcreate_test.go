@@ -100,27 +100,52 @@ func TestConcurrentPostsCannotEvadeTheEscalation(t *testing.T) {
 	}
 }
 
-// spec 02 §2.4 and 05.19, where invoices live for longer than posts count as spam (both are settings): what was asked for one by one, to be paid at once.
+// spec 02 §2.4 and 05.19: what was asked for one by one, to be paid at once. Also where invoices live for longer than
+// posts count as spam (both are settings).
 func TestPostsThatWaitForTheirPaymentCountAsSpam(t *testing.T) {
 	t.Parallel()
-	w := enginetest.New(t, paidaction.Settings{InvoiceExpiry: time.Hour})
+	for name, pause := range map[string]time.Duration{"at one moment": 0, "each after the window of the one before": 10*time.Minute + time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{InvoiceExpiry: time.Hour})
+			user := w.User("author", 0, 0)
+			var posts []*paidaction.PaidAction
+			for _, title := range []string{"a", "b", "c", "d", "e"} {
+				posts = append(posts, w.Pay(user, community.KindItemCreate, community.ItemCreateArgs{Title: title}, ""))
+				w.Clock.Advance(pause)
+			}
+			var cost paidaction.Msat
+			for _, pa := range posts {
+				if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+					t.Fatal(err)
+				}
+				w.Advance(pa.ID)
+				w.WantState(pa.ID, paidaction.Paid)
+				cost += pa.Cost
+			}
+			if cost != 11_111*sat {
+				t.Errorf("five posts cost %d sats, want 1 + 10 + 100 + 1000 + 10000", cost.Sats())
+			}
+		})
+	}
+}
+
+// What was never paid for, nobody has seen: it makes nothing dearer.
+func TestWhatFailedIsNoSpam(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
 	user := w.User("author", 0, 0)
-	var posts []*paidaction.PaidAction
-	for _, title := range []string{"a", "b", "c", "d", "e"} {
-		posts = append(posts, w.Pay(user, community.KindItemCreate, community.ItemCreateArgs{Title: title}, ""))
-		w.Clock.Advance(10*time.Minute + time.Second)
-	}
-	var cost paidaction.Msat
-	for _, pa := range posts {
-		if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
-			t.Fatal(err)
+	root := w.Item(create(w, w.User("other", sat, 0), community.ItemCreateArgs{Title: "root"}))
+	for _, body := range []string{"one", "two"} {
+		for what, a := range map[string]community.ItemCreateArgs{"a post": {Title: body}, "a comment": {Body: body, Parent: root}} {
+			pa := create(w, user, a)
+			if pa.Cost != sat {
+				t.Errorf("%s costs %d after one that failed", what, pa.Cost)
+			}
+			if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), pa.ID); err != nil {
+				t.Fatal(err)
+			}
 		}
-		w.Advance(pa.ID)
-		w.WantState(pa.ID, paidaction.Paid)
-		cost += pa.Cost
-	}
-	if cost != 11_111*sat {
-		t.Errorf("five posts at one moment cost %d sats, want 1 + 10 + 100 + 1000 + 10000", cost.Sats())
 	}
 }
 

@@ -64,6 +64,8 @@ func TestVotesCountOnceTheyArePaid(t *testing.T) {
 	pa := w.Pay(poor, community.KindPollVote, community.PollVoteArgs{Option: choice[0]}, "")
 	see("pending, to the voter", &poor, "001", "0 PENDING")
 	see("pending, to the author", &author, "001", "")
+	fold(w)
+	see("pending, when the others are counted", &author, "001", "")
 	if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(poor), pa.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -132,6 +132,55 @@ func TestADayPaysItsPoolToItsContributors(t *testing.T) {
 	w.wantAudited()
 }
 
+// A day begins at its midnight and ends before the next one: what comes exactly then is of the day that begins, of that
+// day alone, and of all of it, the money as well as the votes.
+func TestMidnightIsOfTheDayThatBegins(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 2)
+	w.fill(1000, 100)
+	w.vote(&w.authors[0], 1)
+	w.Clock.Advance(12 * time.Hour)
+	w.fill(70, 7)
+	w.vote(&w.authors[1], 1)
+	w.Clock.Advance(day)
+	w.fill(5, 5) // of the third day, which has just begun
+	w.Clock.Advance(2 * time.Minute)
+	w.wantPaid(2)
+	for i, want := range []struct{ credits, sats int64 }{{1000, 100}, {70, 7}} {
+		w.WantBalance(ledger.UserCredits(w.authors[i]), want.credits)
+		w.WantBalance(ledger.UserSats(w.authors[i]), want.sats)
+	}
+	w.WantBalance(ledger.RewardCredits, 5)
+	w.WantBalance(ledger.RewardSats, 5)
+	w.wantAudited()
+}
+
+// An operator may give back to a payer what their action gave to the pool. If that is more than is left of the day's,
+// the day pays nothing, and the days after it what they hold.
+func TestADayWhosePoolWasGivenBackPaysNothing(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 1)
+	w.fill(10, 10)
+	w.vote(&w.authors[0], 1)
+	w.Clock.Advance(day)
+	w.fill(500, 500)
+	w.vote(&w.authors[0], 1)
+	back := []ledger.Transfer{{From: ledger.RewardCredits, To: ledger.IssuedCredits, Msat: 100, Reason: "given back by hand"},
+		{From: ledger.BackingSats, To: ledger.Lightning, Msat: 100, Reason: "given back by hand"},
+		{From: ledger.RewardSats, To: ledger.Lightning, Msat: 100, Reason: "given back by hand"}}
+	if err := ledger.Post(w.Ctx, db.New(w.Pool), nil, w.Clock.Now(), back); err != nil {
+		t.Fatal(err)
+	}
+	w.wantPaid(1)
+	w.WantBalance(ledger.UserCredits(w.authors[0]), 0)
+	w.WantBalance(ledger.UserSats(w.authors[0]), 0)
+	w.Clock.Advance(day)
+	w.wantPaid(1)
+	w.WantBalance(ledger.UserCredits(w.authors[0]), 410)
+	w.WantBalance(ledger.UserSats(w.authors[0]), 410)
+	w.WantConserved()
+}
+
 // Spec 05.13: a job that runs twice on one day pays once.
 func TestRewardsThatRunTwiceOnOneDayPayOnce(t *testing.T) {
 	t.Parallel()

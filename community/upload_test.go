@@ -150,6 +150,49 @@ func TestUnpaidUploadsAreBounded(t *testing.T) {
 	w.Pay(user, community.KindItemCreate, community.ItemCreateArgs{Title: "never paid", Uploads: []int64{second.ID}}, paidaction.Optimistic)
 	_, err = trySend(w, user, s, 1)
 	w.WantRefusal(err, community.CodeTooManyUploads)
+
+	theirs, err := trySend(w, 0, s, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pa := create(w, 0, community.ItemCreateArgs{Title: "by somebody", Uploads: []int64{theirs.ID}})
+	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(pa.ID)
+	w.WantState(pa.ID, paidaction.Held)
+	_, err = trySend(w, 0, s, 1)
+	w.WantRefusal(err, community.CodeTooManyUploads) // what is held can still go back
+	w.Drain()
+	if _, err := trySend(w, 0, s, 20); err != nil {
+		t.Errorf("what the anonymous have paid still counts: %v", err)
+	}
+}
+
+// One change of a post that is paid shows nothing of another that is not.
+func TestAChangeShowsItsOwnUploadsAlone(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 100*sat, 0)
+	post := w.Item(create(w, author, community.ItemCreateArgs{Title: "with pictures"}))
+	unpaid, paid := send(w, author), send(w, author)
+	if _, err := w.Pool.Exec(w.Ctx, `UPDATE upload SET fee_msat = 10000`); err != nil {
+		t.Fatal(err)
+	}
+	held := w.Pay(author, community.KindItemUpdate, community.ItemUpdateArgs{Item: post, Uploads: []int64{unpaid.ID}}, paidaction.Pessimistic)
+	payHeld(w, held)
+	w.WantState(held.ID, paidaction.Held)
+	w.Pay(author, community.KindItemUpdate, community.ItemUpdateArgs{Item: post, Uploads: []int64{paid.ID}}, paidaction.FeeCredit)
+	if !public(w, paid) || public(w, unpaid) {
+		t.Errorf("the paid one is public: %t, the held one: %t", public(w, paid), public(w, unpaid))
+	}
+	w.Node.Mine(200) // the node gives back what was held for too long
+	w.Drain()
+	w.WantState(held.ID, paidaction.Failed)
+	if public(w, unpaid) || carrier(w, unpaid) != 0 {
+		t.Errorf("what went back is public: %t, carried by %d", public(w, unpaid), carrier(w, unpaid))
+	}
+	w.WantConserved()
 }
 
 // Until the item is paid its owner alone sees what it carries.
