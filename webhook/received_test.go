@@ -114,6 +114,7 @@ func TestWhatIsReceivedIsTold(t *testing.T) {
 		direct int64
 	}{
 		{community.KindZap, community.ZapArgs{Item: whole, Sats: 100}, 70_000},
+		{community.KindZap, community.ZapArgs{Item: shared, Sats: 100}, 46_900}, // and to the friend their credits alone
 		{community.KindReceive, community.ReceiveArgs{User: author, Msat: 100_000}, 90_000},
 	} {
 		before = now()

@@ -223,6 +223,29 @@ func TestFailing(t *testing.T) {
 	}
 }
 
+// Who switches a webhook on again gives its server another three days: what failed before counts no more.
+func TestWhatIsSwitchedOnAgainBeginsAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	s.Status(http.StatusInternalServerError)
+	for day := 0; day < 6; day += 3 {
+		if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Test(w.Ctx, &alice, id); err != nil {
+			t.Fatal(err)
+		}
+		w.Deliver()
+		list, err := w.List(w.Ctx, &alice)
+		if err != nil || list[0].DisabledAt != nil || list[0].FailingSince == nil || !list[0].FailingSince.Equal(w.Clock.Now()) {
+			t.Errorf("failed once, on day %d: %+v, %v", day, list, err)
+		}
+		w.Clock.Advance(72 * time.Hour)
+	}
+}
+
 // A server that refuses and says for how long is left alone for that long: at most a day, and never less than it would
 // be anyway.
 func TestRetryAfter(t *testing.T) {
@@ -492,12 +515,57 @@ func TestBoundsAndRemoval(t *testing.T) {
 			t.Errorf("a message of a webhook that was removed: %v, %v", again, err)
 		}
 	}
-	mine := w.User("mallory", 0, 0)
-	list, err := w.List(w.Ctx, nil)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// A webhook of a user, and of the operator, is nobody else's: whoever names it is told that there is none, and nothing
+// about it changes.
+func TestWebhooksAreTheirOwners(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, mallory, s := w.User("alice", 1_000_000, 0), w.User("mallory", 0, 0), newServer(t)
+	for whose, c := range map[string]struct{ owner, other webhook.Owner }{
+		"a user's, to another": {&alice, &mallory}, "a user's, to the operator": {&alice, nil}, "the operator's, to a user": {nil, &mallory}} {
+		id, secret := w.Tell(c.owner, s.URL)
+		m, err := w.Test(w.Ctx, c.owner, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Deliver()
+		s.Got()
+		state := func() string {
+			var text string
+			err := w.Pool.QueryRow(w.Ctx, `SELECT row_to_json(w)::text || coalesce((SELECT string_agg(row_to_json(m)::text, ' ' ORDER BY m.id)
+				FROM webhook_message m WHERE m.webhook_id = w.id), '') FROM webhook w WHERE w.id = $1`, id).Scan(&text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		before := state()
+		for what, do := range map[string]func() error{
+			"enabled":    func() error { _, err := w.Enable(w.Ctx, c.other, id, true); return err },
+			"disabled":   func() error { _, err := w.Enable(w.Ctx, c.other, id, false); return err },
+			"rotated":    func() error { _, _, err := w.Rotate(w.Ctx, c.other, id); return err },
+			"tested":     func() error { _, err := w.Test(w.Ctx, c.other, id); return err },
+			"sent again": func() error { _, err := w.Redeliver(w.Ctx, c.other, m.ID); return err },
+			"removed":    func() error { return w.Remove(w.Ctx, c.other, id) },
+		} {
+			w.WantRefusal(do(), paidaction.CodeNotFound)
+			if after := state(); after != before {
+				t.Errorf("%s, %s: %s became %s", whose, what, before, after)
+			}
+		}
+		if list, err := w.List(w.Ctx, c.other); err != nil || slices.ContainsFunc(list, func(x webhook.Webhook) bool { return x.ID == id }) {
+			t.Errorf("%s, listed: %v, %v", whose, list, err)
+		}
+		if _, err := w.Test(w.Ctx, c.owner, id); err != nil {
+			t.Fatal(err)
+		}
+		w.Deliver()
+		if got := s.Got(); len(got) != 1 || verify(secret, got[0], w.Clock.Now()) != nil {
+			t.Errorf("%s: its owner is told %d times, or with another secret", whose, len(got))
+		}
 	}
-	w.WantRefusal(w.Remove(w.Ctx, &mine, list[0].ID), paidaction.CodeNotFound)
 }
 
 // What has ended is kept for a month.
