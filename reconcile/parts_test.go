@@ -1,0 +1,161 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// look asks the database for one kind of break, and returns how many there are.
+type look func(ctx context.Context, q *db.Queries, actions []int64) (int, error)
+
+func count[T any](rows []T, err error) (int, error) { return len(rows), err }
+
+var (
+	effects look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfEffects(ctx, a))
+	}
+	missing look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.MissingEffects(ctx, db.MissingEffectsParams{Actions: a}))
+	}
+	amounts look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfAmounts(ctx, a))
+	}
+	owners look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfOwners(ctx, a))
+	}
+	counters look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.BreaksOfCounters(ctx, 100))
+	}
+	hashes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.ClaimsOfHashes(ctx, a))
+	}
+	unnoted look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.UnnotedHashes(ctx, a))
+	}
+	attempts look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfAttempts(ctx, a))
+	}
+	relayed look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfRelay(ctx, db.BreaksOfRelayParams{Actions: a}))
+	}
+)
+
+// parts are what a kind of break consists of: TestEveryKindOfBreakIsFound makes each kind in one way only. {bought} is an
+// action that has none of the rows that others make.
+var parts = []struct {
+	what string
+	look look
+	sql  string
+}{
+	{"a donation that was paid for does not count", effects, `INSERT INTO donation (action_id, msat, state) VALUES ({opt}, 1, 'PENDING')`},
+	{"a donation counts that was not paid for", effects, `INSERT INTO donation (action_id, msat, state) VALUES ({retried}, 1, 'PAID')`},
+	{"a vote counts that was not paid for", effects, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT {retried}, 1, 1, min(id), 'PAID' FROM usr`},
+	{"a bounty counts that was not paid", effects, `INSERT INTO bounty_payment SELECT min(item.id), {retried}, min(item.id), min(usr.id), now() FROM item, usr`},
+	{"a boost counts that was not paid for", effects, `INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at) VALUES ({retried}, 1, 1, 'PAID', now(), now())`},
+	{"a boost that failed still waits", effects, `INSERT INTO boost (action_id, item_id, msat, state) VALUES ({retried}, 1, 1, 'PENDING')`},
+	{"a change that was paid for waits", effects, `INSERT INTO item_edit (action_id, item_id, body, created_at) SELECT {opt}, min(id), 'x', now() FROM item`},
+	{"a file is shown that was not paid for", effects, `INSERT INTO upload (id, token, client_hash, bytes, content_type, fee_msat, item_id, action_id, paid_at, created_at, unclaimed_at)
+		SELECT 1, repeat('x', 22), sha256('x'), 1, 'image/png', 1, min(id), {retried}, now(), now(), now() FROM item`},
+	{"a file that was paid for is not shown", effects, `INSERT INTO upload (id, token, client_hash, bytes, content_type, fee_msat, item_id, action_id, created_at, unclaimed_at)
+		SELECT 1, repeat('x', 22), sha256('x'), 1, 'image/png', 1, min(id), {opt}, now(), now() FROM item`},
+	{"a territory is reserved by what has ended", effects, `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at) SELECT 'x', min(id), 1, 1, now() FROM usr;
+		UPDATE territory SET pending_action = {opt}`},
+	{"a territory was handed over for nothing", effects, `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at) SELECT 'x', min(id), 1, 1, now() FROM usr;
+		INSERT INTO territory_transfer (territory, from_user, to_user, action_id, at) SELECT 'x', min(id), max(id), {retried}, now() FROM usr`},
+	{"an invite was redeemed for nothing", effects, `INSERT INTO invite (code, inviter_id, gift_msat, uses_limit, created_at) SELECT repeat('a', 32), min(id), 1000, 1, now() FROM usr;
+		INSERT INTO invite_redemption (user_id, code, action_id, at) SELECT max(id), repeat('a', 32), {retried}, now() FROM usr`},
+
+	{"what was paid for was not performed", missing, `ALTER TABLE paid_action DROP CONSTRAINT paid_was_performed; UPDATE paid_action SET result = NULL WHERE id = {opt}`},
+	{"no item", missing, `UPDATE paid_action SET kind = 'ITEM_CREATE' WHERE id = {bought}`},
+	{"no zap", missing, `UPDATE paid_action SET kind = 'ZAP' WHERE id = {bought}`},
+	{"no down-zap", missing, `UPDATE paid_action SET kind = 'DOWN_ZAP' WHERE id = {bought}`},
+	{"no donation", missing, `UPDATE paid_action SET kind = 'DONATE' WHERE id = {bought}`},
+	{"no vote", missing, `UPDATE paid_action SET kind = 'POLL_VOTE' WHERE id = {bought}`},
+	{"no boost", missing, `UPDATE paid_action SET kind = 'BOOST' WHERE id = {bought}`},
+	{"no redeemed invite", missing, `UPDATE paid_action SET kind = 'INVITE_GIFT' WHERE id = {bought}`},
+	{"no withdrawal", missing, `UPDATE paid_action SET kind = 'WITHDRAW' WHERE id = {bought}`},
+	{"no credits", missing, `UPDATE paid_action SET kind = 'BUY_CREDITS' WHERE id = {withdrawn}`},
+
+	{"a zap of another amount", amounts, `UPDATE zap SET msat = msat + 1 WHERE action_id = {opt}`},
+	{"a donation of another amount", amounts, `INSERT INTO donation (action_id, msat, state) VALUES ({opt}, 1, 'PAID')`},
+	{"a boost of another amount", amounts, `UPDATE paid_action SET kind = 'BOOST' WHERE id = {opt};
+		INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at) VALUES ({opt}, 1, 1, 'PAID', now(), now())`},
+
+	{"another's zap", owners, `UPDATE zap SET user_id = NULL WHERE action_id = {opt}`},
+	{"a zap of another item", owners, `UPDATE zap SET item_id = 99 WHERE action_id = {opt}`},
+	{"another's donation", owners, `INSERT INTO donation (action_id, msat, state) VALUES ({bought}, 1, 'PAID')`},
+	{"another's vote", owners, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state)
+		SELECT id, (result->>'item')::bigint, 1, (SELECT id FROM usr WHERE usr.id <> payer_id LIMIT 1), 'PAID' FROM paid_action WHERE id = {opt}`},
+	{"a vote in another poll", owners, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT id, 99, 1, payer_id, 'PAID' FROM paid_action WHERE id = {opt}`},
+	{"another's boost", owners, `INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at)
+		SELECT id, (result->>'item')::bigint, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
+	{"a boost of another item", owners, `INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at)
+		SELECT id, 99, payer_id, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
+
+	{"msat", counters, `UPDATE item_count SET msat = msat + 1`},
+	{"msat, not folded", counters, `INSERT INTO item_delta (item_id, msat) SELECT min(id), 1 FROM item`},
+	{"down_msat", counters, `UPDATE item_count SET down_msat = down_msat + 1`},
+	{"down_msat, not folded", counters, `INSERT INTO item_delta (item_id, down_msat) SELECT min(id), 1 FROM item`},
+	{"comment_msat", counters, `UPDATE item_count SET comment_msat = comment_msat + 1`},
+	{"comment_msat, not folded", counters, `INSERT INTO item_delta (item_id, comment_msat) SELECT min(id), 1 FROM item`},
+	{"boost_msat", counters, `UPDATE item_count SET boost_msat = boost_msat + 1`},
+	{"boost_msat, not folded", counters, `INSERT INTO item_delta (item_id, boost_msat) SELECT min(id), 1 FROM item`},
+	{"upvotes", counters, `UPDATE item_count SET upvotes = upvotes + 1`},
+	{"downvotes", counters, `UPDATE item_count SET downvotes = downvotes + 1`},
+	{"vote_micros", counters, `UPDATE item_count SET vote_micros = vote_micros + 1`},
+	{"comments", counters, `UPDATE item_count SET comments = comments + 1`},
+	{"what somebody has zapped an item with", counters, `UPDATE zap_total SET msat = msat + 1`},
+	{"no counters", counters, `DELETE FROM item_count`},
+
+	{"a claim that may still be paid", hashes, `INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
+		SELECT id, 'elsewhere', 'x', 1, now(), now() FROM relay_payment WHERE action_id = {withdrawn}`},
+	{"a wrapped hash", unnoted, `DELETE FROM foreign_hash WHERE used = 'WRAPPED'`},
+	{"a withdrawn hash", unnoted, `DELETE FROM foreign_hash WHERE used = 'WITHDRAWN'`},
+
+	{"another budget than the receiver's invoice was accepted with", relayed, `UPDATE relay_payment SET budget_msat = budget_msat - 1, fee_msat = fee_msat - 1 WHERE action_id = {wrapped}`},
+	{"less than the payer of a withdrawal has set aside", relayed, `UPDATE relay_payment SET amount_msat = amount_msat - 1 WHERE action_id = {withdrawn}`},
+	{"a payment that was written off, and is not booked as lost", relayed, `UPDATE action_history SET fact = 'WRITTEN_OFF' WHERE action_id = {wrapped} AND to_state = 'PAID'`},
+
+	{"the next attempt but one", attempts, `UPDATE paid_action SET attempt = attempt + 1 WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
+	{"an attempt at something else", attempts, `UPDATE paid_action SET kind = 'DONATE' WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
+	{"another's attempt", attempts, `UPDATE paid_action SET payer_id = NULL WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
+	{"an attempt of another beginning", attempts, `UPDATE paid_action SET genesis_id = {opt} WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
+}
+
+// Each part of a kind is looked at, alone: none is found before, and it is found after.
+func TestEveryPartOfAKindIsFound(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	var actions []int64
+	if err := w.Pool.QueryRow(w.Ctx, `SELECT array_agg(id ORDER BY id) FROM paid_action`).Scan(&actions); err != nil {
+		t.Fatal(err)
+	}
+	const bought = `(SELECT max(id) FROM paid_action WHERE kind = 'BUY_CREDITS')`
+	undone := errors.New("so that the next part finds nothing of it")
+	for _, p := range parts {
+		err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
+			q := db.New(tx)
+			if n, err := p.look(w.Ctx, q, actions); n != 0 || err != nil {
+				t.Errorf("%s: %d are found where there are none, error %v", p.what, n, err)
+			}
+			for _, sql := range []string{guardsOff, strings.ReplaceAll(someAction.Replace(p.sql), "{bought}", bought)} {
+				if _, err := tx.Exec(w.Ctx, sql); err != nil {
+					return err
+				}
+			}
+			if n, err := p.look(w.Ctx, q, actions); n == 0 || err != nil {
+				t.Errorf("%s: not found, error %v", p.what, err)
+			}
+			return undone
+		})
+		if !errors.Is(err, undone) {
+			t.Errorf("%s: %v", p.what, err)
+		}
+	}
+}
