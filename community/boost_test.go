@@ -123,6 +123,9 @@ func TestNewPostIsBoosted(t *testing.T) {
 	if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(poor), pa.ID); err != nil {
 		t.Fatal(err)
 	}
+	if n := w.Count(`SELECT count(*) FROM boost WHERE action_id = $1 AND state = 'FAILED'`, pa.ID); n != 1 {
+		t.Errorf("of the boost that was not paid for %d are marked as failed", n)
+	}
 	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(poor), pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)

@@ -485,6 +485,9 @@ func TestChangeThatBoosts(t *testing.T) {
 	w.Drain()
 	w.WantState(pa.ID, paidaction.Failed)
 	boosted(100 * sat)
+	if n := w.Count(`SELECT count(*) FROM boost WHERE action_id = $1 AND state = 'FAILED'`, pa.ID); n != 1 {
+		t.Errorf("of the boost that went back %d are marked as failed", n)
+	}
 	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(author), pa.ID, "", paidaction.Terms{})
 	if err != nil {
 		t.Fatal(err)

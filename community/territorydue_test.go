@@ -109,6 +109,10 @@ func TestTerritoryThatIsNotPaidFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	heir := w.User("heir", month, 0)
+	takeOver := community.TerritoryUnarchiveArgs{Name: "bitcoin", Billing: community.Monthly}
+	_, err = w.Try(heir, community.KindTerritoryUnarchive, takeOver, "", "")
+	w.WantRefusal(err, paidaction.CodeInvalidInput) // it is its founder's until the grace is over
 	step(time.Second, "STOPPED", "TERRITORY_STOPPED TERRITORY_DUE")
 	step(365*oneDay, "STOPPED", "TERRITORY_STOPPED TERRITORY_DUE")
 	_, err = post("closed")
@@ -118,8 +122,7 @@ func TestTerritoryThatIsNotPaidFor(t *testing.T) {
 	if got := item(w, last); got.Title == nil || got.Territory == nil { // and yet read
 		t.Errorf("%+v", got)
 	}
-	heir := w.User("heir", month, 0)
-	w.Pay(heir, community.KindTerritoryUnarchive, community.TerritoryUnarchiveArgs{Name: "bitcoin", Billing: community.Monthly}, "")
+	w.Pay(heir, community.KindTerritoryUnarchive, takeOver, "")
 	if _, err := post("open again"); err != nil {
 		t.Error(err)
 	}

@@ -82,7 +82,11 @@ func TestFeeOfUploads(t *testing.T) {
 			t.Errorf("8 bytes after %d cost %d msat (%v), want %d", c.before, u.FeeMsat, err, c.fee)
 		}
 	}
-	w.Clock.Advance(24 * time.Hour)
+	w.Clock.Advance(24*time.Hour - time.Second)
+	if u, err := trySend(w, user, s, 8); err != nil || u.FeeMsat != 1000*sat {
+		t.Errorf("a second before the day is over: %d msat, %v", u.FeeMsat, err)
+	}
+	w.Clock.Advance(time.Second)
 	if u, err := trySend(w, user, s, 8); err != nil || u.FeeMsat != 0 {
 		t.Errorf("a day later: %d msat, %v", u.FeeMsat, err)
 	}
