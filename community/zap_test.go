@@ -112,7 +112,7 @@ func TestZapSplitsExactly(t *testing.T) {
 func TestZapCountsAtTheItemAndAboveIt(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	author, payer := w.User("author", 100*sat, 0), w.User("payer", 1000*sat, 0)
+	author, payer := w.User("author", 100*sat, 0), w.User("payer", 1000*sat, 50*sat)
 	root := w.Post(author, "root")
 	comment := w.Item(w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Body: "one", Parent: root}, ""))
 	reply := w.Item(w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Body: "two", Parent: comment}, ""))
@@ -135,6 +135,10 @@ func TestZapCountsAtTheItemAndAboveIt(t *testing.T) {
 	check()
 	if n := w.Count(`SELECT count(*) FROM item_delta`); n != 0 {
 		t.Errorf("%d deltas left", n)
+	}
+	w.Pay(payer, community.KindZap, community.ZapArgs{Item: reply, Sats: 50}, paidaction.RewardSats)
+	if got := item(w, reply); got.Msat != 1050*sat || got.CreditMsat != 1000*sat {
+		t.Errorf("with 50 sats more: %d msat, %d of them in credits", got.Msat, got.CreditMsat)
 	}
 }
 

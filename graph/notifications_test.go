@@ -192,6 +192,8 @@ func TestNotificationsAreSeen(t *testing.T) {
 	for range 3 {
 		zap()
 	}
+	a.Want(author, `mutation($p: ID!) { zap(item: $p, sats: 1) { id } }`, vars{"p": a.PostBy(payer, "zapped once")})
+	a.Drain()
 	if got := unseen(); got != 3.0 {
 		t.Errorf("%v are unseen of 3", got)
 	}
@@ -203,6 +205,9 @@ func TestNotificationsAreSeen(t *testing.T) {
 		if r := a.Want(author, seen, vars{"n": step.upTo}); r.at("notificationsSeen", "unseenNotifications") != step.left {
 			t.Errorf("up to %v: %s, want %v left", step.upTo, r.Raw, step.left)
 		}
+	}
+	if r := a.Want(payer, `{ me { unseenNotifications } }`, nil); r.at("me", "unseenNotifications") != 1.0 {
+		t.Errorf("who has seen all of theirs has seen another's: %s", r.Raw)
 	}
 	zap()
 	if got := unseen(); got != 1.0 {

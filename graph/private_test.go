@@ -82,16 +82,19 @@ func TestEachSeesTheirOwnOfAWrappedPayment(t *testing.T) {
 	wallet.Ask.Route = simnode.Route{Fee: 1234, Blocks: 40}
 	r := a.Want(payer, `mutation($i: ID!) { zap(item: $i, sats: 100, paymentMethod: P2P) { id invoice { bolt11 } } }`, vars{"i": post})
 	id, outer := r.text("zap", "id"), r.text("zap", "invoice", "bolt11")
+	const action = `{ id kind state costMsat costSats invoice { bolt11 paymentHash amountMsat receivedMsat } failure { message } }`
+	everything := `{ me { creditsMsat satsMsat history(first: 100) { nodes { action ` + action + ` received { msat asset direct reason kind item { id } } } } }
+		notifications(first: 100) { nodes { kind item { id } action ` + action + ` } } paidActions(first: 100) { nodes ` + action + ` } }`
 	a.PayInvoice(outer)
 	a.Advance(number(t, id))
+	a.WantState(number(t, id), paidaction.Forwarding)
+	if early := a.Want(author, everything, nil).Raw; strings.Contains(early, `"70000"`) {
+		t.Errorf("the receiver sees what has not come yet: %s", early)
+	}
 	a.Run(a.Relay)
 	a.AwaitStage(number(t, id), "completed")
 	a.WantState(number(t, id), paidaction.Paid)
 	a.Drain()
-
-	const action = `{ id kind state costMsat costSats invoice { bolt11 paymentHash amountMsat receivedMsat } failure { message } }`
-	everything := `{ me { creditsMsat satsMsat history(first: 100) { nodes { action ` + action + ` received { msat asset direct reason kind item { id } } } } }
-		notifications(first: 100) { nodes { kind item { id } action ` + action + ` } } paidActions(first: 100) { nodes ` + action + ` } }`
 	received := a.Want(author, everything, nil).Raw
 	if !strings.Contains(received, `"msat":"70000"`) || !strings.Contains(received, `"ZAP"`) {
 		t.Errorf("the receiver is not told: %s", received)
