@@ -1,8 +1,10 @@
 package lightning_test
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +84,45 @@ func TestPay(t *testing.T) {
 	var tracked []paidaction.PaymentUpdate
 	if err := c.TrackPayment(t.Context(), r.Hash, collect(&tracked)); err != nil || len(tracked) != 4 {
 		t.Fatalf("%v %+v", err, tracked)
+	}
+}
+
+// LND shows a preimage of zeroes where it knows none, so it is none either where a receiver has chosen just that: their invoice would
+// count as paid while the payment is under way.
+func TestZeroesAreNoPreimageOfAnyPayment(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	zero := paidaction.Preimage{}
+	server.ScriptProbe(zero.Hash(), &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT, PaymentPreimage: hex.EncodeToString(zero[:]),
+		Htlcs: []*lnrpc.HTLCAttempt{{Status: lnrpc.HTLCAttempt_IN_FLIGHT, Preimage: zero[:]}}})
+	now, err := paidaction.PresentPayment(t.Context(), c, zero.Hash())
+	if err != nil || now.State != paidaction.PaymentInFlight || now.Preimage != nil {
+		t.Errorf("%v %+v", err, now)
+	}
+}
+
+// Each part pays, and costs a fee of its own. Until the payment has succeeded, nobody may take what it asks for as paid.
+func TestEverySettledPartCounts(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	r := request(5, false)
+	pay := outgoing(t, c, r)
+	part := func(amount, fee int64) *lnrpc.HTLCAttempt {
+		return &lnrpc.HTLCAttempt{Status: lnrpc.HTLCAttempt_SUCCEEDED, Preimage: r.Preimage[:], Route: &lnrpc.Route{TotalAmtMsat: amount + fee, TotalFeesMsat: fee}}
+	}
+	server.Script(r.Hash,
+		&lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT, ValueMsat: 80_000, FeeMsat: 20, Htlcs: []*lnrpc.HTLCAttempt{{Status: lnrpc.HTLCAttempt_IN_FLIGHT}}},
+		&lnrpc.Payment{Status: lnrpc.Payment_SUCCEEDED, ValueMsat: 80_000, FeeMsat: 20, Htlcs: []*lnrpc.HTLCAttempt{part(50_000, 13), part(30_000, 7)}},
+	)
+	var updates []paidaction.PaymentUpdate
+	if err := c.Pay(t.Context(), pay, collect(&updates)); err != nil || len(updates) != 2 {
+		t.Fatalf("%v %+v", err, updates)
+	}
+	if u := updates[0]; u.Paid != 0 || u.Fee != 0 {
+		t.Errorf("under way: %+v", u)
+	}
+	if u := updates[1]; u.Paid != 80_000 || u.Fee != 20 {
+		t.Errorf("paid: %+v", u)
 	}
 }
 
@@ -210,5 +251,28 @@ func TestEachPaymentLeavesOutProbes(t *testing.T) {
 	})
 	if err != nil || !slices.Equal(seen, []paidaction.Hash{taken.Hash}) {
 		t.Errorf("%v, %v", seen, err)
+	}
+}
+
+// A payment is found behind more payments than one answer holds, and each once.
+func TestEachPaymentReadsEveryPage(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	const all = 1001
+	for n := range uint32(all) {
+		var p paidaction.Preimage
+		binary.BigEndian.PutUint32(p[:], n+1)
+		server.ScriptWasPaid(p, 5, 0)
+	}
+	seen := map[paidaction.Hash]bool{}
+	err := c.EachPayment(t.Context(), time.Unix(0, 0), func(u paidaction.PaymentUpdate, _ time.Time) error {
+		if seen[u.Hash] {
+			return fmt.Errorf("%s comes twice", u.Hash)
+		}
+		seen[u.Hash] = true
+		return nil
+	})
+	if err != nil || len(seen) != all {
+		t.Errorf("%d of %d payments, %v", len(seen), all, err)
 	}
 }

@@ -277,6 +277,7 @@ func TestRetriesAreBounded(t *testing.T) {
 	user := w.User("payer", 0, 0)
 	c := enginetest.Caller(user)
 	pa := donate(w, user, "")
+	first := pa.ID
 	_, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
 	w.WantRefusal(err, paidaction.CodeNotRetryable) // not failed
 	_, err = w.Engine.Retry(w.Ctx, enginetest.Caller(w.User("other", 0, 0)), pa.ID, "", paidaction.Terms{})
@@ -295,6 +296,9 @@ func TestRetriesAreBounded(t *testing.T) {
 		}
 		_, err = w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
 		w.WantRefusal(err, paidaction.CodeAlreadyRetried)
+		if stored := w.Look(again.ID); stored.Genesis != first || stored.Attempt != attempt {
+			t.Errorf("attempt %d is stored as number %d of action %d, want %d", attempt, stored.Attempt, stored.Genesis, first)
+		}
 		pa = again
 	}
 	for since, refused := range map[time.Duration]bool{time.Hour: false, time.Hour + time.Second: true} {

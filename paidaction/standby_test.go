@@ -21,7 +21,7 @@ func TestOneJobStandsByForSeveral(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	item := w.Post(w.User("somebody", 1000*sat, 0), "popular")
 	_, actions := paidZaps(w, item, paidaction.Pessimistic, 10*sat, 10*sat, 10*sat)
-	_, _, wrapped, _ := heldZaps(w, 1)
+	_, _, wrapped, _ := heldZaps(w, 1, 0)
 	open := w.Pay(w.User("late", 0, 0), community.KindZap, community.ZapArgs{Item: item, Sats: 10}, paidaction.Pessimistic)
 	for _, id := range actions[:2] {
 		w.Advance(id) // and then whoever did so died

@@ -86,7 +86,8 @@ func TestInvoicesAreBookedTogether(t *testing.T) {
 			if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO webhook (url, events, secret, created_at) VALUES ('https://example.org', '{action.paid}', '', now())`); err != nil {
 				t.Fatal(err)
 			}
-			users, actions := paidZaps(w, item, method, 10*sat, 10*sat, 10*sat, 13*sat, 10*sat, 10*sat)
+			paid := []paidaction.Msat{10 * sat, 10 * sat, 10 * sat, 13 * sat, 10 * sat, 10 * sat}
+			users, actions := paidZaps(w, item, method, paid...)
 			heard := actions
 			if method == paidaction.Optimistic {
 				heard = append(heard, actions[2], actions[4], actions[5]) // who hears of a held payment twice does not wait for its end
@@ -96,9 +97,9 @@ func TestInvoicesAreBookedTogether(t *testing.T) {
 					t.Errorf("%d: %v", i, err)
 				}
 			}
-			for _, id := range actions {
-				if pa := w.WantState(id, paidaction.Paid); pa.Invoice.Received != 10*sat && id != actions[3] {
-					t.Errorf("%d has received %d msat", id, pa.Invoice.Received)
+			for i, id := range actions {
+				if pa := w.WantState(id, paidaction.Paid); pa.Invoice.Received != paid[i] {
+					t.Errorf("%d has received %d msat, want %d", id, pa.Invoice.Received, paid[i])
 				}
 				if n := w.Count(`SELECT count(*) FROM action_history WHERE action_id = $1 AND to_state = 'PAID' AND fact = $2`, id, paidaction.InvoiceIsPaid); n != 1 {
 					t.Errorf("%d became PAID %d times", id, n)
@@ -265,7 +266,8 @@ func TestNothingIsLetPassTogether(t *testing.T) {
 		end    paidaction.State
 		err    string
 	}{
-		"a price that has moved": {paidaction.Pessimistic, 0, func(_ *enginetest.World, price *paidaction.Msat) { *price += sat }, paidaction.Failed, ""},
+		"a price that has moved":  {paidaction.Pessimistic, 0, func(_ *enginetest.World, price *paidaction.Msat) { *price += sat }, paidaction.Failed, ""},
+		"a price that has fallen": {paidaction.Pessimistic, 0, func(_ *enginetest.World, price *paidaction.Msat) { *price -= sat }, paidaction.Failed, ""},
 		"less than the price": {paidaction.Optimistic, 0, func(w *enginetest.World, _ *paidaction.Msat) {
 			engine := *w.Engine
 			engine.Nodes = short{w.Engine.Nodes}
@@ -330,15 +332,16 @@ func TestWhoStoodStillAsksForTheChainAgain(t *testing.T) {
 	w.WantConserved()
 }
 
-// heldZaps opens so many wrapped zaps of a post of a receiver who lets payments wait, each by another payer, and has them paid.
-func heldZaps(w *enginetest.World, n int) (receiver *enginetest.Wallet, author int64, actions []int64, hashes []paidaction.Hash) {
+// heldZaps opens so many wrapped zaps of a post of a receiver who lets payments wait, each by another payer, and has them paid. Each is larger than the one
+// before by so many sats.
+func heldZaps(w *enginetest.World, n, more int) (receiver *enginetest.Wallet, author int64, actions []int64, hashes []paidaction.Hash) {
 	w.Helper()
 	author = w.User("author", 1000*sat, 0)
 	item := w.Post(author, "popular")
 	receiver = w.Wallets.Add(author)
 	receiver.Ask.Act = simnode.Holds
 	for i := range n {
-		pa := w.Pay(w.User(fmt.Sprint("holder", i), 0, 0), community.KindZap, community.ZapArgs{Item: item, Sats: 100}, paidaction.P2P)
+		pa := w.Pay(w.User(fmt.Sprint("holder", i), 0, 0), community.KindZap, community.ZapArgs{Item: item, Sats: int64(100 + i*more)}, paidaction.P2P)
 		if err := w.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
 			w.Fatal(err)
 		}
@@ -364,7 +367,7 @@ func TestForwardsAreClaimedTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := enginetest.New(t, settings)
-			_, author, actions, hashes := heldZaps(w, 8)
+			_, author, actions, hashes := heldZaps(w, 8, 0)
 			for i, err := range newsBehind(w, fmt.Sprintf(`SELECT FROM usr WHERE id = %d FOR NO KEY UPDATE`, author), actions) {
 				if err != nil {
 					t.Errorf("%d: %v", i, err)
@@ -409,7 +412,7 @@ func TestForwardsEndTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := enginetest.New(t, paidaction.Settings{MaxForwards: 10})
-			receiver, _, actions, hashes := heldZaps(w, 6)
+			receiver, _, actions, hashes := heldZaps(w, 6, 10)
 			for _, id := range actions {
 				if _, err := w.Engine.Drive(w.Ctx, id); err != nil {
 					t.Fatal(err)
@@ -450,7 +453,7 @@ func TestForwardsEndTogether(t *testing.T) {
 			}
 			for i, id := range actions {
 				w.WantState(id, paidaction.Paid)
-				if got := receiver.Receiver.Receipt(hashes[i]); got.Received != 70*sat || got.Payments != 1 {
+				if got := receiver.Receiver.Receipt(hashes[i]); got.Received != paidaction.Msat(70+7*i)*sat || got.Payments != 1 {
 					t.Errorf("%d: the receiver got %+v", i, got)
 				}
 				if n := w.Count(`SELECT count(*) FROM action_history WHERE action_id = $1 AND to_state IN ('FORWARDED', 'PAID')`, id); n != 2 {

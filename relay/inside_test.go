@@ -150,14 +150,18 @@ func TestAnInvoiceOfOursIsPaidInsideOnce(t *testing.T) {
 
 // A forged invoice with the hash of ours, for less, buys nothing.
 func TestAForgedInvoiceWithOurHashBuysNothing(t *testing.T) {
-	i := inside(t)
-	forged := i.issue(simnode.Ask{Amount: 1, Hash: i.post.Invoice.Hash})
-	_, err := i.tryWithdraw(forged.Bolt11)
-	i.WantRefusal(err, paidaction.CodeDuplicate)
-	i.Drain()
-	i.WantState(i.post.ID, paidaction.Pending)
-	i.wantSats(1_000_000)
-	i.wantSound()
+	for name, off := range map[string]paidaction.Msat{"cheaper": -1, "dearer": 1} {
+		t.Run(name, func(t *testing.T) {
+			i := inside(t)
+			forged := i.issue(simnode.Ask{Amount: i.post.Invoice.Amount + off, Hash: i.post.Invoice.Hash})
+			_, err := i.tryWithdraw(forged.Bolt11)
+			i.WantRefusal(err, paidaction.CodeDuplicate)
+			i.Drain()
+			i.WantState(i.post.ID, paidaction.Pending)
+			i.wantSats(1_000_000)
+			i.wantSound()
+		})
+	}
 }
 
 // What was paid inside cannot be paid from outside any more, nor withdrawn a second time.

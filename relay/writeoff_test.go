@@ -2,6 +2,8 @@ package relay_test
 
 import (
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,8 +96,26 @@ func TestAForwardWhoseSendingNodeIsWipedIsWrittenOff(t *testing.T) {
 	stop()
 	b.wantNotLost(pa.ID)
 	b.Nodes[1].Wipe()
-	if err := b.Engine.WriteOff(b.Ctx, pa.ID, "the disk is gone"); err != nil {
+	gate, err := b.Pool.Begin(b.Ctx)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := gate.Exec(b.Ctx, `SELECT FROM paid_action WHERE id = $1 FOR UPDATE`, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	errs := make([]error, 3)
+	for i := range errs { // all have asked the node before the first one books it
+		all.Go(func() { errs[i] = b.Engine.WriteOff(b.Ctx, pa.ID, "the disk is gone") })
+	}
+	b.AwaitBlocked(len(errs))
+	if err := gate.Rollback(b.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	refused := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(refused) != 2 || !errors.Is(refused[0], paidaction.ErrNotLost) || !errors.Is(refused[1], paidaction.ErrNotLost) {
+		t.Errorf("refused: %v", refused)
 	}
 	b.AwaitStage(pa.ID, "completed")
 	b.WantBalance(ledger.RoutingSats, 0)

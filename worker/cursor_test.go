@@ -106,6 +106,40 @@ func TestCursorMovesWithTheJobs(t *testing.T) {
 	}
 }
 
+// meanwhile are nodes at which something happens while they are asked about an invoice.
+type meanwhile struct {
+	paidaction.Nodes
+	happens func()
+}
+
+func (m meanwhile) Node(name string) (paidaction.Node, error) {
+	m.happens()
+	return m.Nodes.Node(name)
+}
+
+// A catch-up answers for what was heard before it began. It may have looked at an action before the event that was heard since, which
+// is still being driven: the cursor stays before that one.
+func TestACatchUpPassesOnlyWhatWasHeardBeforeIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.begin(paidaction.Optimistic) // the sweep asks about it
+	hears := func(settled uint64) { l.cursor.see([]paidaction.InvoiceEvent{{SettleIndex: settled}}) }
+	engine := *w.config.Engine
+	engine.Nodes = meanwhile{w.config.Engine.Nodes, func() { hears(7) }}
+	l.Engine = &engine
+	hears(5)
+	if err := l.CatchUp(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if at, seen := l.cursor.position().settle, l.cursor.highest().settle; at != 5 || seen != 7 {
+		t.Errorf("the cursor is at %d, and %d was heard; want 5 and 7", at, seen)
+	}
+}
+
 // Where we owe a call, whoever makes it sees what came of it.
 func TestNoNewsIsNeededWhereACallIsOwed(t *testing.T) {
 	t.Parallel()

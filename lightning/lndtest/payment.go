@@ -184,8 +184,8 @@ func (s *Server) Mute() (asked <-chan struct{}, speak func()) {
 	}
 }
 
-// ListPayments shows the last update of every payment that was sent, in pages. The order is that of the hashes, not
-// LND's.
+// ListPayments shows the last update of every payment that was sent, in pages; of those that have not succeeded only
+// where they are asked for. The order is that of the hashes, not LND's.
 func (s *mainServer) ListPayments(_ context.Context, in *lnrpc.ListPaymentsRequest) (*lnrpc.ListPaymentsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,9 @@ func (s *mainServer) ListPayments(_ context.Context, in *lnrpc.ListPaymentsReque
 		if p.sent != nil && len(p.updates) > 0 {
 			last := proto.CloneOf(p.updates[len(p.updates)-1])
 			last.PaymentRequest = p.sent.PaymentRequest
-			all = append(all, last)
+			if in.IncludeIncomplete || last.Status == lnrpc.Payment_SUCCEEDED {
+				all = append(all, last)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b *lnrpc.Payment) int { return cmp.Compare(a.PaymentHash, b.PaymentHash) })
