@@ -128,6 +128,28 @@ func hidden(t *testing.T, r paidaction.InvoiceRequest, hints ...[]zpay32.HopHint
 	return bolt11
 }
 
+// A probe that the node has begun may go on without us: whoever counts what hangs has to count it. One that reaches the node too late
+// was never sent.
+func TestWhatBecomesOfAProbe(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	r := request(1, false)
+	bolt11, err := c.OpenInvoice(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.SetClock(func() time.Time { return time.Now().Add(time.Hour) })
+	if route, err := c.EstimateRoute(t.Context(), way(bolt11)); !errors.Is(err, lightning.ErrMacaroonExpired) || errors.Is(err, paidaction.ErrProbeOpen) || len(server.Probes()) != 0 {
+		t.Errorf("too late: %+v, %v, %d probes", route, err, len(server.Probes()))
+	}
+	server.SetClock(time.Now)
+	server.ScriptRoute(r.Hash, &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT})
+	server.BreakOff()
+	if route, err := c.EstimateRoute(t.Context(), way(bolt11)); !errors.Is(err, paidaction.ErrProbeOpen) || len(server.Probes()) != 1 {
+		t.Errorf("broken off: %+v, %v, %d probes", route, err, len(server.Probes()))
+	}
+}
+
 // A provider lets no probe through to the wallets behind it. So the probe goes to the provider, and what its hint says comes on top; both within the limits.
 func TestTheWayToAHiddenWalletEndsAtItsProvider(t *testing.T) {
 	t.Parallel()
@@ -167,6 +189,8 @@ func TestTheWayToAHiddenWalletEndsAtItsProvider(t *testing.T) {
 		"nobody knows the end": {[][]zpay32.HopHint{{hop("provider", 1, 1), hop("unknown", 300, 144)}}, []string{"wallet"}, 10_000, 40, 1,
 			paidaction.Route{Fee: 100, Height: 1_000}},
 		"two providers": {[][]zpay32.HopHint{{hop("provider", 300, 144)}, {hop("other", 700, 20)}}, []string{"provider", "other"}, 10_700, 20, 0,
+			paidaction.Route{Fee: 800, Height: 1_040}},
+		"the dearer first": {[][]zpay32.HopHint{{hop("other", 700, 20)}, {hop("provider", 300, 144)}}, []string{"other", "provider"}, 10_300, 144, 0,
 			paidaction.Route{Fee: 800, Height: 1_040}},
 	} {
 		to, kept, route, err := probes(hidden(t, r, want.hints...))

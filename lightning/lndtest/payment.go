@@ -80,6 +80,9 @@ func (s *Server) ScriptRoute(h paidaction.Hash, stands *lnrpc.Payment) {
 	s.set(func() { s.routes[h] = stands })
 }
 
+// BreakOff ends the stream of every later probe after its first update, as a node does that stops.
+func (s *Server) BreakOff() { s.set(func() { s.breaksOff = true }) }
+
 // Arrived is a probe that its receiver has refused, with its route.
 func Arrived(fee paidaction.Msat, height uint32) *lnrpc.Payment {
 	return &lnrpc.Payment{Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS,
@@ -102,10 +105,10 @@ func (s *routerServer) probe(in *routerrpc.SendPaymentRequest, out routerrpc.Rou
 	}
 	s.mu.Lock()
 	s.probes = append(s.probes, in)
-	stands := proto.CloneOf(s.standing(s.decoded[addr], in))
+	stands, over := proto.CloneOf(s.standing(s.decoded[addr], in)), s.breaksOff
 	s.mu.Unlock()
 	stands.PaymentHash = hex.EncodeToString(in.PaymentHash)
-	if err := out.Send(stands); err != nil || stands.Status == lnrpc.Payment_FAILED {
+	if err := out.Send(stands); err != nil || over || stands.Status == lnrpc.Payment_FAILED {
 		return err
 	}
 	<-out.Context().Done()

@@ -56,6 +56,7 @@ type Server struct {
 	keysend   bool // it accepts payments that nobody has asked for
 	payments  map[paidaction.Hash]*payment
 	routes    map[paidaction.Hash]*lnrpc.Payment
+	breaksOff bool                                // the stream of a probe ends after its first update
 	decoded   map[paidaction.Hash]paidaction.Hash // hash by the invoice's payment secret
 	probes    []*routerrpc.SendPaymentRequest
 	graph     map[string]bool // known nodes, by public key
