@@ -463,6 +463,9 @@ func TestForwardsEndTogether(t *testing.T) {
 			if n := w.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'completed'`); n != 6 {
 				t.Errorf("%d payments are booked", n)
 			}
+			if n := w.Count(`SELECT count(*) FROM posting WHERE reason IN ('came back', 'paid above the amount')`); n != 0 {
+				t.Errorf("%d are booked at what another one has paid", n)
+			}
 			if n := together(w, c.rows); n < 3 {
 				t.Errorf("at most %d share a transaction", n)
 			}
