@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -80,6 +84,59 @@ func TestClaimersTakeDifferentPayments(t *testing.T) {
 		t.Errorf("something is left: %v, %v", more, err)
 	}
 	b.WantConserved()
+}
+
+// looks counts who has looked for a payment, and has the first one stand still with what it saw.
+type looks struct {
+	number atomic.Int64
+	goOn   chan struct{}
+}
+
+func (*looks) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (*looks) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (*looks) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (l *looks) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	if strings.HasPrefix(q.SQL, "-- name: NextClaimable ") && l.number.Add(1) == 1 {
+		<-l.goOn
+	}
+}
+
+func (*looks) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// A worker stands still that has seen nothing to claim. Others leave to it the only payment, which came since, and sleep. Once it goes on and claims nothing,
+// somebody looks again, though nobody is told of the payment and the next look by the clock is far away.
+func TestWhatWasPassedOverForNothingIsLookedForAgain(t *testing.T) {
+	b := setup(t)
+	l := &looks{goOn: make(chan struct{})}
+	goOn := sync.OnceFunc(func() { close(l.goOn) })
+	r := b.NewRelay(func(c *relay.Config) { c.Pool, c.Settings.Poll = b.traced(l), time.Hour })
+	t.Cleanup(goOn)
+	claimed := make(chan bool, 1)
+	go func() {
+		more, err := r.Step(b.Ctx, "one", b.Engine.Advance)
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- more
+	}()
+	b.await("one sees nothing", func() bool { return l.number.Load() == 1 })
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(r)
+	b.await("four others leave it the payment", func() bool { return l.number.Load() == 1+4 })
+	b.AwaitStage(pa.ID, "incoming")
+	goOn()
+	if <-claimed {
+		t.Error("it has claimed what it did not see")
+	}
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantSound()
 }
 
 // What expires first is sent first, whenever it was asked for.

@@ -526,10 +526,13 @@ func TestASendingNodeIsNotBlamedForUs(t *testing.T) {
 }
 
 // without is a pool on the world's database that has no answer to a question.
-func (b *bundle) without(question string) *pgxpool.Pool {
+func (b *bundle) without(question string) *pgxpool.Pool { return b.traced(unanswered(question)) }
+
+// traced is a pool on the world's database.
+func (b *bundle) traced(by pgx.QueryTracer) *pgxpool.Pool {
 	b.Helper()
 	settings := b.Pool.Config()
-	settings.ConnConfig.Tracer = unanswered(question)
+	settings.ConnConfig.Tracer = by
 	pool, err := pgxpool.NewWithConfig(b.Ctx, settings)
 	if err != nil {
 		b.Fatal(err)
