@@ -136,7 +136,7 @@ type Config struct {
 
 	Beside paidaction.Beside // default paidaction.InGoroutine
 
-	// Wait, if not nil, is called before somebody waits for others' probes. It returns once still is false or ctx has
+	// Wait, if not nil, is called before somebody waits for others' probes or claims. It returns once still is false or ctx has
 	// ended (paidaction.Hooks).
 	Wait func(ctx context.Context, still func() bool)
 

@@ -50,6 +50,15 @@ func (s *share) begin(now time.Time) bool {
 	return true
 }
 
+// taken reports whether somebody may be claiming a withdrawal.
+func (s *share) taken() bool {
+	if !s.claiming.TryLock() {
+		return true
+	}
+	s.claiming.Unlock()
+	return false
+}
+
 // kinds are the payments that a claim may take.
 type kinds struct {
 	forwards    bool

@@ -224,7 +224,14 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 		if err := r.claimOf(ctx, c, sendable, kinds{forwards: true}); !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
-		s.claiming.Lock() // free again after a statement or two; whoever holds it may have looked before our payment came
+		// Free again after a statement or two. Whoever holds it may have looked before our payment came.
+		if r.Wait != nil {
+			r.Wait(ctx, s.taken)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.claiming.Lock()
 	}
 	defer s.claiming.Unlock()
 	if s.begin(r.now()) {

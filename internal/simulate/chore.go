@@ -176,11 +176,16 @@ func (w *world) relaySoon(f *fiber) {
 		key := fmt.Sprintf("%s wakes %s", f.name, node)
 		for again, after := range []time.Duration{0, 2500 * time.Millisecond} {
 			w.queue.add(w.tick+after+w.chance.between(time.Millisecond, 200*time.Millisecond, key, n+again+i), func() {
-				if p := w.alive(key, n+again); p != nil {
-					w.spawn(p, fmt.Sprintf("worker %d.%d of %s", n, again, node), f.label, 0, 0, func(ctx context.Context) { relayAll(ctx, p, node) })
-				}
+				w.work(node, fmt.Sprintf("worker %d.%d of %s", n, again, node), f.label, w.alive(key, n+again))
 			})
 		}
+	}
+}
+
+// work has a process work for a node.
+func (w *world) work(node, name, label string, p *process) {
+	if p != nil {
+		w.spawn(p, name, label, 0, 0, func(ctx context.Context) { relayAll(ctx, p, node) })
 	}
 }
 

@@ -29,7 +29,8 @@ type fiber struct {
 	turn    int // counts its parks: a wake-up for an earlier park is void
 	seen    int // yield points passed so far
 	stalled bool
-	over    bool // its time is up, and its context has ended
+	since   time.Duration // when it began to stall
+	over    bool          // its time is up, and its context has ended
 	ended   bool
 	asking  atomic.Int32 // the backend that works for it; 0: none
 	aside   atomic.Bool
@@ -332,7 +333,7 @@ func (f *fiber) yield(at place, what string) Fault {
 		w.moveTo(w.tick + delay)
 		return ""
 	}
-	f.stalled = fault == stalls
+	f.stalled, f.since = fault == stalls, w.tick
 	if f.stalled && f.tx != nil && f.wire != nil {
 		w.endIdle(f, f.wire)
 	}

@@ -61,11 +61,7 @@ func (n remote) until(ctx context.Context) (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	left := time.Until(end)
-	if rest := left % time.Second; rest > 0 {
-		left += time.Second - rest
-	}
-	return n.world.Now().Add(left), true
+	return n.world.Now().Add(whole(time.Until(end))), true
 }
 
 // call makes one call. denied is what the node answers when it lies.
@@ -226,22 +222,42 @@ func (n remote) EachPayment(ctx context.Context, since time.Time, on func(u paid
 
 // sends makes a node's worker work for the action whose payment it sends next: faults from here on count for that
 // action.
-func (w *world) sends(f *fiber, bolt11 string) {
+func (w *world) sends(f *fiber, node, bolt11 string) {
 	action, err := w.database.queries().ActionSending(w.ctx, bolt11)
 	if err != nil {
 		panic(err)
 	}
 	w.touch(f.action, f.faults...)
 	f.action, f.faults = action, nil
+	w.mustLeavePlaces(f, node)
 }
+
+func never() bool { return false }
+
+// ends returns what says that the time for a call is over: for a payment that hangs, that is when its place at the node
+// is given back.
+func (w *world) ends(ctx context.Context) (over func() bool) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return never
+	}
+	end := w.tick + whole(time.Until(deadline))
+	w.queue.add(end, func() {}) // whoever waits is looked at after each event
+	return func() bool { return w.tick >= end }
+}
+
+// whole is a span of real time in whole seconds, rounded up: what is left of a context, as of when it was made.
+func whole(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
 var errSeen = errors.New("seen")
 
 // Pay implements paidaction.SendingNode.
 func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
 	var first paidaction.PaymentUpdate
+	over := never
 	if f := fiberOf(ctx); f != nil {
-		n.world.sends(f, r.Bolt11)
+		n.world.sends(f, n.name, r.Bolt11)
+		over = n.world.ends(ctx)
 	}
 	err := n.call(ctx, "Pay", paidaction.ErrPaymentExists, func(ctx context.Context) error {
 		err := n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.Pay(ctx, r, see) })
@@ -254,7 +270,7 @@ func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pa
 	if err != nil {
 		return err
 	}
-	return n.follow(ctx, first.Hash, on)
+	return n.follow(ctx, first.Hash, over, on)
 }
 
 // TrackPayment implements paidaction.SendingNode.
@@ -266,7 +282,7 @@ func (n remote) TrackPayment(ctx context.Context, h paidaction.Hash, on func(pai
 	if err != nil {
 		return err
 	}
-	return n.follow(ctx, h, on)
+	return n.follow(ctx, h, never, on)
 }
 
 // first takes the first update of a stream.
@@ -287,8 +303,8 @@ func (n remote) unknown(h paidaction.Hash) error {
 	return paidaction.ErrPaymentNotFound
 }
 
-// follow passes on what the node says of a payment, now and whenever it changes.
-func (n remote) follow(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
+// follow passes on what the node says of a payment, now and whenever it changes, until the time for that is over.
+func (n remote) follow(ctx context.Context, h paidaction.Hash, over func() bool, on func(paidaction.PaymentUpdate) error) error {
 	f := fiberOf(ctx)
 	for {
 		sent, ok := n.node.Sent(h)
@@ -310,7 +326,7 @@ func (n remote) follow(ctx context.Context, h paidaction.Hash, on func(paidactio
 		}
 		n.world.wait(ctx, f, func() bool {
 			sent, ok := n.node.Sent(h)
-			return ok && present(sent) == now && !n.world.away[n.name]
+			return ok && present(sent) == now && !n.world.away[n.name] && !over()
 		})
 		switch {
 		case f.dead():
@@ -319,6 +335,8 @@ func (n remote) follow(ctx context.Context, h paidaction.Hash, on func(paidactio
 			return ctx.Err()
 		case n.world.away[n.name]:
 			return simnode.ErrStreamLost
+		case over():
+			return errOver
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -82,5 +83,30 @@ func (w *world) mustBeAlone(h paidaction.Hash, at string) {
 		if sent, ok := n.Sent(h); ok && n.Name() != at && sent.Present.State != paidaction.PaymentFailed {
 			w.violate("sent twice", "%s sent a payment that %s has too: there it is %s", at, n.Name(), sent.Present.State)
 		}
+	}
+}
+
+// mustLeavePlaces checks that the withdrawals of one process leave places at a node to forwards. Those of several
+// processes may be a few more, if they were claimed in the same moment, and only those claimed within the send window
+// count (relay/share.go).
+func (w *world) mustLeavePlaces(f *fiber, node string) {
+	var withdrawals []int64
+	for _, s := range w.places[node] {
+		if s.fiber == f {
+			s.action = f.action
+		}
+		if s.fiber.process == f.process && s.action != 0 && w.flowOf(s.action) == paidaction.FlowOutgoing && f.process.now().Sub(s.leased) < sendWindow {
+			withdrawals = append(withdrawals, s.action)
+		}
+	}
+	if len(withdrawals) <= forWithdrawals {
+		return
+	}
+	n, err := w.database.queries().InWork(w.ctx, simdb.InWorkParams{ActionIds: withdrawals, Node: node})
+	if err != nil {
+		panic(err)
+	}
+	if n > forWithdrawals {
+		w.violate("no place left", "%s has %d withdrawals at %s, which has %d places", f.process, n, node, perNode)
 	}
 }

@@ -167,16 +167,21 @@ func (p *plan) drawActs(r *rand.Rand) {
 	}
 }
 
-// drawRush has many people zap at once, in every sixth seed, so that a process pays several actions in one transaction.
+// drawRush has many people do the same at once, in every third seed. They zap, so that a process pays several actions in
+// one transaction, or withdraw, so that more withdrawals wait than there are places for.
 func (p *plan) drawRush() {
-	if p.seed%6 != 0 {
+	if p.seed%3 != 0 {
 		return
 	}
 	r := rand.New(rand.NewPCG(p.seed, 10))
-	zap := kinds[slices.IndexFunc(kinds, func(k *kind) bool { return k.name == community.KindZap })]
-	at, method := time.Duration(r.Int64N(int64(p.horizon/2))), fromBalance[r.IntN(len(fromBalance))]
+	name, methods := community.KindZap, fromBalance
+	if p.seed%6 == 3 {
+		name, methods = community.KindWithdraw, []paidaction.Method{paidaction.Outgoing}
+	}
+	does := kinds[slices.IndexFunc(kinds, func(k *kind) bool { return k.name == name })]
+	at, method := time.Duration(r.Int64N(int64(p.horizon/2))), methods[r.IntN(len(methods))]
 	for range 8 + r.IntN(6) {
-		p.acts = append(p.acts, &act{id: len(p.acts) + 1, kind: zap, draw: r.Uint64(), at: at + time.Duration(r.Int64N(int64(2*time.Millisecond))),
+		p.acts = append(p.acts, &act{id: len(p.acts) + 1, kind: does, draw: r.Uint64(), at: at + time.Duration(r.Int64N(int64(2*time.Millisecond))),
 			who: 1 + r.IntN(len(p.people)-1), method: method, keyed: r.IntN(2) == 0, twice: r.IntN(6) == 0, rush: true})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
-	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // wallets are the receivers' own, outside the service.
@@ -182,16 +181,3 @@ func (ws *wallets) Address(ctx context.Context, address string, amount paidactio
 	}
 	return ws.ask(ctx, ws.all[id-1], amount)
 }
-
-// places are unlimited leases, with increasing fences.
-type places struct{ given *int64 }
-
-func (p places) Lease(context.Context, string) (relay.Lease, error) {
-	*p.given++
-	return lease(*p.given), nil
-}
-
-type lease int64
-
-func (l lease) Fence() int64                       { return int64(l) }
-func (lease) Release(context.Context, relay.Blame) {}

@@ -51,7 +51,9 @@ type world struct {
 	away    map[string]bool
 	wallets *wallets
 	outside []*purse // of people outside
+	places  places
 	fences  int64
+	looking map[string]bool // by node: a worker will look soon
 	woken   int
 
 	processes []*process
@@ -82,6 +84,7 @@ type world struct {
 type process struct {
 	number, life int
 	dead         bool
+	died         time.Duration
 	skew         time.Duration // of its clock
 	engine       *paidaction.Engine
 	relay        *relay.Relay
@@ -116,8 +119,8 @@ func (w *world) start(number, life int) {
 	binary.BigEndian.PutUint64(random[:], w.chance.hash(p.String(), 0))
 	shared := rand.NewChaCha8(random) // shared by two, of which one runs at a time
 	var err error
-	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: places{&w.fences}, Beside: inTurn, Wait: w.waitInProcess,
-		Wallets: w.wallets, Now: p.now, Random: shared, Log: quiet, Settings: relay.Settings{SendWindow: 30 * time.Second, Grace: 30 * time.Second,
+	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: leases{w}, Places: w.placesOfEach(), Beside: inTurn, Wait: w.waitInProcess,
+		Wallets: w.wallets, Now: p.now, Random: shared, Log: quiet, Settings: relay.Settings{SendWindow: sendWindow, Grace: 30 * time.Second,
 			AskTimeout: 30 * time.Second, LookTimeout: 30 * time.Second, Pause: time.Millisecond}})
 	if err == nil {
 		p.engine, err = paidaction.New(paidaction.Config{
@@ -159,7 +162,7 @@ func (w *world) kill(p *process) {
 	if p.dead {
 		return
 	}
-	p.dead = true
+	p.dead, p.died = true, w.tick
 	w.tell(nil, "%s is dead", p)
 	w.touchAll(processDies)
 	for _, f := range slices.Clone(w.fibers) {

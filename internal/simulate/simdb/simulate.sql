@@ -16,6 +16,10 @@ SELECT coalesce(max(action_id), 0)::bigint FROM invoice WHERE payment_hash = @ha
 -- The last action that pays this invoice.
 SELECT coalesce(max(action_id), 0)::bigint FROM relay_payment WHERE bolt11 = @bolt11::text;
 
+-- name: InWork :one
+-- How many of the payments of these actions are in work at a node.
+SELECT count(*) FROM relay_payment WHERE action_id = ANY(@action_ids::bigint[]) AND stage = 'in_work' AND node = @node::text;
+
 -- name: AllBalances :many
 SELECT a.id, (a.balance + coalesce((SELECT sum(d.msat) FROM balance_delta d WHERE d.account_id = a.id), 0))::bigint AS msat FROM account a;
 

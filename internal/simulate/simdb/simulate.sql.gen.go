@@ -285,6 +285,23 @@ func (q *Queries) FoundTerritory(ctx context.Context, arg FoundTerritoryParams) 
 	return err
 }
 
+const inWork = `-- name: InWork :one
+SELECT count(*) FROM relay_payment WHERE action_id = ANY($1::bigint[]) AND stage = 'in_work' AND node = $2::text
+`
+
+type InWorkParams struct {
+	ActionIds []int64
+	Node      string
+}
+
+// How many of the payments of these actions are in work at a node.
+func (q *Queries) InWork(ctx context.Context, arg InWorkParams) (int64, error) {
+	row := q.db.QueryRow(ctx, inWork, arg.ActionIds, arg.Node)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const intoRewards = `-- name: IntoRewards :many
 SELECT action_id::bigint AS action_id, account, sum(msat)::bigint AS msat, at FROM (
     SELECT action_id, to_account AS account, msat, at FROM posting WHERE to_account IN (3, 4) AND action_id IS NOT NULL
