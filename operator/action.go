@@ -20,27 +20,49 @@ type Action struct {
 	Attempt     int16      `json:"attempt"`
 	PayerID     *int64     `json:"payer"` // null is the anonymous payer
 	CostMsat    int64      `json:"cost_msat"`
-	Deadline    *time.Time `json:"deadline"`
+	Deadline    *time.Time `json:"deadline"` // null: it has ended
 	CreatedAt   time.Time  `json:"created_at"`
 	ChangedAt   time.Time  `json:"changed_at"`
 	FailureCode *string    `json:"failure"`
 }
 
-// Listed makes list rows of actions in any state.
-func Listed(rows []db.ListActionsRow) []Action {
+// Newest lists actions, newest first, from below an id: those in one state, or all of them if it is empty. However long
+// the history is, it reads little more than what it lists, or than all that is open.
+func Newest(ctx context.Context, q *db.Queries, state paidaction.State, before int64, page int32) ([]Action, error) {
+	switch {
+	case state == "":
+		rows, err := q.ListActions(ctx, db.ListActionsParams{Before: before, Page: page})
+		return actionsOf(rows, func(row db.ListActionsRow) Action { return Action(row) }), err
+	case !state.Terminal():
+		rows, err := q.NewestOpen(ctx, db.NewestOpenParams{State: string(state), Before: before, Page: page})
+		return actionsOf(rows, func(row db.NewestOpenRow) Action { return Action(row) }), err
+	case state == paidaction.Paid:
+		rows, err := q.NewestPaid(ctx, db.NewestPaidParams{Before: before, Page: page})
+		return actionsOf(rows, func(row db.NewestPaidRow) Action { return Action(row) }), err
+	default:
+		rows, err := q.NewestUnpaid(ctx, db.NewestUnpaidParams{State: string(state), Before: before, Page: page})
+		return actionsOf(rows, func(row db.NewestUnpaidRow) Action { return Action(row) }), err
+	}
+}
+
+func actionsOf[Row any](rows []Row, action func(Row) Action) []Action {
 	actions := make([]Action, len(rows))
 	for i, row := range rows {
-		actions[i] = Action(row)
+		actions[i] = action(row)
 		actions[i].clear()
 	}
 	return actions
 }
 
-// clear removes the failure code of an action that was paid. Such an action was to be canceled, but was paid all the
-// same. Its history still has the cancellation.
+// clear removes what the row still has and what no longer counts: the deadline of an action that has ended, and the
+// failure code of one that was paid. Such an action was to be canceled, but was paid all the same. Its history still has
+// the cancellation.
 func (a *Action) clear() {
 	if a.State == string(paidaction.Paid) {
 		a.FailureCode = nil
+	}
+	if paidaction.State(a.State).Terminal() {
+		a.Deadline = nil
 	}
 }
 
@@ -114,6 +136,9 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 	}
 	if whole.clear(); whole.FailureCode == nil {
 		whole.FailureMessage = nil
+	}
+	if whole.Deadline == nil {
+		whole.DeadlineHeight = nil
 	}
 	for _, h := range history {
 		whole.History = append(whole.History, step(h))

@@ -137,15 +137,13 @@ func (p *operatorPages) actions(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			before = math.MaxInt64
 		}
-		rows, err := q.ListActions(ctx, db.ListActionsParams{Before: before, Page: actionsPage})
-		if err != nil {
+		if shown.Actions, err = Newest(ctx, q, "", before, actionsPage); err != nil {
 			p.fail(w, r, err)
 			return
 		}
 		shown.Title = "Newest actions"
-		shown.Actions = Listed(rows)
-		if len(rows) == actionsPage {
-			shown.Before = rows[actionsPage-1].ID
+		if len(shown.Actions) == actionsPage {
+			shown.Before = shown.Actions[actionsPage-1].ID
 		}
 	}
 	p.show(w, r, http.StatusOK, "actions.html", shown)

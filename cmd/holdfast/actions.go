@@ -56,23 +56,33 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 	if err := atLeastOne(c.Limit); err != nil {
 		return err
 	}
-	arg := db.ListActionsParams{Before: c.Before, Page: c.Limit}
-	if c.Before == 0 {
-		arg.Before = math.MaxInt64
+	before, err := pageBefore(c.Before)
+	if err != nil {
+		return err
 	}
-	if c.State != "" {
-		if !slices.Contains(paidaction.States, paidaction.State(c.State)) {
-			return fmt.Errorf("%w: there is no state %q; the states are %s", errArguments, c.State, strings.Trim(fmt.Sprint(paidaction.States), "[]"))
-		}
-		arg.State = &c.State
+	state := paidaction.State(c.State)
+	if state != "" && !slices.Contains(paidaction.States, state) {
+		return fmt.Errorf("%w: there is no state %q; the states are %s", errArguments, c.State, strings.Trim(fmt.Sprint(paidaction.States), "[]"))
 	}
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		rows, err := q.ListActions(ctx, arg)
+		actions, err := operator.Newest(ctx, q, state, before, c.Limit)
 		if err != nil {
 			return err
 		}
-		return printActions(e, operator.Listed(rows))
+		return printActions(e, actions)
 	})
+}
+
+// pageBefore is where a page of a list begins; 0 is the first page. A negative number is refused: below it is nothing, so
+// the list would look as if there were nothing at all.
+func pageBefore(given int64) (int64, error) {
+	switch {
+	case given < 0:
+		return 0, fmt.Errorf("%w: --before must not be below 0", errArguments)
+	case given == 0:
+		return math.MaxInt64, nil
+	}
+	return given, nil
 }
 
 // atLeastOne refuses a limit of 0: an empty list would look as if there were nothing.
@@ -91,6 +101,9 @@ type actionsStuck struct {
 func (c actionsStuck) Run(ctx context.Context, e *environment) error {
 	if err := atLeastOne(c.Limit); err != nil {
 		return err
+	}
+	if c.Grace < 0 { // those that are not due yet would be shown as stuck
+		return fmt.Errorf("%w: --grace must not be below 0", errArguments)
 	}
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
 		rows, err := q.ListStuck(ctx, db.ListStuckParams{At: new(time.Now().Add(-c.Grace)), Page: c.Limit})

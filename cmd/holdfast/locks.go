@@ -22,7 +22,7 @@ type heldLock struct {
 	Fence       int64        `json:"fence"`
 	Holder      string       `json:"holder"`
 	HeldSeconds float64      `json:"held_seconds"`
-	LeftSeconds float64      `json:"left_seconds"` // negative: the lease has run out, and nobody has asked for the key since
+	LeftSeconds float64      `json:"left_seconds"` // negative: the lease has run out, and those who wait have not noticed yet
 	Waiting     int64        `json:"waiting"`
 	Waiters     []lockWaiter `json:"waiters"`
 }
@@ -36,6 +36,9 @@ type lockWaiter struct {
 func (c locksCommand) Run(ctx context.Context, e *environment) error {
 	if err := atLeastOne(c.Limit); err != nil {
 		return err
+	}
+	if c.Waiters < 0 {
+		return fmt.Errorf("%w: --waiters must not be below 0", errArguments)
 	}
 	if kept := e.config.Lock.Strategy; kept != "postgres" {
 		// An empty list would claim that nobody waits for anybody.

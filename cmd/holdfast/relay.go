@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -56,18 +55,21 @@ func (c relayList) Run(ctx context.Context, e *environment) error {
 	if err := atLeastOne(c.Limit); err != nil {
 		return err
 	}
-	arg := db.ListRelayParams{Before: c.Before, Page: c.Limit}
-	if c.Before == 0 {
-		arg.Before = math.MaxInt64
+	before, err := pageBefore(c.Before)
+	if err != nil {
+		return err
 	}
-	if c.Stage != "" {
-		if !slices.Contains(paidaction.Stages, paidaction.Stage(c.Stage)) {
-			return fmt.Errorf("%w: there is no stage %q; the stages are %s", errArguments, c.Stage, strings.Trim(fmt.Sprint(paidaction.Stages), "[]"))
-		}
-		arg.Stage = &c.Stage
+	if c.Stage != "" && !slices.Contains(paidaction.Stages, paidaction.Stage(c.Stage)) {
+		return fmt.Errorf("%w: there is no stage %q; the stages are %s", errArguments, c.Stage, strings.Trim(fmt.Sprint(paidaction.Stages), "[]"))
 	}
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		rows, err := q.ListRelay(ctx, arg)
+		var rows []db.RelayPayment
+		var err error
+		if c.Stage == "" {
+			rows, err = q.ListRelay(ctx, db.ListRelayParams{Before: before, Page: c.Limit})
+		} else {
+			rows, err = q.ListRelayInStage(ctx, db.ListRelayInStageParams{Stage: c.Stage, Before: before, Page: c.Limit})
+		}
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func userNamed(ctx context.Context, q *db.Queries, name string) (int64, error) {
 		return 0, err
 	}
 	if len(users) == 0 {
-		return 0, fmt.Errorf("there is no user %s", name)
+		return 0, fmt.Errorf("there is no user %q", name)
 	}
 	return users[0].ID, nil
 }

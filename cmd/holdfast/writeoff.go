@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -18,6 +19,9 @@ type actionsWriteOff struct {
 
 // Run asks the nodes itself, independently of the running service.
 func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
+	if strings.TrimSpace(c.Reason) == "" {
+		return fmt.Errorf("%w: --reason must say what happened to the node", errArguments)
+	}
 	if !c.Yes {
 		return fmt.Errorf("%w: what is written off is booked as lost for good, even if the node's data comes back; add --yes to do it", errArguments)
 	}

@@ -264,10 +264,9 @@ ON CONFLICT (node) DO UPDATE SET height = greatest(node_cursor.height, excluded.
 SELECT * FROM action_history WHERE action_id = $1 ORDER BY id;
 
 -- name: ListActions :many
--- For operators: newest first, of one state if given.
+-- For operators: newest first.
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
-WHERE (sqlc.narg(state)::action_state IS NULL OR state = sqlc.narg(state)) AND id < @before
-ORDER BY id DESC LIMIT @page;
+WHERE id < @before ORDER BY id DESC LIMIT @page;
 
 -- name: ListStuck :many
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action

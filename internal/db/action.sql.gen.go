@@ -716,12 +716,10 @@ func (q *Queries) KindsOf(ctx context.Context, ids []int64) ([]KindsOfRow, error
 
 const listActions = `-- name: ListActions :many
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
-WHERE ($1::action_state IS NULL OR state = $1) AND id < $2
-ORDER BY id DESC LIMIT $3
+WHERE id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type ListActionsParams struct {
-	State  *string
 	Before int64
 	Page   int32
 }
@@ -740,9 +738,9 @@ type ListActionsRow struct {
 	FailureCode *string
 }
 
-// For operators: newest first, of one state if given.
+// For operators: newest first.
 func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]ListActionsRow, error) {
-	rows, err := q.db.Query(ctx, listActions, arg.State, arg.Before, arg.Page)
+	rows, err := q.db.Query(ctx, listActions, arg.Before, arg.Page)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,28 @@ CROSS JOIN LATERAL (
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
 WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND state = @state ORDER BY deadline, id LIMIT @page;
 
+-- name: NewestOpen :many
+-- Those in one open state, newest first. The newest of all are not where to look for them: they may all be old.
+WITH open AS MATERIALIZED (SELECT * FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM open
+WHERE state = @state AND id < @before ORDER BY id DESC LIMIT @page;
+
+-- name: NewestUnpaid :many
+-- Those in FAILED or RETRYING, newest first, wherever in the history they are. For the comparison of rows see profile.sql.
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
+WHERE state IN ('FAILED', 'RETRYING') AND (state, id) < (@state::action_state, @before::bigint) AND state >= @state::action_state
+ORDER BY state DESC, id DESC LIMIT @page;
+
+-- name: NewestPaid :many
+-- Most are.
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
+WHERE state = 'PAID' AND id < @before ORDER BY id DESC LIMIT @page;
+
+-- name: HeldByWithdrawals :one
+-- How many places at a node the relay counts as held by withdrawals when it claims another (ClaimRelay), at most so many.
+SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND payer_id IS NOT NULL AND node = @node AND changed_at > @since
+    ORDER BY changed_at LIMIT @most::bigint) AS holding;
+
 -- name: Histories :many
 -- As History, of several.
 SELECT * FROM action_history WHERE action_id = ANY(@ids::bigint[]) ORDER BY id;

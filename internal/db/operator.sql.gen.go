@@ -67,6 +67,25 @@ func (q *Queries) ActionsInState(ctx context.Context, arg ActionsInStateParams) 
 	return items, nil
 }
 
+const heldByWithdrawals = `-- name: HeldByWithdrawals :one
+SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND payer_id IS NOT NULL AND node = $1 AND changed_at > $2
+    ORDER BY changed_at LIMIT $3::bigint) AS holding
+`
+
+type HeldByWithdrawalsParams struct {
+	Node  *string
+	Since time.Time
+	Most  int64
+}
+
+// How many places at a node the relay counts as held by withdrawals when it claims another (ClaimRelay), at most so many.
+func (q *Queries) HeldByWithdrawals(ctx context.Context, arg HeldByWithdrawalsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, heldByWithdrawals, arg.Node, arg.Since, arg.Most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const histories = `-- name: Histories :many
 SELECT id, action_id, from_state, to_state, fact, at FROM action_history WHERE action_id = ANY($1::bigint[]) ORDER BY id
 `
@@ -138,6 +157,181 @@ func (q *Queries) JobsByQueue(ctx context.Context, arg JobsByQueueParams) ([]Job
 			&i.State,
 			&i.Jobs,
 			&i.Oldest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestOpen = `-- name: NewestOpen :many
+WITH open AS MATERIALIZED (SELECT id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline, deadline_height, genesis_id, successor_id, settle_permitted_at, args, result, idempotency_key, args_hash, failure_code, failure_message, proved_id, inner_wallet_id, again_refused_at, client_hash FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM open
+WHERE state = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+`
+
+type NewestOpenParams struct {
+	State  string
+	Before int64
+	Page   int32
+}
+
+type NewestOpenRow struct {
+	ID          int64
+	Kind        string
+	Flow        string
+	State       string
+	Attempt     int16
+	PayerID     *int64
+	CostMsat    int64
+	Deadline    *time.Time
+	CreatedAt   time.Time
+	ChangedAt   time.Time
+	FailureCode *string
+}
+
+// Those in one open state, newest first. The newest of all are not where to look for them: they may all be old.
+func (q *Queries) NewestOpen(ctx context.Context, arg NewestOpenParams) ([]NewestOpenRow, error) {
+	rows, err := q.db.Query(ctx, newestOpen, arg.State, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NewestOpenRow
+	for rows.Next() {
+		var i NewestOpenRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Flow,
+			&i.State,
+			&i.Attempt,
+			&i.PayerID,
+			&i.CostMsat,
+			&i.Deadline,
+			&i.CreatedAt,
+			&i.ChangedAt,
+			&i.FailureCode,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestPaid = `-- name: NewestPaid :many
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
+WHERE state = 'PAID' AND id < $1 ORDER BY id DESC LIMIT $2
+`
+
+type NewestPaidParams struct {
+	Before int64
+	Page   int32
+}
+
+type NewestPaidRow struct {
+	ID          int64
+	Kind        string
+	Flow        string
+	State       string
+	Attempt     int16
+	PayerID     *int64
+	CostMsat    int64
+	Deadline    *time.Time
+	CreatedAt   time.Time
+	ChangedAt   time.Time
+	FailureCode *string
+}
+
+// Most are.
+func (q *Queries) NewestPaid(ctx context.Context, arg NewestPaidParams) ([]NewestPaidRow, error) {
+	rows, err := q.db.Query(ctx, newestPaid, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NewestPaidRow
+	for rows.Next() {
+		var i NewestPaidRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Flow,
+			&i.State,
+			&i.Attempt,
+			&i.PayerID,
+			&i.CostMsat,
+			&i.Deadline,
+			&i.CreatedAt,
+			&i.ChangedAt,
+			&i.FailureCode,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestUnpaid = `-- name: NewestUnpaid :many
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
+WHERE state IN ('FAILED', 'RETRYING') AND (state, id) < ($1::action_state, $2::bigint) AND state >= $1::action_state
+ORDER BY state DESC, id DESC LIMIT $3
+`
+
+type NewestUnpaidParams struct {
+	State  string
+	Before int64
+	Page   int32
+}
+
+type NewestUnpaidRow struct {
+	ID          int64
+	Kind        string
+	Flow        string
+	State       string
+	Attempt     int16
+	PayerID     *int64
+	CostMsat    int64
+	Deadline    *time.Time
+	CreatedAt   time.Time
+	ChangedAt   time.Time
+	FailureCode *string
+}
+
+// Those in FAILED or RETRYING, newest first, wherever in the history they are. For the comparison of rows see profile.sql.
+func (q *Queries) NewestUnpaid(ctx context.Context, arg NewestUnpaidParams) ([]NewestUnpaidRow, error) {
+	rows, err := q.db.Query(ctx, newestUnpaid, arg.State, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NewestUnpaidRow
+	for rows.Next() {
+		var i NewestUnpaidRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Flow,
+			&i.State,
+			&i.Attempt,
+			&i.PayerID,
+			&i.CostMsat,
+			&i.Deadline,
+			&i.CreatedAt,
+			&i.ChangedAt,
+			&i.FailureCode,
 		); err != nil {
 			return nil, err
 		}

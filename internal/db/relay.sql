@@ -210,9 +210,13 @@ CROSS JOIN LATERAL (
 ) AS c WHERE c.payments > 0 ORDER BY 1;
 
 -- name: ListRelay :many
--- For operators: newest first, of one stage if given.
-SELECT * FROM relay_payment WHERE (sqlc.narg(stage)::relay_stage IS NULL OR stage = sqlc.narg(stage)) AND id < @before
-ORDER BY id DESC LIMIT @page;
+-- For operators: newest first.
+SELECT * FROM relay_payment WHERE id < @before ORDER BY id DESC LIMIT @page;
+
+-- name: ListRelayInStage :many
+-- For operators: those in one stage, newest first, however many newer ones are in others. For the comparison of rows see profile.sql.
+SELECT * FROM relay_payment WHERE (stage, id) < (@stage::relay_stage, @before::bigint) AND stage >= @stage::relay_stage
+ORDER BY stage DESC, id DESC LIMIT @page;
 
 -- name: RequeueFailed :execrows
 -- Only while nothing was given back: the caller has locked the action's row, which is still in FORWARDING. What is paid

@@ -582,19 +582,73 @@ func (q *Queries) LeaveRelay(ctx context.Context, arg LeaveRelayParams) (int64, 
 }
 
 const listRelay = `-- name: ListRelay :many
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE ($1::relay_stage IS NULL OR stage = $1) AND id < $2
-ORDER BY id DESC LIMIT $3
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type ListRelayParams struct {
-	Stage  *string
 	Before int64
 	Page   int32
 }
 
-// For operators: newest first, of one stage if given.
+// For operators: newest first.
 func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPayment, error) {
-	rows, err := q.db.Query(ctx, listRelay, arg.Stage, arg.Before, arg.Page)
+	rows, err := q.db.Query(ctx, listRelay, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RelayPayment
+	for rows.Next() {
+		var i RelayPayment
+		if err := rows.Scan(
+			&i.ID,
+			&i.ActionID,
+			&i.Stage,
+			&i.PaymentHash,
+			&i.Bolt11,
+			&i.ReceiverID,
+			&i.WalletID,
+			&i.InsideID,
+			&i.AmountMsat,
+			&i.BudgetMsat,
+			&i.FinalCltv,
+			&i.ExpiresAt,
+			&i.Node,
+			&i.Attempts,
+			&i.RequeuedAt,
+			&i.NotBefore,
+			&i.Preimage,
+			&i.FeeMsat,
+			&i.FailureCode,
+			&i.FailureMessage,
+			&i.CreatedAt,
+			&i.ChangedAt,
+			&i.PayerID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listRelayInStage = `-- name: ListRelayInStage :many
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE (stage, id) < ($1::relay_stage, $2::bigint) AND stage >= $1::relay_stage
+ORDER BY stage DESC, id DESC LIMIT $3
+`
+
+type ListRelayInStageParams struct {
+	Stage  string
+	Before int64
+	Page   int32
+}
+
+// For operators: those in one stage, newest first, however many newer ones are in others. For the comparison of rows see profile.sql.
+func (q *Queries) ListRelayInStage(ctx context.Context, arg ListRelayInStageParams) ([]RelayPayment, error) {
+	rows, err := q.db.Query(ctx, listRelayInStage, arg.Stage, arg.Before, arg.Page)
 	if err != nil {
 		return nil, err
 	}

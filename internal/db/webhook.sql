@@ -5,7 +5,8 @@ SELECT nextval(pg_get_serial_sequence('webhook', 'id'))::bigint;
 INSERT INTO webhook (id, user_id, url, events, secret, created_at) VALUES (@id, sqlc.narg(user_id), @url, @events, @secret, @at);
 
 -- name: WebhooksOf :many
-SELECT * FROM webhook WHERE user_id IS NOT DISTINCT FROM sqlc.narg(user_id) ORDER BY id;
+-- Somebody's, or the operator's. IS NOT DISTINCT FROM would use no index, and read everybody's.
+SELECT * FROM webhook WHERE user_id = sqlc.narg(user_id) OR (user_id IS NULL AND sqlc.narg(user_id) IS NULL) ORDER BY id;
 
 -- name: WebhookOf :one
 SELECT * FROM webhook WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);

@@ -1,0 +1,1 @@
+DROP INDEX paid_action_not_paid;
