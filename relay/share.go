@@ -34,11 +34,15 @@ type share struct {
 const unbounded = math.MaxInt64
 
 // newShare is the share of a node with so many places.
-func newShare(places int) *share {
+func newShare(places int) *share { return &share{most: MostWithdrawals(places)} }
+
+// MostWithdrawals is how many of a node's places withdrawals may hold. Of a single place, or where nobody says how many
+// there are, they may hold all.
+func MostWithdrawals(places int) int64 {
 	if places < 2 {
-		return &share{most: unbounded}
+		return unbounded
 	}
-	return &share{most: int64(places+1) / 2}
+	return int64(places+1) / 2
 }
 
 // begin reports whether it is the turn of withdrawals, which is over with that.

@@ -66,7 +66,7 @@ func (nodesList) Run(ctx context.Context, e *environment) error {
 				return err
 			}
 			if busy != nil {
-				list[i].InFlight = new(busy(s))
+				list[i].InFlight = new(busy(s.Name, s.Slots))
 			}
 			if !s.CoolingUntil.IsZero() {
 				list[i].CoolingUntil = &s.CoolingUntil
@@ -104,7 +104,7 @@ func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool
 }
 
 // slotsInUse counts the leases of all processes on a node; it is nil if the locks are not in PostgreSQL.
-func slotsInUse(ctx context.Context, e *environment, database *pgxpool.Pool) (func(pool.Status) int64, error) {
+func slotsInUse(ctx context.Context, e *environment, database *pgxpool.Pool) (func(node string, slots int) int64, error) {
 	if e.config.Lock.Strategy != "postgres" {
 		return nil, nil
 	}
@@ -116,9 +116,9 @@ func slotsInUse(ctx context.Context, e *environment, database *pgxpool.Pool) (fu
 	for _, h := range held {
 		keys[h.Key] = h.Left > 0
 	}
-	return func(s pool.Status) (n int64) {
-		for i := range s.Slots {
-			if key, err := lock.Normalise(pool.Key(s.Name, i)); err == nil && keys[key] {
+	return func(node string, slots int) (n int64) {
+		for i := range slots {
+			if key, err := lock.Normalise(pool.Key(node, i)); err == nil && keys[key] {
 				n++
 			}
 		}

@@ -104,6 +104,7 @@ type paymentClaim struct {
 
 type wholePayment struct {
 	payment
+	Waits  []waitsFor     `json:"waits,omitempty"` // why it has not left yet
 	Claims []paymentClaim `json:"claims"`
 }
 
@@ -116,7 +117,7 @@ func relayOf(ctx context.Context, q *db.Queries, action int64) (db.RelayPayment,
 }
 
 func (c relayShow) Run(ctx context.Context, e *environment) error {
-	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
 		row, err := relayOf(ctx, q, c.Action)
 		if err != nil {
 			return err
@@ -130,9 +131,19 @@ func (c relayShow) Run(ctx context.Context, e *environment) error {
 			whole.Claims[i] = paymentClaim{Node: a.Node, Fence: a.Fence, ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Seen: a.Seen,
 				Outcome: a.Outcome, Reason: a.Reason, EndedAt: a.EndedAt}
 		}
+		if whole.Waits, err = waits(ctx, e, pool, row); err != nil {
+			return err
+		}
 		return e.print(whole, func(t *table) {
 			t.row("ACTION", "STAGE", "AMOUNT (msat)", "BUDGET", "FEE", "HASH")
 			t.row(whole.Action, whole.Stage, whole.AmountMsat, whole.BudgetMsat, whole.FeeMsat, whole.Hash)
+			if len(whole.Waits) > 0 {
+				t.row()
+				t.row("NODE", "WHY IT WAITS")
+				for _, w := range whole.Waits {
+					t.row(w.Node, w.Why)
+				}
+			}
 			t.row()
 			t.row("NODE", "CLAIMED", "SEND UNTIL", "SEEN", "OUTCOME", "REASON")
 			for _, a := range whole.Claims {
