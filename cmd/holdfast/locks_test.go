@@ -37,6 +37,17 @@ func TestLocks(t *testing.T) {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
 
+	// The holder has died: nobody holds the key, and it is told only of those who should have got it.
+	for _, died := range []struct{ waiting, listed int }{{0, 0}, {1, 1}} {
+		if _, err := pool.Exec(t.Context(), `UPDATE lock_key SET expires_at = now() - interval '1 minute', hold_until = now() - interval '1 minute', waiting = $1`, died.waiting); err != nil {
+			t.Fatal(err)
+		}
+		code, out, said = command(t, env, "locks")
+		if err := json.Unmarshal([]byte(out), &held); err != nil || code != exitOK || len(held) != died.listed {
+			t.Errorf("%d wait: exit code %d, %v\n%s%s", died.waiting, code, err, out, said)
+		}
+	}
+
 	var table strings.Builder
 	e := environment{out: &table}
 	if err := printLocks(&e, []heldLock{

@@ -25,7 +25,8 @@ type Waiter struct {
 	Alive   bool // false: its process sends no heartbeats, so it will be skipped
 }
 
-// List reads at most keys held keys, those held for the longest first, and at most waiters of those who wait for them.
+// List reads at most keys held keys, those held for the longest first, and at most waiters of those who wait for them. A
+// key whose lease has run out is held no more, and is listed only if somebody waits for it.
 func List(ctx context.Context, db lockdb.DBTX, keys, waiters int32) ([]Held, error) {
 	q := lockdb.New(db)
 	holders, err := q.Holders(ctx, keys)

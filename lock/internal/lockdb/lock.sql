@@ -59,11 +59,13 @@ SELECT pg_backend_pid()::bigint;
 SELECT lock_sweep(@idle_ms);
 
 -- name: Holders :many
+-- A lease that has run out is held by nobody, as lock_enter sees it, and would stay in the list until it is swept. It is in
+-- it only while somebody waits, who should have got it.
 SELECT k.key, k.fence, k.name, k.waiting,
     (extract(epoch FROM clock_timestamp() - k.since) * 1000)::bigint AS held_ms,
     (extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS left_ms
 FROM lock_key k
-WHERE k.ticket IS NOT NULL
+WHERE k.ticket IS NOT NULL AND (k.expires_at > clock_timestamp() OR k.waiting > 0)
 ORDER BY k.since, k.key LIMIT @page;
 
 -- name: Waiters :many

@@ -132,7 +132,7 @@ SELECT k.key, k.fence, k.name, k.waiting,
     (extract(epoch FROM clock_timestamp() - k.since) * 1000)::bigint AS held_ms,
     (extract(epoch FROM k.expires_at - clock_timestamp()) * 1000)::bigint AS left_ms
 FROM lock_key k
-WHERE k.ticket IS NOT NULL
+WHERE k.ticket IS NOT NULL AND (k.expires_at > clock_timestamp() OR k.waiting > 0)
 ORDER BY k.since, k.key LIMIT $1
 `
 
@@ -145,6 +145,8 @@ type HoldersRow struct {
 	LeftMs  int64
 }
 
+// A lease that has run out is held by nobody, as lock_enter sees it, and would stay in the list until it is swept. It is in
+// it only while somebody waits, who should have got it.
 func (q *Queries) Holders(ctx context.Context, page int32) ([]HoldersRow, error) {
 	rows, err := q.db.Query(ctx, Holders, page)
 	if err != nil {
