@@ -102,7 +102,7 @@ type Marks struct {
 type Loss struct {
 	Action *int64 `json:"action"` // nil: booked by hand
 	Msat   int64  `json:"msat"`
-	Reason string `json:"reason,omitempty"` // an operator's, where the action was written off
+	Reason string `json:"reason,omitempty"` // an operator's, where the action was written off; else that of the postings
 }
 
 // Invariant is one of the ten of spec 01 §1.8.

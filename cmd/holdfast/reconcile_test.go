@@ -121,3 +121,22 @@ func TestReconcileRefusesToLookAtNothing(t *testing.T) {
 		}
 	}
 }
+
+// What an operator books as lost by hand is listed with the reason that was given.
+func TestALossBookedByHandSaysWhy(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `
+		INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES
+			(NULL, 8, 0, 500000, 'paid before the restore', now()), (NULL, 8, 0, 1000, 'a fee that was not booked', now());
+		UPDATE account SET balance = balance - 501000 WHERE id = 8;
+		UPDATE account SET balance = balance + 501000 WHERE id = 0`); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said := command(t, settings(pool), "reconcile", "--again=0s")
+	var report reconcile.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK || len(report.Losses) != 2 ||
+		report.Losses[0] != (reconcile.Loss{Msat: 1_000, Reason: "a fee that was not booked"}) || report.Losses[1] != (reconcile.Loss{Msat: 500_000, Reason: "paid before the restore"}) {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+}
