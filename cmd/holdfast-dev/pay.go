@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
@@ -16,6 +17,9 @@ type payCommand struct {
 }
 
 func (p *payCommand) Run(ctx context.Context) error {
+	if !strings.HasPrefix(strings.ToLower(p.Invoice), "ln") {
+		return fmt.Errorf("%q is no invoice: give a bolt11, which begins with ln", p.Invoice)
+	}
 	record, err := devnet.ReadRecord(filepath.Join(p.Dir, "network"))
 	if errors.Is(err, devnet.ErrNotRunning) {
 		return fmt.Errorf("%w: start it with make run", err)
@@ -26,7 +30,7 @@ func (p *payCommand) Run(ctx context.Context) error {
 	say("Paying; a held payment waits here for its receiver.")
 	payment, err := record.Nodes[p.From].Pay(ctx, p.Invoice)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", p.From, err)
 	}
 	if !payment.Settled {
 		fmt.Printf("not paid: %s\n", payment.Failure)

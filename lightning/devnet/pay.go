@@ -55,17 +55,25 @@ func pay(ctx context.Context, router routerrpc.RouterClient, bolt11 string) (Pay
 		FeeLimitMsat:   1_000_000, // the coins of this network are worthless
 	})
 	if err != nil {
-		return Payment{}, fmt.Errorf("pay: %w", err)
+		return Payment{}, refusal(err)
 	}
 	for {
 		update, err := updates.Recv()
 		if err != nil {
-			return Payment{}, fmt.Errorf("pay: %w", err)
+			return Payment{}, refusal(err)
 		}
 		if payment := paymentOf(update); payment.Settled || payment.Failure != "" {
 			return payment, nil
 		}
 	}
+}
+
+// refusal is why a node pays nothing, without what gRPC puts around LND's own words, which have the code Unknown.
+func refusal(err error) error {
+	if answer := status.Convert(err); answer.Code() == codes.Unknown {
+		return fmt.Errorf("it does not pay this: %s", answer.Message())
+	}
+	return fmt.Errorf("pay: %w", err)
 }
 
 // Paid is what the node knows of its payment with this hash (hex); nil if it has never tried one. LND keeps one payment
