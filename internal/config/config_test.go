@@ -318,6 +318,19 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// What is given for a node and is none is told as what it is.
+func TestWhatIsNoNode(t *testing.T) {
+	t.Parallel()
+	for text, says := range map[string]string{
+		"alice": "not both a name and an address", "localhost:10009;tls=t;macaroon=m": "not both a name and an address",
+		"=localhost:10009;tls=t;macaroon=m": "it has no name", "alice=localhost": "no HOST:PORT", "alice=localhost:1;tls=t": "macaroon is missing",
+	} {
+		if err := new(Nodes).UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestTheLockCanBeTurnedOff(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--no-lock-enabled"}, {"--lock-enabled=false"}, {"--config=" + file(t, `{"lock-enabled": false}`)}} {

@@ -61,7 +61,10 @@ func parseNode(text string) (Node, error) {
 	fields := strings.Split(text, ";")
 	node := Node{Sends: true}
 	var ok bool
-	if node.Name, node.Address, ok = strings.Cut(fields[0], "="); !ok || node.Name == "" {
+	if node.Name, node.Address, ok = strings.Cut(fields[0], "="); !ok {
+		return node, errors.New("it is not both a name and an address, joined by =")
+	}
+	if node.Name == "" {
 		return node, errors.New("it has no name")
 	}
 	if _, _, err := net.SplitHostPort(node.Address); err != nil {
