@@ -3,6 +3,7 @@ package relay
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +18,26 @@ import (
 // leave places empty; and to keep a place for withdrawals that may not come would, of two places, halve what is
 // forwarded.
 
+// Within a kind, whoever lets payments hang can always have some wait that expire before all others. So of every few
+// claims one takes the payment that has waited the longest: nobody can get in front of that any more. What is there is
+// thus claimed in the end, however many come after it.
+
+// byExpiry is how many claims in a row take what expires first.
+const byExpiry = 3
+
+// order is the order in which payments are claimed. Workers that claim at the same time may exceed byExpiry by one each.
+type order struct{ row atomic.Int32 } // claims since the last one by age
+
+func (o *order) byAge() bool { return o.row.Load() >= byExpiry }
+
+func (o *order) claimed(byAge bool) {
+	if byAge {
+		o.row.Store(0)
+	} else {
+		o.row.Add(1)
+	}
+}
+
 // turn is the time between two claims of a process for a node that prefer a withdrawal.
 const turn = time.Second
 
@@ -29,6 +50,8 @@ type share struct {
 	// too many.
 	claiming sync.Mutex
 	next     time.Time // when the next turn begins; claiming guards it
+
+	all, withdrawals order // of claims that may take forwards, and of those that may not
 }
 
 const unbounded = math.MaxInt64
@@ -65,6 +88,7 @@ func (s *share) taken() bool {
 
 // kinds are the payments that a claim may take.
 type kinds struct {
+	order       *order
 	forwards    bool
 	withdrawals int64 // while fewer than so many hold a place; 0: none
 }

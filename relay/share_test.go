@@ -144,3 +144,90 @@ func TestTheNextWithdrawalFollowsThePaidOne(t *testing.T) {
 	}
 	b.wantSound()
 }
+
+// hostile is a payment to somebody of its own that hangs, and expires before others.
+type hostile struct {
+	pa   *paidaction.PaidAction
+	to   *simnode.Receiver
+	hash paidaction.Hash
+}
+
+func (h hostile) hangs() bool { return h.to.Receipt(h.hash).Held > 0 }
+
+// hostileZap is a zap to a receiver of its own, who lets it hang.
+func (b *bundle) hostileZap(n int) hostile {
+	b.Helper()
+	item, wallet := b.item, b.wallet
+	defer func() { b.item, b.wallet = item, wallet }()
+	to := b.User(fmt.Sprintf("receiver_%d", n), 100_000, 0)
+	b.item, b.wallet = b.Post(to, "another post"), b.Wallets.Add(to)
+	b.wallet.Ask = simnode.Ask{Act: simnode.Holds, Expiry: 10 * time.Minute}
+	pa := b.zap()
+	b.pay(pa)
+	return hostile{pa, b.wallet.Receiver, pa.Invoice.Hash}
+}
+
+// hostileWithdrawal is one of an account of its own, which lets it hang.
+func (b *bundle) hostileWithdrawal(n int) hostile {
+	b.Helper()
+	before := b.payer
+	defer func() { b.payer = before }()
+	b.payer = b.User(fmt.Sprintf("payer_%d", n), 0, 100_000)
+	inv := b.issue(simnode.Ask{Amount: 1_000, Act: simnode.Holds, Expiry: 10 * time.Minute})
+	return hostile{b.withdraw(inv.Bolt11), b.wallet.Receiver, inv.Hash}
+}
+
+// As many payments to different receivers hang as there are places for, and whenever one of them ends, the next one has come, which expires
+// before all others. Whoever has waited since before that gets one of the next few places all the same.
+func TestNobodyIsOvertakenForEver(t *testing.T) {
+	honestZap := func(b *bundle) *paidaction.PaidAction {
+		b.wallet.Ask.Expiry = 24 * time.Hour
+		pa := b.zap()
+		b.pay(pa)
+		return pa
+	}
+	honestWithdrawal := func(b *bundle) *paidaction.PaidAction {
+		return b.rich(100).withdraw(b.issue(simnode.Ask{Amount: 50_000, Expiry: 24 * time.Hour}).Bolt11)
+	}
+	for name, c := range map[string]struct {
+		places, hang int // so many places, and so many payments that hang
+		hostile      func(b *bundle, n int) hostile
+		honest       func(*bundle) *paidaction.PaidAction
+		passes       time.Duration // between two places that become free
+	}{
+		"a forward":                                              {2, 2, (*bundle).hostileZap, honestZap, 0},
+		"a forward where there is one place":                     {1, 1, (*bundle).hostileZap, honestZap, 0},
+		"a withdrawal where there is one place":                  {1, 1, (*bundle).hostileZap, honestWithdrawal, 0},
+		"a withdrawal behind others":                             {2, 1, (*bundle).hostileWithdrawal, honestWithdrawal, 0},
+		"a withdrawal behind others, whose turn it is each time": {2, 1, (*bundle).hostileWithdrawal, honestWithdrawal, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.Run(b.NewRelay(withPlaces(c.places)))
+			var hanging []hostile
+			for n := range c.hang {
+				hanging = append(hanging, c.hostile(b, n))
+				b.await("it hangs", hanging[n].hangs)
+			}
+			honest := c.honest(b)
+			const few = 4
+			for n := range few {
+				next := c.hostile(b, c.hang+n)
+				b.Clock.Advance(c.passes)
+				if err := hanging[0].to.Cancel(hanging[0].hash); err != nil {
+					t.Fatal(err)
+				}
+				claimed := func() bool {
+					return b.Count(`SELECT count(*) FROM relay_payment WHERE action_id = $1 AND attempts > 0`, honest.ID) == 1
+				}
+				b.await("somebody gets the place", func() bool { return next.hangs() || claimed() })
+				if hanging = append(hanging[1:], next); claimed() {
+					b.Await(honest.ID, paidaction.Paid)
+					b.wantSound()
+					return
+				}
+			}
+			t.Errorf("%d places went to payments that came later", few)
+		})
+	}
+}

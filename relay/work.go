@@ -218,10 +218,10 @@ func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat,
 func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) error {
 	s := r.shares[c.attempt.Node]
 	if s.most == unbounded {
-		return r.claimOf(ctx, c, sendable, kinds{forwards: true, withdrawals: unbounded})
+		return r.claimOf(ctx, c, sendable, kinds{order: &s.all, forwards: true, withdrawals: unbounded})
 	}
 	if !s.claiming.TryLock() {
-		if err := r.claimOf(ctx, c, sendable, kinds{forwards: true}); !errors.Is(err, pgx.ErrNoRows) {
+		if err := r.claimOf(ctx, c, sendable, kinds{order: &s.all, forwards: true}); !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		// Free again after a statement or two. Whoever holds it may have looked before our payment came.
@@ -235,11 +235,11 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 	}
 	defer s.claiming.Unlock()
 	if s.begin(r.now()) {
-		if err := r.claimOf(ctx, c, sendable, kinds{withdrawals: s.most}); !errors.Is(err, pgx.ErrNoRows) {
+		if err := r.claimOf(ctx, c, sendable, kinds{order: &s.withdrawals, withdrawals: s.most}); !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 	}
-	return r.claimOf(ctx, c, sendable, kinds{forwards: true, withdrawals: s.most})
+	return r.claimOf(ctx, c, sendable, kinds{order: &s.all, forwards: true, withdrawals: s.most})
 }
 
 // since is the moment after which those payments were claimed that can still hold a place.
@@ -250,15 +250,17 @@ func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat,
 	a := &c.attempt
 	a.ClaimedAt = r.now()
 	a.SendUntil = a.ClaimedAt.Add(r.Settings.SendWindow)
+	byAge := of.order.byAge()
 	var claimed db.ClaimRelayRow
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
 		claimed, err = q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(min(sendable, r.most(a.Node))),
-			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Forwards: of.forwards, Withdrawals: of.withdrawals, Since: r.since(a.ClaimedAt)})
+			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Forwards: of.forwards, Withdrawals: of.withdrawals, Since: r.since(a.ClaimedAt), ByAge: byAge})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("claim a payment: %w", err)
 	}
+	of.order.claimed(byAge)
 	a.ID, a.PaymentID = claimed.AttemptID, claimed.RelayPayment.ID
 	c.row, c.pinned = claimed.RelayPayment, claimed.Pinned
 	return nil
