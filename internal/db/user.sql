@@ -48,7 +48,7 @@ SELECT id FROM usr WHERE id = @payer FOR NO KEY UPDATE;
 
 -- name: LockUser :one
 -- One payer's actions whose price depends on what they did before wait for each other here.
-SELECT id, trust_micros FROM usr WHERE id = $1 FOR NO KEY UPDATE;
+SELECT id FROM usr WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: SetTrust :execrows
 UPDATE usr SET trust_micros = @micros WHERE id = @id;

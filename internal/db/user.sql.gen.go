@@ -151,20 +151,15 @@ func (q *Queries) LockPayer(ctx context.Context, payer int64) error {
 }
 
 const lockUser = `-- name: LockUser :one
-SELECT id, trust_micros FROM usr WHERE id = $1 FOR NO KEY UPDATE
+SELECT id FROM usr WHERE id = $1 FOR NO KEY UPDATE
 `
 
-type LockUserRow struct {
-	ID          int64
-	TrustMicros int64
-}
-
 // One payer's actions whose price depends on what they did before wait for each other here.
-func (q *Queries) LockUser(ctx context.Context, id int64) (LockUserRow, error) {
+func (q *Queries) LockUser(ctx context.Context, id int64) (int64, error) {
 	row := q.db.QueryRow(ctx, lockUser, id)
-	var i LockUserRow
-	err := row.Scan(&i.ID, &i.TrustMicros)
-	return i, err
+	var id_2 int64
+	err := row.Scan(&id_2)
+	return id_2, err
 }
 
 const revokeKey = `-- name: RevokeKey :execrows

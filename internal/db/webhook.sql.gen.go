@@ -313,7 +313,7 @@ func (q *Queries) MessageOf(ctx context.Context, arg MessageOfParams) (WebhookMe
 }
 
 const messageToDeliver = `-- name: MessageToDeliver :one
-SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_at, m.step_id,
+SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_at,
     h.action_id, h.from_state, h.to_state, a.kind, a.method, a.cost_msat, a.attempt, a.genesis_id, a.payer_id, a.failure_code, a.failure_message,
     coalesce(action_item(a.args, a.result), 0)::bigint AS item_id,
     CASE WHEN m.type = 'payment.received' THEN
@@ -333,7 +333,6 @@ type MessageToDeliverRow struct {
 	Attempts       int32
 	NextAt         *time.Time
 	EndedAt        *time.Time
-	StepID         *int64
 	ActionID       *int64
 	FromState      *string
 	ToState        *string
@@ -361,7 +360,6 @@ func (q *Queries) MessageToDeliver(ctx context.Context, id int64) (MessageToDeli
 		&i.Attempts,
 		&i.NextAt,
 		&i.EndedAt,
-		&i.StepID,
 		&i.ActionID,
 		&i.FromState,
 		&i.ToState,
