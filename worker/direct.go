@@ -3,11 +3,9 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -89,17 +87,4 @@ func owing(progress paidaction.Progress, err error) error {
 		return errOwing
 	}
 	return err
-}
-
-// StoreCursor stores how far the node's events were processed. After a restart the node reports everything later again.
-func (l *Listener) StoreCursor(ctx context.Context) error {
-	at := l.cursor.position()
-	if at == l.stored {
-		return nil
-	}
-	if err := l.moveCursor(ctx, db.New(l.Pool), at); err != nil {
-		return fmt.Errorf("store the cursor: %w", err)
-	}
-	l.stored = at
-	return nil
 }

@@ -234,6 +234,19 @@ func (l *Listener) store(ctx context.Context, jobs ...paidaction.Job) error {
 	})
 }
 
+// StoreCursor stores how far the node's events were processed. After a restart the node reports everything later again.
+func (l *Listener) StoreCursor(ctx context.Context) error {
+	at := l.cursor.position()
+	if at == l.stored {
+		return nil
+	}
+	if err := l.moveCursor(ctx, db.New(l.Pool), at); err != nil {
+		return fmt.Errorf("store the cursor: %w", err)
+	}
+	l.stored = at
+	return nil
+}
+
 func (l *Listener) moveCursor(ctx context.Context, q *db.Queries, to position) error {
 	err := q.MoveCursor(ctx, db.MoveCursorParams{Node: l.node, AddIndex: int64(to.add), SettleIndex: int64(to.settle)})
 	if err != nil {

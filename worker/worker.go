@@ -32,8 +32,6 @@ const (
 	stopTimeout = 5 * time.Second
 	// stopLimit is when a job that ignores the end of its context is left behind.
 	stopLimit = 10 * time.Second
-	// choreTimeout is how long one turn of a chore may take unless it says otherwise; the next turn does the rest.
-	choreTimeout = time.Minute
 )
 
 // Settings bound the work. The zero value of each field stands for its default.
@@ -75,22 +73,6 @@ func (s Settings) defaults() Settings {
 		s.Deliveries = 64
 	}
 	return s
-}
-
-// Fold adds appended deltas to the rows they belong to, inside the transaction of q, and returns how many rows it
-// touched: 0 when nothing was left.
-type Fold struct {
-	Name string
-	Fold func(ctx context.Context, q *db.Queries) (rows int, err error)
-}
-
-// Chore is work by the clock: what is due each day or hour, and what has grown old. Every worker calls it, so Do must
-// find in the database what is left to do, and do nothing twice.
-type Chore struct {
-	Name  string
-	Every time.Duration
-	Limit time.Duration // of one turn; default 1 minute
-	Do    func(ctx context.Context) error
 }
 
 // Config is what a Worker or a Listener is made of. Pool, Engine and Jobs are required, the rest has defaults.

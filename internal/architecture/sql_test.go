@@ -121,7 +121,7 @@ func TestPaymentsAreCommittedToDisk(t *testing.T) {
 			callers = append(callers, f.path)
 		}
 	}
-	if !slices.Equal(callers, []string{"worker/sweep.go"}) {
+	if !slices.Equal(callers, []string{"worker/fold.go"}) {
 		t.Errorf("%q call CommitUnflushed, want folding alone", callers)
 	}
 }
