@@ -13,34 +13,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// open reports whether a payer may use a method at all. Whether the balance suffices shows when it is debited.
-func open(m Method, payer *int64) bool {
-	switch m {
-	case FeeCredit, RewardSats, Optimistic, Outgoing:
-		return payer != nil
-	default:
-		return true
-	}
-}
-
-// source is the account that a method takes the money from.
-func source(m Method, payer *int64) ledger.Account {
-	switch m {
-	case FeeCredit:
-		return ledger.UserCredits(*payer)
-	case RewardSats, Outgoing:
-		return ledger.UserSats(*payer)
-	default:
-		return ledger.Lightning
-	}
-}
-
 // begin makes the row of an attempt, and does in the same transaction what its method does at once.
 func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*PaidAction, error) {
 	tx := &Tx{}
 	var result json.RawMessage
 	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
-		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: source(m, a.payer),
+		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: m.source(a.payer),
 			proof: a.proof}
 		var previous db.PaidAction
 		if a.previous != 0 {
@@ -129,7 +107,7 @@ func firstStep(m Method) Step {
 }
 
 // became returns the action of an attempt as it was written, once its transaction is over. If the outcome of the commit
-// is unknown but the row shows that it happened, the action comes without its invoice; begun then reads that.
+// is unknown but the row shows that it happened, the action comes without its invoice; withInvoice then reads that.
 func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.RawMessage, err error) (*PaidAction, error) {
 	if errors.Is(err, errUnknownCommit) && tx.Action != 0 {
 		// The commit may have happened: the row says so if it exists. A missing row proves nothing, since the server

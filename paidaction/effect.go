@@ -23,7 +23,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 		return fmt.Errorf("action %d is of the unknown kind %q", row.ID, row.Kind)
 	}
 	tx := &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Now: now,
-		source: source(Method(row.Method), row.PayerID), proof: proof{proved: row.ProvedID}}
+		source: Method(row.Method).source(row.PayerID), proof: proof{proved: row.ProvedID}}
 	switch step.Effect {
 	case PerformAction:
 		return e.performHeld(ctx, def, tx, row, found)

@@ -162,7 +162,7 @@ func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, err
 	if err != nil {
 		return finding{}, err
 	}
-	inv, err := e.settleNow(ctx, node, pa)
+	inv, err := e.reveal(ctx, node, pa)
 	if err != nil {
 		return finding{}, err
 	}

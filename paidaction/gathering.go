@@ -52,7 +52,7 @@ func gathering[T any](e *Engine, atOnce int, patience time.Duration, do func(ctx
 
 // groupable reports whether an attempt can be paid together with others.
 func (a *attempt) groupable(m Method) bool {
-	return a.previous == 0 && a.payer != nil && m.Flow() == FlowBalance && source(m, a.payer).Owner() != 0 && a.def.grouped()
+	return a.previous == 0 && a.payer != nil && m.Flow() == FlowBalance && m.source(a.payer).Owner() != 0 && a.def.grouped()
 }
 
 // together pays for an attempt from a balance, along with those that wait at the same time. An obstacle of theirs does

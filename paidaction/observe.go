@@ -27,7 +27,7 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 		}
 	}
 	if pa.settleNow {
-		inv, err := e.settleNow(ctx, node, pa)
+		inv, err := e.reveal(ctx, node, pa)
 		if err != nil {
 			return finding{}, err
 		}
@@ -190,12 +190,12 @@ func (e *Engine) settle(ctx context.Context, node Node, pa *PaidAction, inv Node
 			}
 		}
 	}
-	return e.settleNow(ctx, node, pa)
+	return e.reveal(ctx, node, pa)
 }
 
-// settleNow takes a held payment that may be settled (permitted, or already paid on), and returns the invoice as the
-// node shows it afterwards.
-func (e *Engine) settleNow(ctx context.Context, node Node, pa *PaidAction) (NodeInvoice, error) {
+// reveal gives the node the preimage of a held payment that may be settled (permitted, or already paid on), and returns
+// the invoice as the node shows it afterwards.
+func (e *Engine) reveal(ctx context.Context, node Node, pa *PaidAction) (NodeInvoice, error) {
 	if err := node.SettleInvoice(ctx, pa.Invoice.preimage); err != nil {
 		e.Log.WarnContext(ctx, "settling failed; looking up what is true", "action", pa.ID, "error", err)
 	}

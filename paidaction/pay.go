@@ -103,7 +103,7 @@ func (e *Engine) answer(ctx context.Context, a *attempt, method Method) (*PaidAc
 			return nil, forCaller(lookupErr)
 		}
 		if found {
-			pa, err = e.begun(ctx, &PaidAction{ID: id})
+			pa, err = e.withInvoice(ctx, &PaidAction{ID: id})
 		}
 	}
 	return pa, forCaller(err)
@@ -210,7 +210,7 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 				return e.withSecret(pa), nil // nobody can be waiting for an action that ended before it had an id
 			}
 			e.changed(pa.ID)
-			return e.begun(ctx, pa)
+			return e.withInvoice(ctx, pa)
 		case errors.Is(err, ledger.ErrInsufficient):
 			insufficient = true
 		case errors.Is(err, errNotOpen):
@@ -224,9 +224,9 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 	return nil, Errorf(CodeMethodUnavailable, "There is no way for you to pay for this. Sign in, or choose another method.")
 }
 
-// begun completes a committed attempt with its invoice. It reads the action only if it was not just written. If that
+// withInvoice completes a committed attempt with its invoice. It reads the action only if it was not just written. If that
 // fails, nobody may be told that nothing was changed: a balance may have been charged.
-func (e *Engine) begun(ctx context.Context, pa *PaidAction) (_ *PaidAction, err error) {
+func (e *Engine) withInvoice(ctx context.Context, pa *PaidAction) (_ *PaidAction, err error) {
 	ctx = About(ctx, pa.ID)
 	if pa.Invoice == nil {
 		pa, err = e.get(ctx, pa.ID)
@@ -255,7 +255,7 @@ func byBalance(methods []Method) (balance, others []Method) {
 // try begins an attempt with one method. It returns ledger.ErrInsufficient or errNotOpen where another method may work,
 // and errKeyUsed where the key was used before.
 func (e *Engine) try(ctx context.Context, a *attempt, m Method) (*PaidAction, error) {
-	if !open(m, a.payer) {
+	if !m.open(a.payer) {
 		return nil, errNotOpen
 	}
 	if a.groupable(m) {

@@ -1,6 +1,10 @@
 package paidaction
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+)
 
 // State says who has to move next. The names are part of the public contract: the GraphQL enum, the Postgres enum, logs
 // and metrics use them unchanged (spec 01 §1.1).
@@ -88,3 +92,25 @@ func (m Method) Flow() Flow {
 // hasInvoice reports whether the payer is given an invoice of ours. The other methods pay from a balance or cost
 // nothing.
 func (m Method) hasInvoice() bool { return m.Flow() != FlowBalance && m != Outgoing }
+
+// open reports whether a payer may use this method at all. Whether the balance suffices shows when it is debited.
+func (m Method) open(payer *int64) bool {
+	switch m {
+	case FeeCredit, RewardSats, Optimistic, Outgoing:
+		return payer != nil
+	default:
+		return true
+	}
+}
+
+// source is the account that this method takes the money from.
+func (m Method) source(payer *int64) ledger.Account {
+	switch m {
+	case FeeCredit:
+		return ledger.UserCredits(*payer)
+	case RewardSats, Outgoing:
+		return ledger.UserSats(*payer)
+	default:
+		return ledger.Lightning
+	}
+}

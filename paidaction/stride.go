@@ -123,7 +123,7 @@ func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*memb
 		}
 		m.attempt, m.result = &attempt{args: row.Args, genesis: row.GenesisID}, row.Result
 		m.tx = &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: m.due, Now: now,
-			source: source(Method(row.Method), row.PayerID)}
+			source: Method(row.Method).source(row.PayerID)}
 		still = append(still, m)
 	}
 	return still, nil

@@ -106,7 +106,7 @@ func (e *Engine) payTogether(ctx context.Context, def Definition, method Method,
 		now := e.now()
 		for _, m := range members {
 			m.result, m.err, m.typed = nil, nil, nil
-			m.tx = &Tx{DB: q, Payer: m.payer, Method: method, Now: now, source: source(method, m.payer)}
+			m.tx = &Tx{DB: q, Payer: m.payer, Method: method, Now: now, source: method.source(m.payer)}
 		}
 		numbers := pg.NextActions(len(members)) // the numbers of refused members remain unused
 		if err := def.costTogether(ctx, q, members); err != nil {

@@ -33,11 +33,13 @@ type PaidAction struct {
 
 	settlePermitted *time.Time
 	againRefused    bool   // no next attempt is prepared automatically
-	ended           bool   // the step just taken ended it, and nothing is left to do
-	settleNow       bool   // the step just taken permitted the settle: nothing need be looked up first
-	current         bool   // it holds all that the next step needs, so it need not be read again
 	proved          *int64 // the anonymous action whose secret the payer has shown
 	client          []byte // hash of an anonymous payer's address, see ClientHash
+
+	// What the step that Drive has just taken says of the next one; not stored.
+	ended     bool // that step ended it, and nothing is left to do
+	settleNow bool // that step permitted the settle: nothing need be looked up first
+	current   bool // it holds all that the next step needs, so it need not be read again
 }
 
 // Invoice is what the payer pays.
