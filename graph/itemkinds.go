@@ -2,7 +2,6 @@ package graph
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -24,24 +23,6 @@ func (items) Poll(ctx context.Context, i *db.ItemsByIDRow) (*schema.Poll, error)
 		}
 	}
 	return poll, nil
-}
-
-// loadPolls reads the options of polls, in order for each poll, with the viewer's own votes. It needs one query for all
-// of them.
-func loadPolls(ctx context.Context, q *db.Queries, viewer *int64, ids []int64) ([][]*db.PollOptionsRow, []error) {
-	rows, err := q.PollOptions(ctx, db.PollOptionsParams{Polls: ids, Viewer: viewer})
-	if err != nil {
-		return nil, []error{fmt.Errorf("load polls: %w", err)}
-	}
-	found := map[int64][]*db.PollOptionsRow{}
-	for _, row := range rows {
-		found[row.ItemID] = append(found[row.ItemID], &row)
-	}
-	ordered := make([][]*db.PollOptionsRow, len(ids))
-	for i, id := range ids {
-		ordered[i] = found[id]
-	}
-	return ordered, nil
 }
 
 func (items) Bounty(ctx context.Context, i *db.ItemsByIDRow) (*schema.Bounty, error) {

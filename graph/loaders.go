@@ -92,16 +92,24 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 			}
 			return err
 		}), wait),
-		polls: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.PollOptionsRow, []error) {
-			return loadPolls(ctx, q, viewer, ids)
-		}, wait),
+		polls: dataloadgen.NewLoader(ofEach(func(ctx context.Context, items []int64, add func(int64, *db.PollOptionsRow)) error {
+			rows, err := q.PollOptions(ctx, db.PollOptionsParams{Polls: items, Viewer: viewer})
+			for _, row := range rows {
+				add(row.ItemID, &row)
+			}
+			return err
+		}), wait),
 		edits: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.ItemEdit, []error) {
 			rows, err := q.PendingEditsOf(ctx, db.PendingEditsOfParams{ItemIds: ids, AuthorID: viewer})
 			return inOrder(ids, rows, func(e *db.ItemEdit) int64 { return e.ItemID }, err)
 		}, wait),
-		uploads: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([][]*db.UploadsOfItemsRow, []error) {
-			return loadUploads(ctx, q, viewer, ids)
-		}, wait),
+		uploads: dataloadgen.NewLoader(ofEach(func(ctx context.Context, items []int64, add func(int64, *db.UploadsOfItemsRow)) error {
+			rows, err := q.UploadsOfItems(ctx, db.UploadsOfItemsParams{ItemIds: items, Viewer: viewer})
+			for _, row := range rows {
+				add(row.ItemID, &row)
+			}
+			return err
+		}), wait),
 		transfers: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []string, p before, add func(string, *db.TerritoryTransfer)) error {
 			rows, err := q.TransfersOfTerritories(ctx, db.TransfersOfTerritoriesParams{Territories: of, Before: p.id, Page: p.rows})
 			for _, row := range rows {
@@ -152,19 +160,12 @@ type threadPage struct {
 	depth int32
 }
 
-// byPage reads, with one query, the same page for many keys: that is what one field of a query asks for.
-func byPage[K, P comparable, R any](read func(ctx context.Context, of []K, p P, add func(of K, row R)) error) func(context.Context, []pageOf[K, P]) ([][]R, []error) {
-	return func(ctx context.Context, keys []pageOf[K, P]) ([][]R, []error) {
-		of := map[P][]K{}
-		for _, k := range keys {
-			of[k.page] = append(of[k.page], k.of)
-		}
-		found := map[pageOf[K, P]][]R{}
-		for page, ids := range of {
-			err := read(ctx, ids, page, func(id K, row R) { k := pageOf[K, P]{id, page}; found[k] = append(found[k], row) })
-			if err != nil {
-				return nil, []error{fmt.Errorf("load pages of %T: %w", *new(R), err)}
-			}
+// ofEach reads what belongs to many keys with one query.
+func ofEach[K comparable, R any](read func(ctx context.Context, of []K, add func(of K, row R)) error) func(context.Context, []K) ([][]R, []error) {
+	return func(ctx context.Context, keys []K) ([][]R, []error) {
+		found := map[K][]R{}
+		if err := read(ctx, keys, func(of K, row R) { found[of] = append(found[of], row) }); err != nil {
+			return nil, []error{fmt.Errorf("load lists of %T: %w", *new(R), err)}
 		}
 		ordered := make([][]R, len(keys))
 		for i, k := range keys {
@@ -174,21 +175,20 @@ func byPage[K, P comparable, R any](read func(ctx context.Context, of []K, p P, 
 	}
 }
 
-// loadUploads reads the uploads of all these items in one query.
-func loadUploads(ctx context.Context, q *db.Queries, viewer *int64, ids []int64) ([][]*db.UploadsOfItemsRow, []error) {
-	rows, err := q.UploadsOfItems(ctx, db.UploadsOfItemsParams{ItemIds: ids, Viewer: viewer})
-	if err != nil {
-		return nil, []error{fmt.Errorf("load uploads: %w", err)}
-	}
-	found := map[int64][]*db.UploadsOfItemsRow{}
-	for i := range rows {
-		found[rows[i].ItemID] = append(found[rows[i].ItemID], &rows[i])
-	}
-	ordered := make([][]*db.UploadsOfItemsRow, len(ids))
-	for i, id := range ids {
-		ordered[i] = found[id]
-	}
-	return ordered, nil
+// byPage reads, with one query, the same page for many keys: that is what one field of a query asks for.
+func byPage[K, P comparable, R any](read func(ctx context.Context, of []K, p P, add func(of K, row R)) error) func(context.Context, []pageOf[K, P]) ([][]R, []error) {
+	return ofEach(func(ctx context.Context, keys []pageOf[K, P], add func(pageOf[K, P], R)) error {
+		of := map[P][]K{}
+		for _, k := range keys {
+			of[k.page] = append(of[k.page], k.of)
+		}
+		for page, ids := range of {
+			if err := read(ctx, ids, page, func(id K, row R) { add(pageOf[K, P]{id, page}, row) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 type loadersKey struct{}
