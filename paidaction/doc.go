@@ -2,8 +2,9 @@
 // data and money always agree. An action happens exactly once if it was paid, and the money returns if it did not
 // happen.
 //
-// An application implements Action once per kind of thing that costs money, and passes the implementations to New. The
-// engine imports no edge: it declares small interfaces for what it needs of Lightning and of a job queue.
+// An application implements Action (action.go) once per kind of thing that costs money, and passes the implementations
+// to New (engine.go). The engine imports no edge: it declares small interfaces for what it needs of Lightning
+// (lightning.go, payment.go, relay.go) and of a job queue.
 //
 // To repair something, begin with the machine (machine.go). It is one table: from which state which fact leads where,
 // what the transaction of that step does, and which node call is owed after it. Nothing moves an action in any other
@@ -21,6 +22,8 @@
 //     pays an invoice of our own. writeoff.go ends an action whose outcome only a node that has lost its data could
 //     tell.
 //   - Afterwards: following.go does what follows payments, failed.go what follows failures.
+//   - Looked at: view.go is an action as its payer sees it, reading.go reads together what is asked for at the same time,
+//     price.go says what an action would cost.
 //   - Several at once: gathering.go brings together actions that wait at the same time, together.go pays them from
 //     balances, stride.go has them take one step. Each does in one transaction what other files do for one action, and
 //     falls back to that.
