@@ -52,6 +52,12 @@ func (s *Server) ScriptPaid(p paidaction.Preimage, amount, fee paidaction.Msat) 
 	s.Script(p.Hash(), &lnrpc.Payment{Status: lnrpc.Payment_SUCCEEDED, ValueMsat: int64(amount), FeeMsat: int64(fee), PaymentPreimage: hex.EncodeToString(p[:])})
 }
 
+// ScriptWasPaid is ScriptPaid for a payment that was sent before.
+func (s *Server) ScriptWasPaid(p paidaction.Preimage, amount, fee paidaction.Msat) {
+	s.ScriptPaid(p, amount, fee)
+	s.set(func() { s.payments[p.Hash()].sent = &routerrpc.SendPaymentRequest{} })
+}
+
 // ScriptProbe sets the state of a payment that the node itself began, without an invoice.
 func (s *Server) ScriptProbe(h paidaction.Hash, stands *lnrpc.Payment) {
 	s.Script(h, stands)
