@@ -136,8 +136,8 @@ type Config struct {
 
 	Beside paidaction.Beside // default paidaction.InGoroutine
 
-	// Wait, if not nil, is called before somebody waits for others' probes or claims. It returns once still is false or ctx has
-	// ended (paidaction.Hooks).
+	// Wait, if not nil, is called before somebody waits for others' probes or claims. It returns once still is false or
+	// ctx has ended (paidaction.Hooks).
 	Wait func(ctx context.Context, still func() bool)
 
 	// Conflict is called when the database broke a transaction (paidaction.Hooks). May be nil.

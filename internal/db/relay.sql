@@ -119,7 +119,8 @@ WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pen
 
 -- name: ClaimRelay :one
 -- Claims the next payment for a node, with the promise to send it: the one that expires first, or the oldest, of those
--- that the node can pay and has not refused. It skips those being claimed at this moment. It is one statement, so that nobody can
+-- that the node can pay and has not refused. Only one of the two is looked for; each has its own index, which one ORDER
+-- BY for both would use for neither. It skips those being claimed at this moment. It is one statement, so that nobody can
 -- stand still between the lock and the claim. pinned: it was claimed for this node before. Refusals are looked up for
 -- each payment (OFFSET 0): a join, planned while many wait, would read all attempts that there ever were. A withdrawal
 -- is claimed only while fewer than so many hold a place at the node: those claimed there after the given moment that
